@@ -157,8 +157,11 @@ def launch(
     if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
     kernel = read_kernel(kernel, "wp.launch")
+    asked = None
     if kernel.handles:
+        plain = kernel, inputs
         kernel, inputs = with_handles(kernel, inputs, outputs)
+        asked = None if kernel is plain[0] else plain
     if kernel.is_generic:
         try:
             kernel = instance_for_launch(kernel, inputs, outputs)
@@ -173,7 +176,7 @@ def launch(
             try:
                 if adjoint:
                     return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
-                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape)
+                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, asked)
             except JwarpError as error:
                 shorten(error)
                 raise

@@ -12,6 +12,7 @@ from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.config import config
 from jwarp.dispatch import eager
+from jwarp.dispatch.held import held
 from jwarp.dispatch.host import Forward
 from jwarp.dispatch.host_arrays import Use
 from jwarp.dispatch.ready import Ready
@@ -19,7 +20,8 @@ from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching.program import Program
-from jwarp.types import CompositeValue, Struct
+from jwarp.types import CompositeValue, Geometry, Struct
+from jwarp.types.handles import Id
 
 Convert = Callable[[Any], Any]
 
@@ -58,6 +60,8 @@ class Shaped:
         converts: list[tuple[int, Convert]] = []
         for p, (param, place, value) in enumerate(zip(run.program.params, run.places, leaves, strict=True)):
             if type(value) is array:
+                continue
+            if param.is_array and value is not None:  # of a grid, tree or mesh
                 continue
             convert = converter(param, value) if value is not None else _always(place.array)
             if convert is None:
@@ -104,7 +108,10 @@ def read(dim: Any, block_dim: Any, values: Sequence[Any]) -> tuple[Hashable | No
     memories: list[HostMemory] = []
     if not (block_dim is None or type(block_dim) is int) or not _read(values, parts, leaves, memories):
         return None, leaves
-    if len(set(memories)) < len(memories) or True in [memory.is_exposed for memory in memories]:
+    is_exposed = True in [memory.is_exposed for memory in memories]
+    if is_exposed and np.ndarray in map(type, leaves):  # of a mesh, which could share memory with them
+        return None, leaves
+    if is_exposed or len(set(memories)) < len(memories):
         parts.append(_sharing([x for x in leaves if type(x) is array]))
     return tuple(parts), leaves
 
@@ -125,6 +132,12 @@ def _read(values: Sequence[Any], parts: list[Any], leaves: list[Any], memories: 
         elif kind is CompositeValue:
             parts += value.kind, value.dtype, value.shape
             leaves.append(value)
+        elif kind is Id or isinstance(value, Geometry):
+            found = held(value)
+            if found is None or not _read(found.arrays, parts, [], memories):
+                return False
+            parts.append(found.kind)
+            leaves += found.leaves
         elif kind is StructArray:
             parts.append(value.dtype)
             if not _read(list(value.leaves()), parts, leaves, memories):
@@ -159,6 +172,10 @@ def _sharing(arrays: Sequence[array]) -> tuple[Any, ...]:
 def known(kernel: Kernel, key: Hashable | None) -> Shaped | None:
     """The launch of a key, if one has been kept."""
     found = None if key is None else kernel.plans.get(key)
+    if (
+        found is not None and found.template["kernel"] is not kernel
+    ):  # for grids, trees and meshes, with plans of its own
+        found = found.template["kernel"].plans.get(key)
     return found if found is not None and found.holds else None
 
 

@@ -22,6 +22,7 @@ from jwarp.dispatch import array_plans, array_shapes, checks, route
 from jwarp.dispatch.aliases import UNORDERED, overlap_error, reads_first
 from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
+from jwarp.dispatch.held import struct_of
 from jwarp.dispatch.host import Forward
 from jwarp.dispatch.host_arrays import OverlapError
 from jwarp.dispatch.ready import Ready
@@ -32,7 +33,7 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.program import Program, program_of
-from jwarp.types import Struct, array_of, indexedarray, renewed
+from jwarp.types import Struct, array_of, arrays_of, indexedarray, renewed
 from jwarp.wire import Role
 
 
@@ -192,7 +193,8 @@ class ArrayLaunch(Command):
 
     def renew(self) -> None:
         """Look at grids, trees and meshes as they are now, where they have changed since it was prepared."""
-        found = {u: made for u in self.geometry if (made := renewed(self.given[u])) is not None}
+        read = struct_of if is_not_tracing() else arrays_of
+        found = {u: made for u in self.geometry if (made := renewed(self.given[u], read)) is not None}
         if found and not self.change(found):
             self._set(found)
             self.prepare()
@@ -389,14 +391,26 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 _LISTS = (list, tuple)
 
 
-def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool) -> None:
+def launch(
+    kernel: Kernel,
+    dim: Any,
+    inputs: Any,
+    outputs: Any,
+    block_dim: Any,
+    record_tape: bool,
+    asked: tuple[Kernel, Any] | None = None,
+) -> None:
     """Run a launch on arrays that change.
+
+    `asked` are the kernel and the inputs as they were given, where that was with grids, trees and meshes.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    if repeated(kernel, dim, inputs, outputs, block_dim, record_tape):  # an instance of a generic kernel
+    if asked is None and repeated(
+        kernel, dim, inputs, outputs, block_dim, record_tape
+    ):  # an instance of a generic kernel
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block)
@@ -410,10 +424,13 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
             array_plans.keep(key, memory, command)
     else:
         submit(command)
-    key, leaves = array_shapes.read(dim, block_dim, command.given)
+    given: Sequence[Any] = command.given if asked is None else matched_values(kernel, asked[1], outputs)
+    key, leaves = array_shapes.read(dim, block_dim, given)
     is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
     if key is not None and is_alike and array_shapes.known(kernel, key) is None:
         kernel.plans.replace(key, command.repeater())
+        if asked is not None:
+            asked[0].plans.replace(key, command.repeater())
     return None
 
 

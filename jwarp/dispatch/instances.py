@@ -14,6 +14,7 @@ from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch import cuda_arrays, dlpack
 from jwarp.dispatch.arrays import holds_arrays
+from jwarp.dispatch.held import given
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
@@ -35,11 +36,13 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
     else:
         return kernel, inputs
     places = {kernel.signature[u].name: u for u in kernel.handles}
-    found = {key: arrays_of(inputs[key]) for key, name in names.items() if name in places}
+    is_changing = holds_arrays(inputs) or (isinstance(outputs, _COLLECTIONS) and holds_arrays(outputs))
+    read = given if is_changing and compat.is_not_tracing() else arrays_of
+    found = {key: read(inputs[key]) for key, name in names.items() if name in places}
     found = {key: value for key, value in found.items() if value is not None}
     if not found:
         return kernel, inputs
-    if not holds_arrays(inputs) and not (isinstance(outputs, _COLLECTIONS) and holds_arrays(outputs)):
+    if not is_changing:
         found = {key: _fixed(value) for key, value in found.items()}
     if isinstance(inputs, Mapping):
         inputs = {**inputs, **found}
@@ -74,8 +77,8 @@ def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
         if found is not None:
             return found
     try:
-        given = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
-        made = _chosen(kernel, given.values, [role is Role.ZEROS for role in given.roles])
+        matched = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
+        made = _chosen(kernel, matched.values, [role is Role.ZEROS for role in matched.roles])
     except JwarpError as error:
         shorten(error)
         raise

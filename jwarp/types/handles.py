@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from jwarp.types.structs import Struct, may_hold_handles, unchecked, with_fields
@@ -16,6 +17,21 @@ class Geometry:
 
     arrays: Struct
     version = 0  # one more whenever it is built, refitted or changed
+    state: object = None  # another one after each change of an attribute
+    held: Any = None  # for the layer that launches: what launches on arrays are given of a state
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name != "held":
+            object.__setattr__(self, "state", object())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("held", "state")}
+
+    @property
+    def in_place(self) -> Struct:
+        """As `arrays`, for a launch that runs now: arrays that change are not read, but passed."""
+        return self.arrays
 
     @property
     def id(self) -> Id:
@@ -46,25 +62,33 @@ class Id:
         return f"<id of {self.owner!r}>"
 
 
-def arrays_of(value: Any) -> Any:
-    """The struct that a launch passes for a grid, tree or mesh or its id; None for any other value.
+def mark(made: Struct, owner: Geometry) -> Any:
+    """Let a struct say that it is what `owner` holds now."""
+    object.__setattr__(made, "_seen", (weakref.ref(owner), owner.version))
+    return made
+
+
+def _read(owner: Geometry) -> Any:
+    return mark(owner.arrays, owner)
+
+
+def arrays_of(value: Any, read: Callable[[Geometry], Any] = _read) -> Any:
+    """The struct that a launch passes for a grid, tree or mesh or its id, by `read`; None for any other value.
 
     For a struct with such in it, it is one of another type, which has their arrays in it.
     """
     if isinstance(value, Id):
         value = value.owner
     if isinstance(value, Geometry):
-        made = value.arrays
-        object.__setattr__(made, "_seen", (weakref.ref(value), value.version))
-        return made
+        return read(value)
     if not isinstance(value, Struct):
         return None
-    return value if type(value).is_handle or type(value).holds_handles else _with_arrays(value)
+    return value if type(value).is_handle or type(value).holds_handles else _with_arrays(value, read)
 
 
-def _with_arrays(value: Struct) -> Any:
+def _with_arrays(value: Struct, read: Callable[[Geometry], Any]) -> Any:
     """The struct with the arrays of the grids, trees and meshes in it; None if there are none."""
-    known = {name: arrays_of(getattr(value, name)) for name in may_hold_handles(type(value))}
+    known = {name: arrays_of(getattr(value, name), read) for name in may_hold_handles(type(value))}
     found: dict[str, Any] = {name: part for name, part in known.items() if part is not None}
     if not found:
         return None
@@ -75,10 +99,10 @@ def _with_arrays(value: Struct) -> Any:
     return made
 
 
-def renewed(value: Any) -> Any:
-    """The struct of a grid, tree or mesh that has changed since the struct `value` was made of it; else None."""
+def renewed(value: Any, read: Callable[[Geometry], Any] = _read) -> Any:
+    """The struct, by `read`, of a grid, tree or mesh that has changed since `value` was made of it; else None."""
     if getattr(type(value), "holds_handles", False):
-        parts = {name: renewed(getattr(value, name)) for name in type(value).fields}
+        parts = {name: renewed(getattr(value, name), read) for name in type(value).fields}
         parts = {name: part for name, part in parts.items() if part is not None}
         if not parts:
             return None
@@ -87,4 +111,4 @@ def renewed(value: Any) -> Any:
         return made
     owner, version = getattr(value, "_seen", (None, 0))
     known = None if owner is None else owner()
-    return None if known is None or known.version == version else arrays_of(known)
+    return None if known is None or known.version == version else read(known)

@@ -171,3 +171,100 @@ def test_functions_see_meshes_as_they_are():
     np.testing.assert_allclose(run(mesh, q, d).numpy(), [4 / 3**0.5], rtol=1e-6)
     slopes = jax.grad(lambda q: wp.to_jax(run(mesh, wp.from_jax(q, dtype=wp.vec3), d))[0])(jnp.array([[2.0, 2, 2]]))
     np.testing.assert_allclose(slopes, np.full((1, 3), 3**-0.5), rtol=1e-5)
+
+
+@wp.kernel
+def crossings(tree: wp.uint64, q: wp.array[wp.vec3], n: wp.array[int]):
+    i = wp.tid()
+    n[i] = 0
+    for _ in wp.bvh_query_aabb(tree, q[i], q[i] + wp.vec3(0.3)):
+        n[i] += 1
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_repeated_launches_follow_geometry(is_told):
+    """Meshes, grids and trees that change in each way there is, against launches on objects made anew."""
+    rng = np.random.default_rng(2)
+    q = wp.array(rng.uniform(size=(20, 3)), dtype=wp.vec3)
+
+    def places(n=30):
+        return wp.array(rng.uniform(size=(n, 3)), dtype=wp.vec3)
+
+    def faces(n=12):
+        return wp.array(rng.integers(0, 30, 3 * n), dtype=int)
+
+    def run(mesh, grid, tree, x, near, count, met):
+        with wp.Tape() if is_told else wp.ScopedTimer("", active=False):
+            wp.launch(distances, 20, inputs=[mesh.id, q, near])
+            wp.launch(neighbours, 20, inputs=[grid.id, x], outputs=[count])
+            wp.launch(crossings, 20, inputs=[tree, q], outputs=[met])
+        return [a.numpy().copy() for a in (near, count, met)]
+
+    def outputs():
+        return wp.zeros(20, dtype=float), wp.zeros(20, dtype=int), wp.zeros(20, dtype=int)
+
+    points, corners, lowers, uppers = places(), faces(), places(), places()
+    mesh, grid, tree = wp.Mesh(points, corners), wp.HashGrid(4, 4, 4), wp.Bvh(lowers, uppers)
+    others = wp.Mesh(places(), faces()), wp.HashGrid(5, 4, 3), wp.Bvh(places(), places())
+    x, radius, kept = places(), 0.3, outputs()
+    grid.build(x, radius)
+    others[1].build(x, radius)
+
+    def refit():
+        mesh.points.assign(places())
+        mesh.refit()
+        lowers.assign(places())
+        tree.refit()
+        x.assign(places(x.size))
+        grid.build(x, radius)
+
+    def rewire():
+        mesh.indices.assign(faces())
+        mesh.refit()
+
+    def move():
+        mesh.points = places()
+        tree.uppers = places()
+        tree.rebuild()
+
+    def swap_indices():
+        mesh.indices = faces()
+        mesh.refit()
+
+    def as_jax():
+        jax.tree.leaves((mesh, grid, tree))
+
+    def regrow():
+        nonlocal x
+        x = places(20 + int(rng.integers(20)))
+        grid.build(x, radius)
+
+    for change in [*[refit] * 3, rewire, refit, move, swap_indices, as_jax, regrow, refit, move, rewire, regrow] * 2:
+        change()
+        for _ in range(2):
+            found = run(mesh, grid, tree, x, *kept)
+        fresh = wp.HashGrid(4, 4, 4)
+        fresh.build(x.numpy().copy(), radius)
+        remade = wp.Mesh(wp.clone(wp.array(mesh.points, dtype=wp.vec3)), wp.clone(mesh.indices))
+        again = wp.Bvh(wp.clone(tree.lowers), wp.clone(tree.uppers))
+        for one, other in zip(found, run(remade, fresh, again, wp.clone(x), *outputs()), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        swapped = run(*others, x, *kept)
+        assert not all((a == b).all() for a, b in zip(found, swapped, strict=True))
+
+
+def test_meshes_that_are_written_by_what_asks_them():
+    """All threads see a mesh's points as they were before the launch, also where it repeats one on arrays apart."""
+    found = []
+    for repeats in (0, 3):
+        points = wp.array(np.eye(3), dtype=wp.vec3)
+        mesh = wp.Mesh(points, wp.array([0, 1, 2], dtype=int))
+        q, apart = wp.array(np.ones((3, 3)), dtype=wp.vec3), wp.zeros(3, dtype=float)
+        for _ in range(repeats):
+            wp.launch(distances, 3, inputs=[mesh.id, q, apart])
+        shared = wp.array(ptr=points.ptr, dtype=float, shape=3, copy=False)
+        for _ in range(2):
+            wp.launch(distances, 3, inputs=[mesh.id, q, shared])
+            found.append(points.numpy().copy())
+    np.testing.assert_array_equal(found[:2], found[2:])
+    np.testing.assert_allclose(found[0][0], [2 / 3**0.5] * 3, rtol=1e-6)

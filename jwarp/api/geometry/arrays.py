@@ -10,11 +10,20 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, listeners, submit
+from jwarp.arrays.memory import HostMemory
+from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
 
 
 def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[int, ...] = ()) -> jax.Array:
-    """An array of one axis of numbers or vectors, as JAX has it; further axes in front are made one.
+    """As `checked_array`, as JAX has it."""
+    return jax.numpy.asarray(checked_array(where, name, value, dtype, components))
+
+
+def checked_array(where: str, name: str, value: Any, dtype: Any, components: tuple[int, ...] = ()) -> Any:
+    """An array of one axis of numbers or vectors; further axes in front are made one.
+
+    What may be written to later is that itself, for a use that ends before.
 
     Raises:
         KernelTypeError: it is no array, or one of another dtype or shape of its elements.
@@ -25,7 +34,8 @@ def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[
             f"{where}: trees and meshes are not made in a capture, which would not make them again",
             hint="make them before the capture; refit() and build() are captured",
         )
-    value = content_of(value)
+    is_own = type(value) is array and type(value.memory) is HostMemory and is_not_tracing()
+    value = value.host() if is_own else content_of(value)
     if not isinstance(value, (jax.Array, np.ndarray)):
         if not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
             raise KernelTypeError(f"{where}: '{name}' must be an array, got {type(value).__name__}")
@@ -37,7 +47,7 @@ def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[
     if value.ndim <= rank or value.shape[value.ndim - rank :] != components:
         wanted = ", ".join(["n", *map(str, components)])
         raise KernelTypeError(f"{where}: '{name}' must have the shape ({wanted}), got {shown}")
-    return jax.numpy.asarray(value).reshape(-1, *components)
+    return value if value.ndim == rank + 1 else value.reshape(-1, *components)
 
 
 def as_command(change: Callable[[], None]) -> None:
@@ -80,6 +90,11 @@ def read_groups(where: str, groups: Any, count: int) -> jax.Array:
     if found.shape[0] != count:
         raise LaunchError(f"{where}: {found.shape[0]} groups for {count}")
     return found
+
+
+def fixed(value: Any) -> bool:
+    """Whether it is an array of NumPy's that nobody can write to, so that JAX's may take its place."""
+    return type(value) is np.ndarray and not value.flags.writeable and value.base is None
 
 
 def known_number(value: Any) -> float | None:

@@ -11,9 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry.arrays import as_command, is_here, known_number, order_of, read_array, read_groups, settled
-from jwarp.api.geometry.pytrees import register
+from jwarp.api.geometry.arrays import (
+    as_command,
+    checked_array,
+    is_here,
+    known_number,
+    order_of,
+    read_groups,
+    settled,
+)
+from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.launch import launch
+from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.builders import CELLS
 from jwarp.lib.geometry.hash_grid import KINDS
@@ -64,6 +73,11 @@ class HashGrid(Geometry):
     @property
     def arrays(self) -> Any:  # type: ignore[override]
         """What a kernel is given."""
+        as_jax(self, _LEAVES)
+        return self.in_place
+
+    @property
+    def in_place(self) -> Any:
         kind: Any = KINDS[self.dtype]
         return kind(self.point_ids, self.cell_starts, self.groups, np.asarray(self.dims, np.int32), self.scale)
 
@@ -84,15 +98,18 @@ class HashGrid(Geometry):
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
-        found = read_array("wp.HashGrid.build", "points", points, dtype, (3,))
+        found = checked_array("wp.HashGrid.build", "points", points, dtype, (3,))
         known = known_number(radius)
         if known is not None and not 0.0 < known < math.inf:
             raise LaunchError(f"wp.HashGrid.build: the radius must be positive and finite, got {known}")
-        self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
-        own = read_groups("wp.HashGrid.build", groups, found.shape[0])
-        build = _built_here if all(map(is_here, (found, self.scale, own))) else _built
-        made = build(found, self.scale, own, self.dims)
-        self.point_ids, self.cell_starts, self.groups = settled(made, points, groups)
+        own = _NOTHING if groups is None else read_groups("wp.HashGrid.build", groups, found.shape[0])
+        if known is not None and is_not_tracing() and is_here(found) and is_here(own):
+            self.scale = dtype.type(1) / dtype.type(known)
+            made = _built_here(np.asarray(found), self.scale, np.asarray(own), self.dims)
+        else:
+            self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
+            made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
+        self.point_ids, self.cell_starts, self.groups = made
         self.version += 1
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
@@ -102,7 +119,10 @@ class HashGrid(Geometry):
         return f"wp.HashGrid{self.dims}"
 
 
-register(HashGrid, ("point_ids", "cell_starts", "groups", "scale"), ("dims", "scalar"))
+_LEAVES = ("point_ids", "cell_starts", "groups", "scale")
+register(HashGrid, _LEAVES, ("dims", "scalar"))
+_NOTHING = np.zeros(0, np.int32)
+_NOTHING.flags.writeable = False
 
 
 _SCALARS = {kind.name: kind for kind in (float16, float32, float64)}
@@ -123,18 +143,14 @@ def _built(points: Any, scale: Any, groups: Any, dims: tuple[int, ...]) -> tuple
     return order, jnp.cumsum(sizes, dtype=np.int32), groups
 
 
-def _built_here(points: Any, scale: Any, groups: Any, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """As `_built`, of arrays in this computer's memory."""
-    given = np.asarray(points)
-    cells = np.zeros(len(given), np.int32)
-    launch(
-        CELLS[_SCALARS[given.dtype.name]],
-        len(given),
-        [given, np.asarray(scale)[()], np.asarray(dims, np.int32)],
-        [cells],
-    )
-    own = np.asarray(groups)
-    order = order_of(cells, *([own] if len(own) else []))
+def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """As `_built`, of arrays in this computer's memory. What comes back is read-only."""
+    cells = np.zeros(len(points), np.int32)
+    launch(CELLS[_SCALARS[points.dtype.name]], len(points), [points, scale, np.asarray(dims, np.int32)], [cells])
+    order = order_of(cells, *([groups] if len(groups) else []))
     starts = np.zeros(math.prod(dims) + 1, np.int32)
     np.cumsum(np.bincount(cells, minlength=math.prod(dims)), out=starts[1:])
-    return jnp.asarray(order), jnp.asarray(starts), jnp.asarray(own[order] if len(own) else own)
+    made = order, starts, groups[order] if len(groups) else _NOTHING
+    for part in made:
+        part.flags.writeable = False
+    return made

@@ -10,9 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import as_command, content_of, read_array, read_groups, settled
+from jwarp.api.geometry.arrays import as_command, checked_array, content_of, is_here, read_groups, settled
 from jwarp.api.geometry.bvh import check_options
-from jwarp.api.geometry.pytrees import register
+from jwarp.api.geometry.pytrees import as_jax, register
+from jwarp.api.geometry.refits import refitted_here
+from jwarp.arrays.array import array
+from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
@@ -62,9 +65,9 @@ class Mesh(Geometry):
         check_options("wp.Mesh", bvh_constructor, self.leaf_size)
         self.support_winding_number = bool(support_winding_number)
         self._points, self.indices, self._velocities = points, indices, velocities
-        corners, places = self._read()
-        own = read_groups("wp.Mesh", groups, places.shape[0] // 3)
-        self._keep(corners, tree.built(_boxes(corners), own, self.leaf_size))
+        places, faces = self._read()
+        own = read_groups("wp.Mesh", groups, faces.shape[0] // 3)
+        self._keep(places, faces, *tree.ordered(_boxes(places, faces), own))
 
     @property
     def points(self) -> Any:
@@ -100,41 +103,48 @@ class Mesh(Geometry):
         as_command(self._refit)
 
     def _refit(self) -> None:
-        corners, _ = self._read()
-        items, groups = self.items, self.groups
-        self._keep(corners, tree.refitted(_boxes(corners), items, groups, self.leaf_size))
+        self._keep(*self._read(), self.items, self.groups)
 
     def _read(self) -> tuple[Any, Any]:
-        """The corners of each face, an array (n, 9), and the indices."""
-        points = read_array("wp.Mesh", "points", self._points, np.float32, (3,))
+        """The points and the indices."""
+        points = checked_array("wp.Mesh", "points", self._points, np.float32, (3,))
         if self._velocities is not None:
-            found = read_array("wp.Mesh", "velocities", self._velocities, np.float32, (3,))
+            found = checked_array("wp.Mesh", "velocities", self._velocities, np.float32, (3,))
             if found.shape != points.shape:
                 raise LaunchError(f"wp.Mesh: {found.shape[0]} velocities for {points.shape[0]} points")
-        indices = read_array("wp.Mesh", "indices", self.indices, np.int32)
+        indices = checked_array("wp.Mesh", "indices", self.indices, np.int32)
         if indices.shape[0] % 3:
             raise LaunchError(f"wp.Mesh: {indices.shape[0]} indices are no faces of three")
-        return _corners(jax.lax.stop_gradient(points), indices), indices
+        return points, indices
 
-    def _keep(self, corners: Any, made: tree.Tree) -> None:
-        self.nodes, self.bounds, self.items, self.groups = made
-        self.corners = _in_slots(corners, self.items, self.bounds.shape[0])
-        self.edge = _mean_side(corners)
-        self.boxes, self.faces, self.levels = tree.widened(self.bounds, self.corners)
-        self.winding = np.zeros((0, 8), np.float32)
-        if self.support_winding_number:
-            self.winding = _winding(self.corners, self.leaf_size)
-        settled((self.corners, self.edge, made), self._points, self.indices)
+    def _keep(self, points: Any, indices: Any, items: Any, groups: Any) -> None:
+        if is_not_tracing() and not self.support_winding_number and all(map(is_here, (points, indices, items))):
+            made: Any = refitted_here(np.asarray(points), np.asarray(indices), items, groups, self.leaf_size)
+        else:
+            made = _made(points, indices, items, groups, self.leaf_size, self.support_winding_number)
+            made = settled(made, self._points, self.indices)
+        of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding = made
+        self.nodes, self.bounds, self.items, self.groups = of_tree
         self.version += 1
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
         """What a kernel is given."""
+        as_jax(self, _LEAVES)
+        indices = content_of(self.indices)
+        return self._given(indices if indices.ndim == 1 else indices.reshape(-1))
+
+    @property
+    def in_place(self) -> Any:
+        indices = self.indices
+        if type(indices) is array and indices.layout.full_shape == (indices.size,) and indices.layout.dtype == np.int32:
+            return self._given(indices)
+        return self.arrays
+
+    def _given(self, indices: Any) -> Any:
         kind, of_tree = MeshArrays, BvhArrays  # type: Any, Any
         bvh = of_tree(self.nodes, self.bounds, self.items, self.groups, self.leaf_size)
         velocities = np.zeros((0, 3), np.float32) if self._velocities is None else self._velocities
-        indices = content_of(self.indices)
-        indices = indices if indices.ndim == 1 else indices.reshape(-1)
         of_wide: Any = WideArrays
         wide = of_wide(self.boxes, self.faces, self.levels)
         return kind(self._points, velocities, indices, self.corners, self.edge, wide, self.winding, bvh)
@@ -143,31 +153,32 @@ class Mesh(Geometry):
         return f"wp.Mesh({self.items.shape[0]} faces of {np.shape(self._points)[0]} points)"
 
 
-register(
-    Mesh,
-    (
-        *(
-            "_points",
-            "indices",
-            "_velocities",
-            "nodes",
-            "bounds",
-            "items",
-            "groups",
-            "corners",
-            "edge",
-            "boxes",
-            "faces",
-            "levels",
-            "winding",
-        ),
-    ),
-    ("leaf_size", "support_winding_number"),
+_LEAVES = (
+    *("_points", "indices", "_velocities", "nodes", "bounds", "items", "groups", "corners", "edge"),
+    *("boxes", "faces", "levels", "winding"),
 )
+register(Mesh, _LEAVES, ("leaf_size", "support_winding_number"))
 
 
 @jax.jit
+def _boxes(points: jax.Array, indices: jax.Array) -> jax.Array:
+    """The box of each face."""
+    return _around(_corners(points, indices))
+
+
+@functools.partial(jax.jit, static_argnums=(4, 5))
+def _made(points: Any, indices: Any, items: Any, groups: Any, size: int, has_winding: bool) -> tuple[Any, ...]:
+    """The tree of faces in an order, their corners by slots, the mean side, sixteens of them, and winding numbers."""
+    corners = _corners(points, indices)
+    made = tree.refitted(_around(corners), items, groups, size)
+    slots = jnp.full((made.bounds.shape[0], 9), np.nan, np.float32).at[: items.shape[0]].set(corners[items])
+    winding = _winding(slots, size) if has_winding else jnp.zeros((0, 8), np.float32)
+    return made, slots, _mean_side(corners), tree.widened(made.bounds, slots), winding
+
+
 def _corners(points: jax.Array, indices: jax.Array) -> jax.Array:
+    """The corners of each face, an array (n, 9)."""
+    points = jax.lax.stop_gradient(points)
     known = (indices >= 0) & (indices < points.shape[0])
     if not points.shape[0]:
         return jnp.full((indices.shape[0] // 3, 9), np.nan, np.float32)
@@ -175,18 +186,11 @@ def _corners(points: jax.Array, indices: jax.Array) -> jax.Array:
     return found.reshape(-1, 9)
 
 
-def _boxes(corners: jax.Array) -> jax.Array:
-    """The box of each face."""
+def _around(corners: jax.Array) -> jax.Array:
     parts = corners.reshape(-1, 3, 3)
     return jnp.concatenate([parts.min(1), parts.max(1)], -1)
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def _in_slots(corners: jax.Array, items: jax.Array, slots: int) -> jax.Array:
-    return jnp.full((slots, 9), np.nan, np.float32).at[: items.shape[0]].set(corners[items])
-
-
-@jax.jit
 def _mean_side(corners: jax.Array) -> jax.Array:
     parts = corners.reshape(-1, 3, 3)
     sides = jnp.linalg.norm(parts - jnp.roll(parts, 1, axis=1), axis=-1)
@@ -194,7 +198,6 @@ def _mean_side(corners: jax.Array) -> jax.Array:
     return jnp.where(known, sides, 0.0).sum() / jnp.maximum(known.sum(), 1).astype(np.float32)
 
 
-@functools.partial(jax.jit, static_argnums=1)
 def _winding(corners: jax.Array, size: int) -> jax.Array:
     """For each node of a tree: the middle of its area, its area times its normal, and how far its corners are away."""
     p, q, r = (corners[:, k : k + 3] for k in (0, 3, 6))

@@ -9,8 +9,18 @@ from typing import Any
 import jax
 import jax.export
 
+from jwarp.api.geometry.arrays import fixed
+from jwarp.bind.compat import is_not_tracing
 from jwarp.types import Geometry
 from jwarp.types.handles import Id
+
+
+def as_jax(value: Any, names: Sequence[str]) -> None:
+    """Let the attributes of a grid, tree or mesh that are arrays of NumPy's that nobody can write to be JAX's."""
+    if is_not_tracing():
+        found = {name: part for name in names if fixed(part := getattr(value, name))}
+        for name, part in zip(found, jax.device_put(list(found.values())), strict=True):
+            setattr(value, name, part)
 
 
 def register(kind: type[Geometry], leaves: Sequence[str], static: Sequence[str]) -> None:
@@ -21,6 +31,7 @@ def register(kind: type[Geometry], leaves: Sequence[str], static: Sequence[str])
     keys = tuple(map(jax.tree_util.GetAttrKey, leaves))
 
     def children(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        as_jax(value, leaves)
         return tuple(getattr(value, name) for name in leaves), tuple(getattr(value, name) for name in static)
 
     def with_keys(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

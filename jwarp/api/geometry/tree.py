@@ -35,15 +35,20 @@ def leaves_of(count: int, size: int) -> int:
 
 
 def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
-    """The tree of boxes, an array (n, 6) of lower and upper corners, in order of their groups, if there are any.
+    """The tree of boxes, an array (n, 6) of lower and upper corners."""
+    return refitted(boxes, *ordered(boxes, groups), size)
 
-    They are put in order of their middles on a curve that fills space, and the order is cut into leaves.
+
+def ordered(boxes: jax.Array, groups: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The order that a tree has boxes in, which is cut into leaves, and their groups in that order.
+
+    It is that of their groups, if there are any, and then of their middles on a curve that fills space.
     """
     if not (is_here(boxes) and is_here(groups)):
-        return _built(boxes, groups, size)
+        return _ordered(boxes, groups)
     own = np.asarray(groups)
     order = order_of(*([own] if len(own) else []), np.asarray(_places(boxes)))
-    return refitted(boxes, jnp.asarray(order), jnp.asarray(own[order] if len(own) else own), size)
+    return jnp.asarray(order), jnp.asarray(own[order] if len(own) else own)
 
 
 @jax.jit
@@ -62,15 +67,15 @@ def _places(boxes: jax.Array) -> jax.Array:
     return places
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def _built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
+@jax.jit
+def _ordered(boxes: jax.Array, groups: jax.Array) -> tuple[jax.Array, jax.Array]:
     places = _places(boxes)
     numbers = jnp.arange(boxes.shape[0], dtype=np.int32)
     if groups.shape[0]:
         groups, _, items = jax.lax.sort((groups, places, numbers), num_keys=2, is_stable=True)
     else:
         _, items = jax.lax.sort((places, numbers), num_keys=1, is_stable=True)
-    return refitted(boxes, items, groups, size)
+    return items, groups
 
 
 @functools.partial(jax.jit, static_argnums=3)

@@ -1,0 +1,106 @@
+"""What launches on arrays that change are given of a grid, tree or mesh: kept for as long as that stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.bind.compat import Tracer
+from jwarp.caches import Cache
+from jwarp.types import ArrayType, Geometry, Struct, arrays_of
+from jwarp.types.handles import Id, mark
+from jwarp.types.structs import unchecked
+
+
+class Held:
+    """What a grid, tree or mesh holds, its arrays as NumPy has them, but for those that change.
+
+    Attributes:
+        struct: What a kernel is given.
+        leaves: The struct, taken apart.
+        arrays: Those of the leaves that change.
+        kind: What all have in common whose leaves are alike, but for `arrays`.
+    """
+
+    __slots__ = ("arrays", "kind", "leaves", "state", "struct")
+
+    def __init__(self, struct: Struct, state: object):
+        self.struct, self.state = struct, state
+        self.leaves = tuple(_leaves(struct))
+        self.arrays = tuple(leaf for leaf in self.leaves if type(leaf) is array)
+        self.kind: object = _KINDS.made((type(struct), *map(_kind, self.leaves)), object)
+
+
+_KINDS: Cache[tuple[Any, ...], object] = Cache("kinds of grids, trees and meshes", 256)
+
+
+def held(value: Any) -> Held | None:
+    """What a grid, tree or mesh, or the one of an id, holds now.
+
+    It is None where that is not in this computer's memory as a whole, or could change unseen, or JAX traces it.
+    """
+    owner: Geometry = value.owner if type(value) is Id else value
+    state = owner.state
+    known: Held | None = owner.held
+    if known is not None and known.state is state:
+        return known
+    struct = _here(owner.in_place)
+    if struct is None:
+        return None
+    mark(struct, owner)
+    made = Held(struct, state)
+    owner.held = made
+    return made
+
+
+def given(value: Any) -> Any:
+    """As `arrays_of`, for a launch that runs now, on arrays that change."""
+    return arrays_of(value, struct_of)
+
+
+def struct_of(owner: Geometry) -> Any:
+    """What a launch that runs now, on arrays that change, is given of a grid, tree or mesh."""
+    found = held(owner)
+    return arrays_of(owner) if found is None else found.struct
+
+
+def _here(struct: Struct) -> Any:
+    """The struct with arrays as NumPy has them; None where that cannot be."""
+    parts = {}
+    for name, kind in type(struct).fields.items():
+        value = getattr(struct, name)
+        if isinstance(value, Struct):
+            value = _here(value)
+        elif isinstance(value, jax.Array):
+            is_known = not isinstance(value, Tracer) and value.is_fully_addressable
+            value = np.asarray(value) if is_known and {x.platform for x in value.devices()} == {"cpu"} else None
+        elif isinstance(value, (np.ndarray, np.generic)):
+            # Someone may write to an array of NumPy's, unless it is read-only and no view. Numbers are copied.
+            if not isinstance(kind, ArrayType) or not value.size:
+                value = np.array(value)
+            elif value.flags.writeable or value.base is not None:
+                value = None
+        elif type(value) not in (array, int, float, bool):
+            value = None
+        if value is None:
+            return None
+        parts[name] = value
+    return unchecked(type(struct), parts)
+
+
+def _leaves(struct: Struct) -> Iterator[Any]:
+    for name in type(struct).fields:
+        value = getattr(struct, name)
+        if isinstance(value, Struct):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _kind(leaf: Any) -> Any:
+    """What leaves have in common that a launch does not tell apart."""
+    return (leaf.shape, leaf.strides, leaf.dtype) if isinstance(leaf, np.ndarray) else type(leaf)

@@ -1,5 +1,7 @@
 """Grids and meshes that change: records follow them, pytrees keep what they were, and traced ones are not used."""
 
+import copy
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,12 @@ def test_records_of_numpy_and_jax_follow_grids(as_id, is_in_place):
         points[:], near[:] = places, 0
         grid.build(points, REACH)
         np.testing.assert_array_equal(record.launch()[0], expected(places))
+    copied, before = copy.deepcopy(record), points.copy()
+    points[:] = SECOND
+    grid.build(points, REACH)
+    np.testing.assert_array_equal(
+        copied.launch()[0], (2 if is_in_place else 1) * expected(before)
+    )  # with its own array
     fewer, near[:] = a_grid(points[:5]), 0
     record.set_param_at_index(0, fewer.id if as_id else fewer)
     known = (np.linalg.norm(points[:, None] - points[:5], axis=-1) < REACH).sum(1)

@@ -13,6 +13,7 @@ from jwarp.dispatch import arrays, checks, route
 from jwarp.dispatch.array_adjoint import adjoint_of, asked_gradients
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import Call, read_kernel
+from jwarp.dispatch.held import reader
 from jwarp.dispatch.ready import Ready
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
@@ -24,6 +25,7 @@ from jwarp.launching.arguments import Matched
 from jwarp.launching.program import program_of
 from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
+from jwarp.types import StructType, arrays_of, renewed
 from jwarp.wire import Role
 
 
@@ -77,6 +79,7 @@ class Launch(Record):
         self.block_dim = geometry.read_block_dim(block_dim, kernel.name)
         self.adjoint = adjoint
         self._program = program_of(kernel, config.settings)
+        self._handles = frozenset(u for u, p in enumerate(kernel.signature) if is_for_handles(p.type))
         self._values: list[Any] = [UNSET] * len(kernel.signature)
         self._outputs = grouping.changed_parameters(kernel, self._program.written)
         self._output_role = Role.ZEROS
@@ -215,12 +218,29 @@ class Launch(Record):
             self._ready = None
             return
         if self._is_in_place or holds_arrays([value]):
-            self._set_in_place({index: value})
+            self._set_in_place({index: self._read(index, value, is_changing=True)})
             return
-        parts = self._checked({index: value})
+        self._set({index: self._read(index, value, is_changing=False)})
+
+    def _set(self, values: Mapping[int, Any]) -> None:
+        """Set parameters of a launch on arrays that do not change."""
+        parts = self._checked(values)
         if self._ready is not None and not self._ready.change(parts):
             self._ready = None
-        self._values[index] = value
+        for u, value in values.items():
+            self._values[u] = value
+
+    def _read(self, index: int, value: Any, is_changing: bool) -> Any:
+        """What a parameter is given, of a grid, tree or mesh what that holds."""
+        found = arrays_of(value, reader(is_changing)) if index in self._handles else None
+        return value if found is None else found
+
+    def _follow(self) -> None:
+        """Take grids, trees and meshes as they are now, where they have changed."""
+        read = reader(is_changing=False)
+        found = {u: made for u in self._handles if (made := renewed(self._values[u], read)) is not None}
+        if found:
+            self._set(found)
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """As `set_param_at_index`, by the parameter's name.
@@ -247,11 +267,13 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}': set_params takes a list of {len(self._values)} values ({names}), "
                 f"got {given}"
             )
-        if self._is_in_place or holds_arrays(values):
-            self._set_in_place(dict(enumerate(values)))
+        is_changing = self._is_in_place or holds_arrays(values)
+        read = {u: self._read(u, value, is_changing) for u, value in enumerate(values)}
+        if is_changing:
+            self._set_in_place(read)
             return
-        self._checked(dict(enumerate(values)))
-        self._values = list(values)
+        self._checked(read)
+        self._values = list(read.values())
         self._ready = None
 
     def _set_in_place(self, values: Mapping[int, Any]) -> None:
@@ -341,6 +363,8 @@ class Launch(Record):
                 return submit(command if listeners.capture is None else copy.copy(command))
             self._replay = command.replayer() if isinstance(command, arrays.ArrayLaunch) else command.run
             return self._replay()
+        if self._handles:
+            self._follow()
         if self._ready is None:
             try:
                 self._ready = self._prepared()
@@ -401,6 +425,11 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}': nothing is set for {', '.join(map(repr, missing))}",
                 hint="set_params, or set_param_by_name for each",
             )
+
+
+def is_for_handles(kind: Any) -> bool:
+    """Whether a parameter of this type takes what a grid, tree or mesh holds, also in a struct."""
+    return isinstance(kind, StructType) and (kind.is_handle or kind.holds_handles)
 
 
 def record(

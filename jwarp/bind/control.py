@@ -14,6 +14,7 @@ from jwarp.arrays.array import array
 from jwarp.bind.traced_memory import Scope, TracedMemory, held_back, value_of
 from jwarp.bind.trees import Reader, changed_paths
 from jwarp.errors import LaunchError
+from jwarp.types import Geometry
 
 # The most trips of a loop: of all, or by the function that is its body; None where nobody says.
 Trips = int | Mapping[Any, int] | None
@@ -113,14 +114,23 @@ def written(body: Callable[[], Any], what: str, given: Mapping[str, Any] | None 
 _arguments: contextvars.ContextVar[Mapping[str, Any] | None] = contextvars.ContextVar("arguments", default=None)
 
 
+_since: contextvars.ContextVar[int] = contextvars.ContextVar("since", default=0)
+
+
 @contextlib.contextmanager
-def arguments(given: Mapping[str, Any]) -> Iterator[None]:
-    """The arguments of the function that is traced inside, by name."""
-    token = _arguments.set(given)
+def arguments(given: Mapping[str, Any], since: int) -> Iterator[None]:
+    """The arguments of the function that is traced inside, by name; what was made before `since` is no part of it."""
+    token, before = _arguments.set(given), _since.set(since)
     try:
         yield
     finally:
         _arguments.reset(token)
+        _since.reset(before)
+
+
+def is_foreign(owner: Geometry) -> bool:
+    """Whether a grid, tree or mesh is neither an argument of the function that is traced nor made in it."""
+    return owner.born < _since.get()
 
 
 @contextlib.contextmanager

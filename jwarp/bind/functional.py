@@ -22,6 +22,7 @@ from jwarp.config import config
 from jwarp.errors import LaunchError
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.types import births
 
 # Shapes of arguments that a function is kept for.
 MAX_CALLS = 64
@@ -76,10 +77,10 @@ class Functional:
         key = (given.key, compat.x64_enabled(), config.settings, options.changes)
         return self._traced.made(key, lambda: Traced(self, given))(given.contents)
 
-    def run(self, arguments: Mapping[str, Any]) -> Any:
-        """The function itself."""
+    def run(self, arguments: Mapping[str, Any], since: int) -> Any:
+        """The function itself. What was made before `since` is no part of it."""
         bound = inspect.BoundArguments(self.signature, dict(arguments))
-        with bounded(self.trips), stopping(self.kernels), replaced(self.others), tracing_with(arguments):
+        with bounded(self.trips), stopping(self.kernels), replaced(self.others), tracing_with(arguments, since):
             return self.func(*bound.args, **bound.kwargs)
 
 
@@ -115,7 +116,7 @@ class Traced:
 
     def run(self, contents: Sequence[Any]) -> list[Any]:
         """The function on values; what it returns is noted as it is traced."""
-        count = len(self.wholes)
+        count, since = len(self.wholes), births()
         memories: list[Memory] = [
             TracedMemory(jnp.reshape(x, whole.full_shape), path)
             for x, whole, path in zip(contents[:count], self.wholes, self.paths, strict=True)
@@ -126,7 +127,7 @@ class Traced:
         arguments = {name: writer.make(node) for name, node in self.nodes.items()}
         before = Reader()
         nodes = {name: before.read(value, name) for name, value in arguments.items()}
-        result = self.function.run(arguments)
+        result = self.function.run(arguments, since)
         after = Reader(before)
         found = {name: after.read(value, name) for name, value in arguments.items()}
         changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}

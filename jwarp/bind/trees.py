@@ -17,6 +17,7 @@ from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View, scalar_of
 from jwarp.bind import compat
 from jwarp.types import CompositeValue, Geometry, Struct
+from jwarp.types.handles import UNCOPIED
 
 # What is compared by value, and stays what it is.
 _PLAIN = (bool, int, str, bytes, type(None), enum.Enum, np.generic, complex)
@@ -168,6 +169,8 @@ class Reader:
             return Again(number)
         self._seen.add(number)
         self._kept.append(value)
+        if isinstance(value, Geometry) and compat.is_not_tracing():
+            _ = value.arrays  # makes those of NumPy's JAX's, which are traced
         items = tuple(self.read(getattr(value, name), f"{path}.{name}") for name in names)
         return Object(type(value), names, items, number)
 
@@ -203,7 +206,7 @@ def attributes(value: Any) -> tuple[str, ...] | None:
     if isinstance(value, Struct):
         return tuple(type(value).fields)
     if isinstance(value, Geometry):
-        return tuple(name for name in vars(value) if name != "version")
+        return tuple(name for name in vars(value) if name != "version" and name not in UNCOPIED)
     module = type(value).__module__
     if module.partition(".")[0] in ("jwarp", "jax", "jaxlib", "numpy", "builtins"):
         return None
@@ -259,7 +262,7 @@ class Writer:
             case Again(number):
                 return self._objects[number]
             case Object(kind, names, items, number):
-                made_object: Any = object.__new__(kind)
+                made_object: Any = (Geometry if issubclass(kind, Geometry) else object).__new__(kind)
                 self._objects[number] = made_object
                 for name, item in zip(names, items, strict=True):
                     object.__setattr__(made_object, name, self.make(item))

@@ -42,6 +42,12 @@ class ArrayAdjoint(Command):
     """
 
     def __init__(self, launch: ArrayLaunch, given: Sequence[Any]):
+        self.launch, self.given = launch, given
+        self._look()
+
+    def _look(self) -> None:
+        """See what is to be done for what the launch is given now."""
+        launch, given = self.launch, self.given
         self.kernel, self.back, self.values = launch.kernel, way_back(launch), launch.values
         self.into: dict[int, array] = {}
         for p, own in enumerate(given):
@@ -77,6 +83,9 @@ class ArrayAdjoint(Command):
         return tuple(self.into.values())
 
     def run(self) -> None:
+        if self.launch.geometry and (changed := self.launch.changed_geometry()):
+            self.launch.take(changed)
+            self._look()
         if self.reversal is None:
             return
         back, values = self.back, self.values

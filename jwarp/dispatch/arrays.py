@@ -22,7 +22,7 @@ from jwarp.dispatch import array_plans, array_shapes, checks, route
 from jwarp.dispatch.aliases import UNORDERED, overlap_error, reads_first
 from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
-from jwarp.dispatch.held import struct_of
+from jwarp.dispatch.held import reader
 from jwarp.dispatch.host import Forward
 from jwarp.dispatch.host_arrays import OverlapError
 from jwarp.dispatch.ready import Ready
@@ -33,7 +33,7 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.program import Program, program_of
-from jwarp.types import Struct, array_of, arrays_of, indexedarray, renewed
+from jwarp.types import Struct, array_of, indexedarray, renewed
 from jwarp.wire import Role
 
 
@@ -191,15 +191,19 @@ class ArrayLaunch(Command):
         """The parameters as they are written that a grid, tree or mesh was given for."""
         return tuple(u for u, value in enumerate(self.given) if hasattr(value, "_seen"))
 
+    def changed_geometry(self) -> dict[int, Any]:
+        """Grids, trees and meshes as they are now, where they have changed since they were read, by parameter."""
+        read = reader(is_changing=True)
+        return {u: made for u in self.geometry if (made := renewed(self.given[u], read)) is not None}
+
     def renew(self) -> None:
         """Look at grids, trees and meshes as they are now, where they have changed since it was prepared."""
-        read = struct_of if is_not_tracing() else arrays_of
-        found = {u: made for u in self.geometry if (made := renewed(self.given[u], read)) is not None}
+        found = self.changed_geometry()
         if found and not self.change(found):
-            self._set(found)
+            self.take(found)
             self.prepare()
 
-    def _set(self, given: Mapping[int, Any]) -> dict[int, Any]:
+    def take(self, given: Mapping[int, Any]) -> dict[int, Any]:
         """Take other values for some parameters as they are written, by those of the IR."""
         parts: dict[int, Any] = {}
         for u, value in given.items():
@@ -248,7 +252,7 @@ class ArrayLaunch(Command):
         if self.prepared is None:
             return False
         before = self.given, self.values
-        if not self.prepared.change(self._set(given)):
+        if not self.prepared.change(self.take(given)):
             self.__dict__["given"], self.values = before
             return False
         return True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.bind.compat import Tracer
+from jwarp.bind.compat import Tracer, is_not_tracing
 from jwarp.caches import Cache
 from jwarp.types import ArrayType, Geometry, Struct, arrays_of
 from jwarp.types.handles import Id, mark
@@ -57,15 +57,24 @@ def held(value: Any) -> Held | None:
     return made
 
 
-def given(value: Any) -> Any:
-    """As `arrays_of`, for a launch that runs now, on arrays that change."""
-    return arrays_of(value, struct_of)
-
-
 def struct_of(owner: Geometry) -> Any:
     """What a launch that runs now, on arrays that change, is given of a grid, tree or mesh."""
     found = held(owner)
     return arrays_of(owner) if found is None else found.struct
+
+
+def fixed_of(owner: Geometry) -> Any:
+    """What a launch is given of a grid, tree or mesh where no argument changes: what does in it, as it is now."""
+    struct: Any = owner.arrays
+    changing = {name: part for name in type(struct).fields if isinstance(part := getattr(struct, name), array)}
+    return mark(struct.replace(**{name: part.host() for name, part in changing.items()}) if changing else struct, owner)
+
+
+def reader(is_changing: bool) -> Callable[[Geometry], Any]:
+    """What reads grids, trees and meshes for a launch, where some argument is an array that changes or none is."""
+    if not is_changing:
+        return fixed_of
+    return struct_of if is_not_tracing() else arrays_of
 
 
 def _here(struct: Struct) -> Any:

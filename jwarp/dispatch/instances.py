@@ -14,7 +14,7 @@ from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch import cuda_arrays, dlpack
 from jwarp.dispatch.arrays import holds_arrays
-from jwarp.dispatch.held import given
+from jwarp.dispatch.held import reader
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
@@ -37,13 +37,11 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
         return kernel, inputs
     places = {kernel.signature[u].name: u for u in kernel.handles}
     is_changing = holds_arrays(inputs) or (isinstance(outputs, _COLLECTIONS) and holds_arrays(outputs))
-    read = given if is_changing and compat.is_not_tracing() else arrays_of
-    found = {key: read(inputs[key]) for key, name in names.items() if name in places}
+    read = reader(is_changing)
+    found = {key: arrays_of(inputs[key], read) for key, name in names.items() if name in places}
     found = {key: value for key, value in found.items() if value is not None}
     if not found:
         return kernel, inputs
-    if not is_changing:
-        found = {key: _fixed(value) for key, value in found.items()}
     if isinstance(inputs, Mapping):
         inputs = {**inputs, **found}
     else:
@@ -52,12 +50,6 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
         return kernel, inputs  # whose instance is one for them
     kinds: list[tuple[int, Any]] = sorted((places[names[key]], type(value)) for key, value in found.items())
     return kernel.with_handles(tuple(kinds)), inputs
-
-
-def _fixed(value: Any) -> Any:
-    """The arrays of a mesh where no other argument is an array that changes: those that do, as they are now."""
-    changing = {name: part for name in type(value).fields if isinstance(part := getattr(value, name), array)}
-    return value.replace(**{name: part.host() for name, part in changing.items()}) if changing else value
 
 
 _COLLECTIONS = (Mapping, list, tuple)

@@ -41,6 +41,7 @@ from jwarp.types.composites import vector as vector
 from jwarp.types.handles import Geometry as Geometry
 from jwarp.types.handles import Id as Id
 from jwarp.types.handles import arrays_of as arrays_of
+from jwarp.types.handles import births as births
 from jwarp.types.handles import renewed as renewed
 from jwarp.types.indexed import IndexedPattern as IndexedPattern
 from jwarp.types.indexed import indexed_of as indexed_of

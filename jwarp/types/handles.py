@@ -5,11 +5,20 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from jwarp.types.structs import Struct, may_hold_handles, unchecked, with_fields
 
 _numbers = itertools.count(1)
+
+
+_births = itertools.count()
+UNCOPIED = frozenset({"born", "held", "state", "traced_at"})  # the attributes of a grid, tree or mesh that are its own
+
+
+def births() -> int:
+    """A number that grids, trees and meshes which are made later have reached."""
+    return next(_births)
 
 
 class Geometry:
@@ -18,7 +27,14 @@ class Geometry:
     arrays: Struct
     version = 0  # one more whenever it is built, refitted or changed
     state: object = None  # another one after each change of an attribute
+    traced_at: tuple[str, int] | None = None  # where it was built last while JAX traced
+    born: int  # the how manieth it is
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        made = object.__new__(cls)
+        object.__setattr__(made, "born", next(_births))
+        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -26,7 +42,7 @@ class Geometry:
             object.__setattr__(self, "state", object())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("held", "state")}
+        return {name: value for name, value in self.__dict__.items() if name not in UNCOPIED}
 
     @property
     def in_place(self) -> Struct:

@@ -84,6 +84,10 @@ class Struct(metaclass=StructType):
         values = {name: getattr(self, name) for name in type(self).fields}
         return type(self)(**{**values, **changes})
 
+    def __getstate__(self) -> Any:
+        """The fields. A copy is what it is, and is no longer of a grid, tree or mesh that changes."""
+        return None, {name: getattr(self, name) for name in type(self).fields}
+
     __replace__ = replace  # for copy.replace, from Python 3.13 on
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jwarp as wp
 
@@ -132,3 +133,48 @@ def test_convolutions_of_every_layout():
     with jax.enable_x64(True):
         expected = jax.jit(jax.vmap(summed.python))(jnp.asarray(x, np.float64))
     np.testing.assert_allclose(wp.map(summed, jnp.asarray(x)), expected, rtol=1e-5, atol=1e-5)
+
+
+def of_inverse(m):
+    return jnp.sum(jnp.linalg.inv(m) * jnp.arange(4.0).reshape(2, 2))
+
+
+def of_solution(m):
+    return jnp.sum(jnp.linalg.solve(m, m[0] * m[1]) ** 2)
+
+
+def of_determinant(m):
+    return jnp.linalg.slogdet(jnp.outer(m[0], m[1]) + jnp.linalg.inv(m))[1]
+
+
+def of_own_solver(m):
+    """With factors that have no derivatives of their own, as those of jnp.linalg.solve."""
+    a = m[0, 0] ** 2 + 1.0
+    solved = jax.lax.custom_linear_solve(
+        lambda x: a * x, m, lambda _, b: b / jax.lax.stop_gradient(a), lambda _, b: b / jax.lax.stop_gradient(a)
+    )
+    return jnp.sum(solved**2)
+
+
+@pytest.mark.parametrize("function", [of_inverse, of_solution, of_determinant, of_own_solver])
+def test_second_derivatives_of_solved_equations(function):
+    traced = wp.jax_func(function)
+
+    @wp.kernel
+    def k(m: wp.array[wp.mat22d], y: wp.array[wp.float64]):
+        i = wp.tid()
+        y[i] = traced(m[i])
+
+    def second(f, m, d, e):
+        along = lambda m: jax.jvp(f, (m,), (d,))[1]  # noqa: E731
+        found = [jax.grad(f)(m), jax.jvp(jax.grad(f), (m,), (d,))[1], jax.jvp(along, (m,), (e,))[1]]
+        if function is not of_own_solver:  # a rule that JAX does not own: refused
+            found += [jax.grad(along)(m), jax.grad(lambda m: jnp.sum(jax.grad(f)(m) * d))(m)]
+        return found
+
+    with jax.enable_x64(True):
+        m, d, e = (jnp.asarray(RNG.normal(size=(3, 2, 2))) for _ in range(3))
+        own = second(lambda m: jnp.sum(wp.jax_kernel(k)(m)[0]), m + 2.0 * jnp.eye(2), d, e)
+        expected = second(lambda m: jnp.sum(jax.vmap(function)(m)), m + 2.0 * jnp.eye(2), d, e)
+    for x, y in zip(own, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-10 * np.abs(y).max())

@@ -20,7 +20,12 @@ if importlib.util.find_spec("warp") is None:
     pytest.skip("warp-lang is not installed", allow_module_level=True)
 
 HERE = Path(__file__).parent
-SAMPLE = ("tests.test_composite_component_adjoint", "tests.test_conditional", "tests.test_lvalue")
+SAMPLE = (
+    "tests.geometry.test_hash_grid",
+    "tests.test_composite_component_adjoint",
+    "tests.test_conditional",
+    "tests.test_lvalue",
+)
 LIMIT = 6 * 3600 if os.environ.get("JWARP_CONFORMANCE") == "all" else 900  # by the clock
 
 NAMES = (HERE / "agreeing.txt").read_text().split()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,9 +10,11 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, listeners, submit
-from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.memory import HostMemory, place_of_caller
 from jwarp.bind.compat import is_not_tracing
+from jwarp.bind.control import is_foreign
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import Geometry
 
 
 def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[int, ...] = ()) -> jax.Array:
@@ -50,9 +52,46 @@ def checked_array(where: str, name: str, value: Any, dtype: Any, components: tup
     return value if value.ndim == rank + 1 else value.reshape(-1, *components)
 
 
-def as_command(change: Callable[[], None]) -> None:
-    """Build or refit something: now, or, while a capture is open, whenever what was captured runs."""
-    submit(Call(change))
+def as_command(owner: Geometry, change: Callable[[], None]) -> None:
+    """Build or refit something: now, or, while a capture is open, whenever what was captured runs.
+
+    Raises, as it runs:
+        LaunchError: it is no part of the function of `wp.functionalize` that JAX traces.
+    """
+
+    def run() -> None:
+        if not is_not_tracing() and is_foreign(owner):
+            file, line = place_of_caller()
+            raise LaunchError(
+                f"{owner!r} is built or changed at {file}:{line} while JAX traces a function that it is no part of",
+                hint="pass it as an argument of wp.functionalize, alone or in an object, or make it inside of the"
+                " function",
+            )
+        change()
+
+    submit(Call(run))
+
+
+def note_trace(owner: Geometry) -> None:
+    """Note where something is built, while JAX traces."""
+    if not is_not_tracing():
+        owner.traced_at = place_of_caller()
+
+
+def refuse_ended(owner: Geometry, leaves: Sequence[str]) -> None:
+    """Refuse something whose arrays, the attributes `leaves`, are of a function that JAX traces no longer.
+
+    Raises:
+        LaunchError: it is such.
+    """
+    if owner.traced_at is None or not is_not_tracing():
+        return
+    if any(isinstance(getattr(owner, name), jax.core.Tracer) for name in leaves):
+        file, line = owner.traced_at
+        raise LaunchError(
+            f"{owner!r} was built at {file}:{line} in a function that JAX traced, and is used after that has ended",
+            hint="return it from that function, as it is a pytree, or build it anew",
+        )
 
 
 def content_of(value: Any) -> Any:

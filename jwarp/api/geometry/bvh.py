@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import as_command, read_array, read_groups, settled
+from jwarp.api.geometry.arrays import as_command, note_trace, read_array, read_groups, refuse_ended, settled
 from jwarp.api.geometry.pytrees import register
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
@@ -49,7 +49,7 @@ class Bvh(Geometry):
         Raises:
             LaunchError: there are more or fewer boxes than before.
         """
-        as_command(self._refit)
+        as_command(self, self._refit)
 
     def _refit(self) -> None:
         boxes = self._boxes()
@@ -60,7 +60,7 @@ class Bvh(Geometry):
     def rebuild(self, constructor: Any = None) -> None:
         """Build the tree anew of what `lowers` and `uppers` are now; groups stay with their boxes."""
         check_options("wp.Bvh.rebuild", constructor, self.leaf_size)
-        as_command(self._rebuild)
+        as_command(self, self._rebuild)
 
     def _rebuild(self) -> None:
         boxes = self._boxes()
@@ -78,11 +78,13 @@ class Bvh(Geometry):
 
     def _keep(self, made: tree.Tree) -> None:
         self.nodes, self.bounds, self.items, self.groups = settled(made, self.lowers, self.uppers)
+        note_trace(self)
         self.version += 1
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
         """What a kernel is given."""
+        refuse_ended(self, _LEAVES)
         kind: Any = BvhArrays
         return kind(self.nodes, self.bounds, self.items, self.groups, self.leaf_size)
 
@@ -101,4 +103,5 @@ def check_options(where: str, constructor: Any, leaf_size: Any) -> None:
         raise LaunchError(f"{where}: the leaf size must be at least 1, got {leaf_size}")
 
 
-register(Bvh, ("lowers", "uppers", "nodes", "bounds", "items", "groups"), ("leaf_size",))
+_LEAVES = ("lowers", "uppers", "nodes", "bounds", "items", "groups")
+register(Bvh, _LEAVES, ("leaf_size",))

@@ -16,8 +16,10 @@ from jwarp.api.geometry.arrays import (
     checked_array,
     is_here,
     known_number,
+    note_trace,
     order_of,
     read_groups,
+    refuse_ended,
     settled,
 )
 from jwarp.api.geometry.pytrees import as_jax, register
@@ -73,6 +75,7 @@ class HashGrid(Geometry):
     @property
     def arrays(self) -> Any:  # type: ignore[override]
         """What a kernel is given."""
+        refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         return self.in_place
 
@@ -94,7 +97,7 @@ class HashGrid(Geometry):
             KernelTypeError: an array has another dtype or shape.
             LaunchError: the radius is not positive, or there are more or fewer groups than points.
         """
-        as_command(lambda: self._build(points, radius, groups))
+        as_command(self, lambda: self._build(points, radius, groups))
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
@@ -110,6 +113,7 @@ class HashGrid(Geometry):
             self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
             made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
         self.point_ids, self.cell_starts, self.groups = made
+        note_trace(self)
         self.version += 1
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:

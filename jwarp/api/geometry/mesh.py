@@ -10,7 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import as_command, checked_array, content_of, is_here, read_groups, settled
+from jwarp.api.geometry.arrays import (
+    as_command,
+    checked_array,
+    content_of,
+    is_here,
+    note_trace,
+    read_groups,
+    refuse_ended,
+    settled,
+)
 from jwarp.api.geometry.bvh import check_options
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import refitted_here
@@ -78,7 +87,7 @@ class Mesh(Geometry):
     def points(self, points: Any) -> None:
         if np.shape(points) != np.shape(self._points):
             raise LaunchError(f"wp.Mesh: new points {np.shape(points)} for old ones {np.shape(self._points)}")
-        as_command(lambda: self._move(points))
+        as_command(self, lambda: self._move(points))
 
     def _move(self, points: Any) -> None:
         self._points = points
@@ -91,7 +100,7 @@ class Mesh(Geometry):
 
     @velocities.setter
     def velocities(self, velocities: Any) -> None:
-        as_command(lambda: self._set_velocities(velocities))
+        as_command(self, lambda: self._set_velocities(velocities))
 
     def _set_velocities(self, velocities: Any) -> None:
         self._velocities = velocities
@@ -100,7 +109,7 @@ class Mesh(Geometry):
 
     def refit(self) -> None:
         """Let the tree be of what `points` are now, which may have been written to; faces keep their order."""
-        as_command(self._refit)
+        as_command(self, self._refit)
 
     def _refit(self) -> None:
         self._keep(*self._read(), self.items, self.groups)
@@ -125,11 +134,13 @@ class Mesh(Geometry):
             made = settled(made, self._points, self.indices)
         of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding = made
         self.nodes, self.bounds, self.items, self.groups = of_tree
+        note_trace(self)
         self.version += 1
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
         """What a kernel is given."""
+        refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         indices = content_of(self.indices)
         return self._given(indices if indices.ndim == 1 else indices.reshape(-1))

@@ -8,8 +8,10 @@ from typing import Any
 
 import jax
 import jax.export
+import numpy as np
 
 from jwarp.api.geometry.arrays import fixed
+from jwarp.arrays.array import array
 from jwarp.bind.compat import is_not_tracing
 from jwarp.types import Geometry
 from jwarp.types.handles import Id
@@ -23,6 +25,15 @@ def as_jax(value: Any, names: Sequence[str]) -> None:
             setattr(value, name, part)
 
 
+def _kept(leaf: Any) -> Any:
+    """A leaf that stays what it is: of an array that others may write to, a copy. Those of ours are pytrees."""
+    if isinstance(leaf, (jax.Array, array)) or fixed(leaf) or not hasattr(leaf, "__dlpack__"):
+        return leaf
+    made = np.array(leaf)
+    made.flags.writeable = False
+    return made
+
+
 def register(kind: type[Geometry], leaves: Sequence[str], static: Sequence[str]) -> None:
     """Make a class a pytree of the attributes `leaves`; `static` has numbers, texts and tuples of such.
 
@@ -32,14 +43,14 @@ def register(kind: type[Geometry], leaves: Sequence[str], static: Sequence[str])
 
     def children(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         as_jax(value, leaves)
-        return tuple(getattr(value, name) for name in leaves), tuple(getattr(value, name) for name in static)
+        return tuple(_kept(getattr(value, name)) for name in leaves), tuple(getattr(value, name) for name in static)
 
     def with_keys(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         found, about = children(value)
         return tuple(zip(keys, found, strict=True)), about
 
     def made(about: tuple[Any, ...], found: Iterable[Any]) -> Any:
-        value = object.__new__(kind)
+        value = Geometry.__new__(kind)
         for name, part in zip((*leaves, *static), (*found, *about), strict=True):
             object.__setattr__(value, name, part)
         return value

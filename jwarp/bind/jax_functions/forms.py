@@ -75,6 +75,11 @@ def _product(build: Builder, args: tuple[Scalar, ...], type: ScalarType) -> Scal
     return _each("mul")(build, (x, y), type)
 
 
+def _followed(build: Builder, args: tuple[Scalar, ...], type: ScalarType) -> Scalar:
+    x, y, none = as_form(args[0]), as_form(args[1]), zero(type)
+    return Form(type, {k: build.op("follow", x.terms.get(k, none), y.terms.get(k, none)) for k in coefficients([x, y])})
+
+
 def _selected(build: Builder, args: tuple[Scalar, ...], type: ScalarType) -> Scalar:
     condition, x, y = _plain(args[0]), as_form(args[1]), as_form(args[2])
     none = zero(type)
@@ -99,7 +104,7 @@ _LINEAR: dict[str, Callable[[Builder, tuple[Scalar, ...], ScalarType], Scalar]] 
     "div": _each("div"),
     "select": _selected,
     "cast": _converted,
-    "follow": lambda build, args, type: args[0],
+    "follow": _followed,
     "slope": lambda build, args, type: args[0],
 }
 

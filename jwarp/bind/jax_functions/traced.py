@@ -9,6 +9,7 @@ from jwarp.bind import compat
 from jwarp.bind.jax_functions import factors, special
 from jwarp.bind.jax_functions.derivatives import by_rule
 from jwarp.bind.jax_functions.equations import computed
+from jwarp.bind.jax_functions.forms import Form, NotLinear
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, primitive
 
 # Special functions that JAX computes by functions in jax.numpy.
@@ -43,5 +44,24 @@ def _solved(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     """By its `solve`; its derivative is that of the equation solved."""
     lengths, jaxprs = equation.params["const_lengths"], equation.params["jaxprs"]
     first = lengths.matvec + lengths.vecmat
-    consts, b = args[first : first + lengths.solve], args[first + lengths.solve + lengths.transpose_solve :]
-    return by_rule(low, equation, args, lambda: low.closed(jaxprs.solve, [*consts, *b]))
+    consts, b = list(args[first : first + lengths.solve]), args[first + lengths.solve + lengths.transpose_solve :]
+
+    def solve(*b: Scalars) -> list[Scalars]:
+        return low.closed(jaxprs.solve, [*consts, *b])
+
+    if not any(isinstance(x, Form) for array in args for x in array.flat):
+        return by_rule(low, equation, args, lambda: solve(*b))
+    if any(isinstance(x, Form) for array in args[: -len(b)] for x in array.flat):
+        raise NotLinear
+    found = solve(*b)
+    if low.order <= 0:
+        return found
+    # The factors that `solve` has may be known as numbers alone, while the coefficients of forms have derivatives by
+    # the matrix: of A x = b, that is dx = solve(db - dA x). This is the derivative of solve(b - A x) at fixed x.
+    assert low.order == 1
+    consts = [low.each(low.undifferentiated, x) for x in consts]
+    fixed = [low.each(low.undifferentiated, x) for x in found]
+    products = low.closed(jaxprs.matvec, [*args[: lengths.matvec], *fixed])
+    left = [low.each(lambda x, y: low.op("sub", x, y), *pair) for pair in zip(b, products, strict=True)]
+    changes = solve(*left)
+    return [low.each(lambda x, y: low.op("follow", x, y), *pair) for pair in zip(found, changes, strict=True)]

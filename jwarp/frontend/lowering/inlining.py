@@ -245,7 +245,10 @@ def _unnamed(function: Func, values: Sequence[Binding]) -> str:
     first = next(iter(function.wanted), None)
     if not getattr(first, "is_handle", False) or not values or getattr(values[0], "type", None) is not uint64:
         return ""
-    return "at the launch, pass the grid, tree or mesh itself, or its id, for a parameter `wp.uint64` of the kernel"
+    return (
+        "at the launch, pass the grid, tree or mesh itself, or its id, for a parameter `wp.uint64` of the kernel or a "
+        "field of a struct; there are no arrays of ids: give each one a parameter, or launch once for each"
+    )
 
 
 def takes(function: Func, given: Arguments) -> bool:

@@ -1,0 +1,192 @@
+"""Grids and meshes that change: records follow them, pytrees keep what they were, and traced ones are not used."""
+
+import copy
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+RNG = np.random.default_rng(8)
+N, REACH = 40, 0.3
+FIRST, SECOND = RNG.random((2, N, 3)).astype(np.float32)
+CORNERS = np.float32([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+FACES = np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], np.int32)
+
+
+@wp.kernel
+def count(grid: wp.uint64, points: wp.array[wp.vec3], reach: float, near: wp.array[int]):
+    i = wp.tid()
+    for j in wp.hash_grid_query(grid, points[i], reach):
+        if wp.length(points[j] - points[i]) < reach:
+            near[i] += 1
+
+
+@wp.kernel
+def above(mesh: wp.uint64, places: wp.array[wp.vec3], distance: wp.array[float]):
+    i = wp.tid()
+    q = wp.mesh_query_point_no_sign(mesh, places[i], 100.0)
+    distance[i] = wp.length(places[i] - wp.mesh_eval_position(mesh, q.face, q.u, q.v))
+
+
+def expected(points):
+    return (np.linalg.norm(points[:, None] - points, axis=-1) < REACH).sum(1)
+
+
+def a_grid(points):
+    grid = wp.HashGrid(5, 5, 5)
+    grid.build(points, REACH)
+    return grid
+
+
+@pytest.mark.parametrize("as_id", [False, True])
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_records_of_numpy_and_jax_follow_grids(as_id, is_in_place):
+    points, near = FIRST.copy(), np.zeros(N, np.int32)
+    grid = a_grid(points)
+    given = grid.id if as_id else grid
+    record = wp.launch(count, N, [given, points, REACH], [near if is_in_place else N], record_cmd=True)
+    for places in (FIRST, SECOND, FIRST[::-1]):
+        points[:], near[:] = places, 0
+        grid.build(points, REACH)
+        np.testing.assert_array_equal(record.launch()[0], expected(places))
+    copied, before = copy.deepcopy(record), points.copy()
+    points[:] = SECOND
+    grid.build(points, REACH)
+    np.testing.assert_array_equal(
+        copied.launch()[0], (2 if is_in_place else 1) * expected(before)
+    )  # with its own array
+    fewer, near[:] = a_grid(points[:5]), 0
+    record.set_param_at_index(0, fewer.id if as_id else fewer)
+    known = (np.linalg.norm(points[:, None] - points[:5], axis=-1) < REACH).sum(1)
+    np.testing.assert_array_equal(record.launch()[0], known)
+    near[:] = 0
+    fewer.build(points, REACH)
+    record.set_param_by_name("reach", np.float32(REACH))
+    np.testing.assert_array_equal(record.launch()[0], expected(points))
+    near[:] = 0
+    record.set_params([fewer, points, 0.0, near if is_in_place else N])
+    np.testing.assert_array_equal(record.launch()[0], 0)
+    with pytest.raises(wp.KernelTypeError, match="expected HashGridArrays"):
+        record.set_param_at_index(0, wp.Bvh(CORNERS, CORNERS))
+
+
+def test_records_of_arrays_that_change_take_other_grids():
+    points, near = wp.array(FIRST, dtype=wp.vec3), wp.zeros(N, dtype=int)
+    record = wp.launch(count, N, [a_grid(points), points, REACH], [near], record_cmd=True)
+    points.assign(SECOND)
+    for given in (a_grid(points), a_grid(points).id):
+        near.zero_()
+        record.set_param_at_index(0, given)
+        record.launch()
+        np.testing.assert_array_equal(near.numpy(), expected(SECOND))
+
+
+@pytest.mark.parametrize("kind", [np.array, wp.array])
+def test_records_of_adjoints_follow_meshes(kind):
+    is_numpy = kind is np.array
+    corners = CORNERS.copy() if is_numpy else wp.array(CORNERS, dtype=wp.vec3)
+    mesh = wp.Mesh(corners, FACES if is_numpy else wp.array(FACES, dtype=int))
+    places = np.float32([[0.2, 0.3, -1.0], [0.1, 0.1, -3.0]])
+    if is_numpy:
+        given = {"adj_inputs": [None, True], "adj_outputs": [np.ones(2, np.float32)]}
+        record = wp.launch(above, 2, [mesh, places], [2], adjoint=True, record_cmd=True, **given)
+    else:
+        x, y = wp.array(places, dtype=wp.vec3, requires_grad=True), wp.zeros(2, dtype=float, requires_grad=True)
+        record = wp.launch(above, 2, [mesh, x], [y], adjoint=True, record_cmd=True)
+    for sign in (1, -1):  # below the mesh, then above it
+        moved = CORNERS - np.float32([0, 0, 10 * (sign < 0)])
+        if is_numpy:
+            corners[:] = moved
+        else:
+            corners.assign(moved)
+        mesh.refit()
+        if is_numpy:
+            (found,) = record.launch()
+        else:
+            x.grad.zero_()
+            y.grad.fill_(1.0)
+            record.launch()
+            found = x.grad.numpy()
+        assert (np.sign(found[:, 2]) == -sign).all()
+
+
+def test_leaves_of_meshes_stay_what_they_were():
+    corners, faces = CORNERS.copy(), FACES.copy()
+    mesh = wp.Mesh(corners, faces, velocities=corners)
+    places = np.float32([[0.2, 0.3, -1.0]])
+    then = jax.tree.unflatten(jax.tree.structure(mesh), jax.tree.leaves(mesh))
+    before = wp.launch(above, 1, [then, places], [1])[0]
+    corners *= 4
+    mesh.refit()
+    faces[:] = 0
+    np.testing.assert_array_equal(wp.launch(above, 1, [then, places], [1])[0], before)
+    np.testing.assert_array_equal(then.points, CORNERS)
+    assert mesh.points is corners
+
+
+def test_functions_build_no_foreign_grids():
+    foreign = wp.HashGrid(5, 5, 5)
+    mesh = wp.Mesh(CORNERS, FACES)
+    points, near = wp.array(FIRST, dtype=wp.vec3), wp.zeros(N, dtype=int)
+
+    def of_closure(points, near):
+        foreign.build(points, REACH)
+        wp.launch(count, N, [foreign.id, points, REACH], [near])
+
+    def refitted(near):
+        mesh.refit()
+
+    for function, arguments, shown in ((of_closure, (points, near), "HashGrid"), (refitted, (near,), "Mesh")):
+        with pytest.raises(wp.LaunchError, match=rf"wp\.{shown}.*test_geometry_follows\.py:\d+ while JAX") as caught:
+            wp.functionalize(function)(*arguments)
+        assert "as an argument of wp.functionalize" in str(caught.value)
+    foreign.build(points, REACH)  # is as it was
+    wp.launch(count, N, [foreign.id, points, REACH], [near])
+    np.testing.assert_array_equal(near.numpy(), expected(FIRST))
+
+
+def test_functions_build_grids_of_their_own():
+    traces = []
+
+    def step(grid, points, near):
+        traces.append(1)
+        own = wp.HashGrid(5, 5, 5)
+        for built in (own, grid):
+            built.build(points, REACH)
+            wp.launch(count, N, [built.id, points, REACH], [near])
+
+    grid, near = wp.HashGrid(5, 5, 5), wp.zeros(N, dtype=int)
+    function = wp.functionalize(step, returns=["grid", "near"])
+    for places in (FIRST, SECOND):
+        grid, found = function(grid, wp.array(places, dtype=wp.vec3), near)
+        np.testing.assert_array_equal(found.numpy(), 2 * expected(places))
+        found.zero_()
+        wp.launch(count, N, [grid, wp.array(places, dtype=wp.vec3), REACH], [found])
+        np.testing.assert_array_equal(found.numpy(), expected(places))
+    function(a_grid(FIRST), wp.array(FIRST, dtype=wp.vec3), near)
+    function(a_grid(SECOND), wp.array(FIRST, dtype=wp.vec3), near)
+    assert len(traces) == 3  # without a point, with N of its own, with N of the caller
+
+
+def test_what_jax_traced_is_not_used_after():
+    grid, made = wp.HashGrid(5, 5, 5), []
+
+    @jax.jit
+    def near(points):
+        grid.build(points, REACH)
+        made.append(wp.Bvh(points, points))
+        return wp.launch(count, N, [grid, points, REACH], [N])[0]
+
+    np.testing.assert_array_equal(near(jnp.asarray(FIRST)), expected(FIRST))
+    points, found = wp.array(FIRST, dtype=wp.vec3), wp.zeros(N, dtype=int)
+    for given in (points, FIRST):
+        with pytest.raises(wp.LaunchError, match=r"HashGrid.* was built at .*follows\.py:\d+ in a function that JAX"):
+            wp.launch(count, N, [grid, given, REACH], [found if given is points else N])
+    with pytest.raises(wp.LaunchError, match=r"Bvh.* was built at .*follows\.py:\d+ in a function that JAX"):
+        _ = made[0].arrays
+    grid.build(points, REACH)
+    wp.launch(count, N, [grid, points, REACH], [found])
+    np.testing.assert_array_equal(found.numpy(), expected(FIRST))

@@ -4,7 +4,7 @@ Two kernels of one digest have the same IR. So it is found on disk by the digest
 in another process. Names are those that the code of a function has for the interpreter: of a module or class that it
 names, only attributes of such names count. Where Python evaluates something for the kernel, as `wp.static` does, whole
 classes count, and what their functions call. What is not understood for certain has no digest, and is read each time:
-a property, a module's `__getattr__`, a metaclass, and functions that are not known to give the same each time.
+a property in a kernel, a module's `__getattr__`, a metaclass, and functions that may give something else each time.
 """
 
 from __future__ import annotations
@@ -365,9 +365,12 @@ def _class_member(content: _Content, kind: type, name: str, member: Any) -> None
             return  # of each enumeration
     computed = _is_computed(member)
     if isinstance(member, Func) or content.evaluates or name in content.names or (computed and name == "value"):
+        content.texts.append("." + name)
+        if content.evaluates and type(member) is property:
+            content.value(("property", member.fget, member.fset))
+            return
         if computed:
             raise _Unknown
-        content.texts.append("." + name)
         content.value(member)
 
 

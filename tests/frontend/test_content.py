@@ -160,6 +160,12 @@ COUNTED = {
         2.0,
         3.0,
     ),
+    "property that Python evaluates": (
+        "class Kind(enum.IntEnum):\n    A = 1\n    @property\n    def k(self):\n        return GIVEN\n"
+        + KERNEL.format("x[i] * wp.static(Kind.A.k)"),
+        2.0,
+        3.0,
+    ),
     "attribute of a function that Python calls": (
         "def f():\n    return f.k\n\nf.k = GIVEN\n" + KERNEL.format("x[i] * wp.static(f())"),
         2.0,

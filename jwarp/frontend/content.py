@@ -1,13 +1,16 @@
 """What a kernel's IR is made from, as a digest: texts of functions and values of outer names, without reading them.
 
 Two kernels of one digest have the same IR. So it is found on disk by the digest, and the kernel need not be read again
-in another process. Names are those that the code of a function has for the interpreter: of a module that it names,
-only attributes of such names count. What is not understood for certain has no digest, and is read each time.
+in another process. Names are those that the code of a function has for the interpreter: of a module or class that it
+names, only attributes of such names count. Where Python evaluates something for the kernel, as `wp.static` does, whole
+classes count, and what their functions call. What is not understood for certain has no digest, and is read each time:
+a property, a module's `__getattr__`, a metaclass, and functions that are not known to give the same each time.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import dis
 import enum
 import hashlib
 import types
@@ -24,14 +27,35 @@ from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.syntax.operators import OVERLOADS
 from jwarp.frontend.syntax.source import Definition, capture, file_lines, file_of
 from jwarp.ir.printing import short_file
 from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType
 
 # Arrays of more elements than this are no constants of a kernel.
 MAX_ELEMENTS = 4096
-# Python's functions of these give the same for the same arguments.
-_PURE = frozenset(("math", "cmath", "operator", "itertools", "functools", "numpy", "typing", "enum", "dataclasses"))
+# Compiled functions of these, and these of NumPy besides its elementwise ones, give the same for the same arguments.
+_PURE = frozenset(("math", "cmath", "operator", "functools"))
+_PURE_OF_NUMPY = frozenset(
+    (
+        *("all", "any", "allclose", "arange", "argmax", "argmin", "argsort", "array", "asarray", "array_equal", "clip"),
+        *("concatenate", "cross", "cumsum", "det", "diag", "diff", "dot", "eye", "full", "full_like"),
+        *("identity", "inner", "interp", "inv", "isclose", "linspace", "logspace", "matmul", "max", "mean", "median"),
+        *("meshgrid", "min", "norm", "ones", "ones_like", "outer", "prod", "ravel", "reshape", "round", "shape"),
+        *("size", "solve", "sort", "stack", "std", "sum", "trace", "transpose", "var", "where", "zeros", "zeros_like"),
+    )
+)
+_MODULES_OF_NUMPY = frozenset(("numpy", "numpy.linalg"))
+# Of jwarp's functions in Python, those of these modules look at nothing but their arguments.
+_PURE_OF_JWARP = (
+    "jwarp.frontend.builtins.",
+    "jwarp.frontend.func",
+    "jwarp.frontend.lowering.derivatives",
+    "jwarp.types.",
+)
+_LIBRARIES = frozenset(("jwarp", "numpy", "warp"))
+# Steps that import a module or change an outer name.
+_IMPURE_STEPS = frozenset(dis.opmap[name] for name in ("IMPORT_NAME", "IMPORT_FROM", "STORE_GLOBAL", "DELETE_GLOBAL"))
 _PURE_BUILTINS = frozenset(
     (
         *("abs", "all", "any", "bool", "complex", "dict", "divmod", "enumerate", "float", "frozenset", "int"),
@@ -61,7 +85,7 @@ def content_of(function: Callable, definition: Definition, *about: Any) -> Conte
     content = _Content()
     try:
         return Content(content.digest(function, definition, about), tuple(content.modules.values()), content.files)
-    except (_Unknown, JwarpError, RecursionError):
+    except (_Unknown, JwarpError, RecursionError, AttributeError):  # the last for what jwarp has no counterpart of
         return None
 
 
@@ -70,13 +94,14 @@ class _Content:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.numbers: dict[int, int] = {}  # of functions, classes and so on that were met, by their identity
+        # Of functions that were met, by their identity and whether Python evaluates them.
+        self.numbers: dict[tuple[int, bool], int] = {}
         self.met: list[Any] = []  # so that identities stay theirs
         self.waiting: deque[tuple[Any, bool]] = deque()
         self.names: frozenset[str] = frozenset()  # of the function at hand
         self.modules: dict[int, types.ModuleType] = {}  # that something was read of, by their identity
         self.files: dict[str, str] = {}
-        self.inside: set[int] = set()  # modules and classes that it names, by their identity
+        self.inside: dict[int, Any] = {}  # modules, classes and objects that it names, by their identity
         self.evaluates = False  # whether Python evaluates what it names when the kernel is read
 
     def digest(self, function: Callable, definition: Definition, about: Iterable[Any]) -> str:
@@ -85,18 +110,18 @@ class _Content:
             self.value(thing)
         while self.waiting:
             thing, evaluates = self.waiting.popleft()
-            self.texts.append(f"\n#{self.numbers[id(thing)]}")
+            self.texts.append(f"\n#{self.numbers[id(thing), evaluates]}")
             if isinstance(thing, Func):
-                self.callee(thing)
+                self.callee(thing, evaluates)
             else:
                 self.function(thing, None, evaluates)
-                self.value((thing.__defaults__, thing.__kwdefaults__))
+                self.value((thing.__defaults__, thing.__kwdefaults__, vars(thing)))
         return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def callee(self, func: Func) -> None:
+    def callee(self, func: Func, evaluates: bool) -> None:
         if isinstance(func, Lambda):
             raise _Unknown
-        self.function(func.python, func.definition)
+        self.function(func.python, func.definition, evaluates)
         self.value((func.outputs.names, func.outputs.changed, func.annotations))
         self.value((func.python.__defaults__, func.python.__kwdefaults__))
         self.value((func.defined, func.gradient, func.replay))
@@ -124,13 +149,19 @@ class _Content:
 
     def outer_names(self, function: Callable, captured: Mapping[str, Any]) -> None:
         """What the names of the function at hand stand for."""
-        self.inside = set()
+        self.inside = {}
+        if self.evaluates and not _is_plain(function.__code__):
+            raise _Unknown
         for name in sorted(self.names):
             if name in captured or name in function.__globals__:  # the latter of a function inside this one
                 self.texts.append(name)
                 self.value(captured[name] if name in captured else function.__globals__[name])
             elif self.evaluates and name in _BUILTINS and name not in _PURE_BUILTINS:
                 raise _Unknown
+        for name in _OVERLOADS:  # which operators look for
+            if name not in self.names and isinstance(found := meaning(function.__globals__.get(name)), Func):
+                self.texts.append(f"operator {name}")
+                self.value(found)
 
     def value(self, thing: Any) -> None:
         """What a name or attribute stands for."""
@@ -146,7 +177,7 @@ class _Content:
 
     def is_new(self, thing: Any) -> bool:
         """Whether it is met for the first time; its number stands for it from then on."""
-        number = self.numbers.setdefault(id(thing), len(self.numbers))
+        number = self.numbers.setdefault((id(thing), self.evaluates), len(self.numbers))
         self.texts.append(f"#{number}")
         if number < len(self.met):
             return False
@@ -156,7 +187,7 @@ class _Content:
     def is_entered(self, thing: Any) -> bool:
         """Whether the function at hand names it already, or now does."""
         known = id(thing) in self.inside
-        self.inside.add(id(thing))
+        self.inside[id(thing)] = thing
         return known
 
 
@@ -169,7 +200,17 @@ def names_of(code: types.CodeType) -> frozenset[str]:
     return frozenset(names)
 
 
+def _is_plain(code: types.CodeType) -> bool:
+    """Whether code reaches nothing but what it has names of, as far as these tell, and changes no outer name."""
+    names = (*code.co_names, *code.co_freevars)
+    if any((name.startswith("__") and name.endswith("__")) or name in ("format", "format_map") for name in names):
+        return False  # `"{0.x}".format(a)` reads an attribute
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return _IMPURE_STEPS.isdisjoint(code.co_code[::2]) and all(_is_plain(part) for part in inner)
+
+
 _BUILTINS = frozenset(vars(__import__("builtins")))
+_OVERLOADS = sorted(set(OVERLOADS.values()))
 
 
 def _steps(code: types.CodeType) -> str:
@@ -212,15 +253,17 @@ def _set(content: _Content, things: Iterable[Any]) -> None:
 
 
 def _array(content: _Content, array: Any) -> None:
-    if array.dtype.hasobject or array.size > MAX_ELEMENTS:
+    plain = type(array) is np.ndarray or isinstance(array, (np.generic, CompositeValue))
+    if array.dtype.hasobject or array.size > MAX_ELEMENTS or (content.evaluates and not plain):
         raise _Unknown
     kind = getattr(array.own_kind, "name", "") if isinstance(array, CompositeValue) else type(array).__name__
     content.texts.append(f"array {kind} {array.dtype.str} {array.shape} {array.tobytes().hex()}")
 
 
 def _member(content: _Content, member: enum.Enum) -> None:
-    content.texts.append(f"{type(member).__module__}.{type(member).__qualname__}.{member.name}")
+    content.texts.append(f"member {member.name}")
     content.value(member._value_)
+    content.value(type(member))
 
 
 def _func(content: _Content, func: Func) -> None:
@@ -228,7 +271,7 @@ def _func(content: _Content, func: Func) -> None:
         content.texts.append("." + name)
         content.value(func.attributes[name])
     if content.is_new(func):
-        content.waiting.append((func, False))
+        content.waiting.append((func, content.evaluates))
 
 
 def _native(content: _Content, func: NativeFunc) -> None:
@@ -249,16 +292,17 @@ def _named(content: _Content, thing: Any) -> None:
 def _module(content: _Content, module: types.ModuleType) -> None:
     name = module.__name__
     content.texts.append(f"module {name}")
-    root = name.partition(".")[0]
-    if root == "jwarp" or content.is_entered(module):
-        return
-    if root in ("numpy", "warp"):
-        content.texts.append(str(getattr(module, "__version__", "")))
-        if content.evaluates and "random" in content.names:
-            raise _Unknown
+    if content.is_entered(module):
         return
     members = vars(module)
     found = sorted(content.names & members.keys())
+    if (root := name.partition(".")[0]) in _LIBRARIES:
+        content.texts.append(str(getattr(module, "__version__", "")))
+        if content.evaluates:
+            _library(content, root, module, found)
+        return
+    if "__getattr__" in members:
+        raise _Unknown
     if found:
         content.modules[id(module)] = module
     for name in found:
@@ -266,43 +310,104 @@ def _module(content: _Content, module: types.ModuleType) -> None:
         content.value(members[name])
 
 
+def _library(content: _Content, root: str, module: types.ModuleType, names: Iterable[str]) -> None:
+    """A module of jwarp, NumPy or Warp, of which Python may call what has one of `names`."""
+    if root == "numpy" and module.__name__ not in _MODULES_OF_NUMPY:
+        raise _Unknown
+    for name in names:
+        found = meaning(vars(module)[name])
+        if not (isinstance(found, ByName) and found.__module__.partition(".")[0] == "jwarp"):
+            content.value(found)
+
+
 def _class(content: _Content, kind: type) -> None:
     content.texts.append(f"class {kind.__module__}.{kind.__qualname__}")
+    root = kind.__module__.partition(".")[0]
     if isinstance(kind, CompositeType):
         content.texts.append(f"{kind.kind.name} {kind.shape} {kind.dtype.name}")
     elif isinstance(kind, ScalarType):
         content.texts.append(kind.name)
-    elif kind.__module__.partition(".")[0] not in ("builtins", "jwarp", "numpy", "typing") and not content.is_entered(
-        kind
-    ):
+    elif root == "numpy":
+        if content.evaluates and not (issubclass(kind, (np.generic, np.dtype)) or kind in _TYPES_OF_NUMPY):
+            raise _Unknown
+    elif root not in ("abc", "builtins", "enum", "jwarp", "typing") and not content.is_entered(kind):
+        if type(kind).__module__.partition(".")[0] not in ("abc", "builtins", "enum", "jwarp", "typing"):
+            raise _Unknown  # attributes of the class may be computed
+        own: Mapping[str, Any] = {}
         if isinstance(kind, StructType):
-            _mapping(content, kind.fields)
+            own = kind.fields
+            _mapping(content, own)
         if issubclass(kind, enum.Enum):
-            _mapping(content, {name: member._value_ for name, member in kind.__members__.items()})
-            return
+            own = kind.__members__
+            _mapping(content, {name: member._value_ for name, member in own.items()})
         for base in kind.__mro__[1:-1]:
             content.value(base)
         for name, member in vars(kind).items():
-            if isinstance(member, Func) or (name in content.names and not hasattr(type(member), "__set__")):
-                content.texts.append("." + name)
-                content.value(member)
+            if name not in own and name not in _OF_EVERY_CLASS:
+                _class_member(content, kind, name, member)
+
+
+_TYPES_OF_NUMPY = (np.ndarray, np.finfo, np.iinfo)
+_OF_EVERY_CLASS = frozenset(
+    ("__dict__", "__doc__", "__firstlineno__", "__module__", "__slots__", "__static_attributes__", "__weakref__")
+)
+
+
+def _class_member(content: _Content, kind: type, name: str, member: Any) -> None:
+    """What a class has under a name, where the function at hand may use it."""
+    if name in ("__getattr__", "__getattribute__"):
+        raise _Unknown
+    if isinstance(member, (staticmethod, classmethod)):
+        member = member.__func__
+    if issubclass(kind, enum.Enum):
+        function = isinstance(member, types.FunctionType)
+        if member.__module__ == "enum" if function else name.startswith("_") and not _is_computed(member):
+            return  # of each enumeration
+    computed = _is_computed(member)
+    if isinstance(member, Func) or content.evaluates or name in content.names or (computed and name == "value"):
+        if computed:
+            raise _Unknown
+        content.texts.append("." + name)
+        content.value(member)
+
+
+def _is_computed(member: Any) -> bool:
+    """Whether Python computes an attribute from what a class has: a property and the like."""
+    plain = (Func, type, types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
+    return hasattr(type(member), "__get__") and not isinstance(member, plain)
 
 
 def _python_function(content: _Content, function: Any) -> None:
     """Only what Python evaluates can call it."""
-    content.texts.append(f"function {function.__module__}.{function.__qualname__}")
-    content.evaluates |= function.__name__ == "static" and function.__module__ == _OF_STATIC
-    root = (function.__module__ or "").partition(".")[0]
-    if content.evaluates and root not in _PURE and root != "jwarp" and content.is_new(function):
+    module = function.__module__ or ""
+    content.texts.append(f"function {module}.{function.__qualname__}")
+    content.evaluates |= function.__name__ == "static" and module == _OF_STATIC
+    if not content.evaluates:
+        return
+    root = module.partition(".")[0]
+    if root in _LIBRARIES:
+        if not (module.startswith(_PURE_OF_JWARP) or _is_of_numpy(function)):
+            raise _Unknown
+    elif content.is_new(function):
         content.waiting.append((function, True))
 
 
 def _compiled_function(content: _Content, function: Any) -> None:
     module, name = getattr(function, "__module__", None) or "", getattr(function, "__name__", "")
     content.texts.append(f"compiled {module}.{name}")
-    pure = name in _PURE_BUILTINS if module == "builtins" else module.partition(".")[0].lstrip("_") in _PURE
-    if content.evaluates and not pure and not isinstance(function, np.ufunc):
+    if not content.evaluates or isinstance(
+        function, (np.ufunc, types.MethodDescriptorType, types.WrapperDescriptorType)
+    ):
+        return
+    pure = name in _PURE_BUILTINS if module == "builtins" else module.lstrip("_") in _PURE
+    if not (pure or _is_of_numpy(function)):
         raise _Unknown
+
+
+def _is_of_numpy(function: Any) -> bool:
+    """Whether it is one of NumPy's functions that look at nothing but their arguments."""
+    name = getattr(function, "__name__", "")
+    return name in _PURE_OF_NUMPY and function in (getattr(np, name, None), getattr(np.linalg, name, None))
 
 
 def _type_variable(content: _Content, variable: TypeVar) -> None:
@@ -321,6 +426,8 @@ class _Bare:
 
 
 def _record_of_names(content: _Content, thing: Any) -> None:
+    if content.evaluates:  # kernels know only its items
+        content.value(type(thing))
     content.value((type(thing).__qualname__, getattr(thing, "_fields", None), *thing))
 
 
@@ -333,14 +440,21 @@ def _object(content: _Content, thing: Any) -> None:
     if get_origin(thing) is not None:
         content.value((str(get_origin(thing)), get_args(thing)))
         return
+    if kind is types.SimpleNamespace:
+        if not content.is_entered(thing):
+            _mapping(content, vars(thing))
+        return
     if kind.__module__ in ("typing", "types"):
         content.texts.append(repr(thing))
         return
+    if isinstance(thing, type(np.cross)):
+        _compiled_function(content, thing)
+        return
     hidden = kind.__basicsize__ != _Bare.__basicsize__ or kind.__itemsize__
-    if hidden or any(name in vars(base) for base in kind.__mro__[:-1] for name in ("__getattr__", "__slots__")):
+    if hidden or isinstance(thing, Mapping) or any("__slots__" in vars(base) for base in kind.__mro__[:-1]):
         raise _Unknown
     content.value(kind)
-    if content.is_new(thing):
+    if not content.is_entered(thing):
         _mapping(content, vars(thing))
 
 
@@ -356,6 +470,7 @@ _RULES: dict[type, _Rule] = {
     types.BuiltinFunctionType: _compiled_function,
     np.ufunc: _compiled_function,
     types.MethodDescriptorType: _compiled_function,
+    types.WrapperDescriptorType: _compiled_function,
     TypeVar: _type_variable,
 }
 _OF_BASES: tuple[tuple[type, _Rule], ...] = (

@@ -136,6 +136,49 @@ COUNTED = {
         2.0,
         3.0,
     ),
+    "function of an operator, which the code has no name of": (
+        "@wp.struct\nclass S:\n    x: float\n\n@wp.func\ndef add(a: S, b: S):\n    return S(x=a.x * b.x * GIVEN)\n"
+        + KERNEL.format("(S(x=x[i]) + S(x=2.0)).x"),
+        2.0,
+        3.0,
+    ),
+    "object that two functions take other attributes from": (
+        "class Inner:\n    a = 1.0\n    b = GIVEN\n\nclass Box: ...\n\nbox = Box()\nbox.inner = Inner\n\n@wp.func\n"
+        "def f():\n    return box.inner.b\n" + KERNEL.format("box.inner.a * f()"),
+        2.0,
+        3.0,
+    ),
+    "object that Python evaluates where the kernel does not": (
+        "class Box:\n    def size(self):\n        return GIVEN\n\nbox = Box()\nbox.a = 1.0\n\n@wp.func\n"
+        "def f():\n    return wp.static(box.size())\n" + KERNEL.format("box.a * f()"),
+        2.0,
+        3.0,
+    ),
+    "attributes of a namespace": (
+        "space = types.SimpleNamespace(a=np.arange(4000.0))\nspace.a[2000] = GIVEN\n"
+        + KERNEL.format("wp.static(float(space.a[2000]))"),
+        2.0,
+        3.0,
+    ),
+    "attribute of a function that Python calls": (
+        "def f():\n    return f.k\n\nf.k = GIVEN\n" + KERNEL.format("x[i] * wp.static(f())"),
+        2.0,
+        3.0,
+    ),
+    "table": ("TABLE = {'dt': GIVEN}\n" + KERNEL.format("wp.static(float(np.sum(TABLE['dt'])))"), 2.0, 3.0),
+    **{
+        f"what Python does for {what}": (
+            "class Config:\n    def __init__(self):\n        self.dt = GIVEN\n"
+            + "".join(f"    def {name}(self, *a):\n        return GIVEN\n" for name in ("__call__", "__getitem__"))
+            + "".join(f"    def {name}(self, *a):\n        return GIVEN\n" for name in ("__len__", "__mul__"))
+            + "    def __format__(self, how):\n        return str(GIVEN)\n\nclass Derived(Config): ...\n\n"
+            + "made = Config()\nmade.dt = 1\nderived = Derived()\nderived.dt = 1\n"
+            + KERNEL.format(f"x[i] * wp.static(float({what}))"),
+            2,
+            3,
+        )
+        for what in ("Config().dt", "made()", "made[0]", "len(made)", "made * 1", "f'{made}'", "derived()")
+    },
     "object": (
         "def helper(config):\n    return config.deep.size\n" + KERNEL.format("x[i] * wp.static(helper(GIVEN))"),
         *(__import__("types").SimpleNamespace(deep=__import__("types").SimpleNamespace(size=k)) for k in (2.0, 3.0)),
@@ -167,6 +210,36 @@ UNKNOWN = {
     "file": KERNEL.format("x[i] * wp.static(len(open('/dev/null').read()))"),
     "time, behind a function": "import time\ndef f():\n    return time.time()\n"
     + KERNEL.format("x[i] * wp.static(f())"),
+    **{
+        f"file, through NumPy's {name}": KERNEL.format(f"x[i] * wp.static(float(np.{name}('/dev/null').sum()))")
+        for name in ("load", "loadtxt", "fromfile", "genfromtxt", "memmap")
+    },
+    "file, through NumPy by another name": "from numpy import loadtxt as f\n"
+    + KERNEL.format("x[i] * wp.static(float(f('/dev/null')))"),
+    "random of NumPy, by another name": "from numpy import random as r\n" + KERNEL.format("x[i] * wp.static(r.rand())"),
+    "module that a function imports": "def f():\n    import time\n    return time.time()\n"
+    + KERNEL.format("x[i] * wp.static(f())"),
+    "settings of jwarp": KERNEL.format("x[i] * float(wp.static(len(wp.config.cache_dir)))"),
+    "attribute in a text": "def f():\n    return float('{0.pi}'.format(math))\n"
+    + KERNEL.format("x[i] * wp.static(f())"),
+    "state of jwarp": KERNEL.format("x[i] * float(wp.static(len(wp.get_devices())))"),
+    "fields of a dataclass": "import dataclasses\n@dataclasses.dataclass\nclass D:\n    a: int = 1\n"
+    + KERNEL.format("x[i] * wp.static(float(len(dataclasses.fields(D))))"),
+    "property": "class Config:\n    @property\n    def k(self):\n        return 2.0\n\nc = Config()\n"
+    + KERNEL.format("x[i] * c.k"),
+    "property of a member": "class Kind(enum.Enum):\n    A = 1\n    @property\n    def k(self):\n        return 2.0\n\n"
+    + KERNEL.format("x[i] * Kind.A.k"),
+    "property of a tuple": "import collections\nclass T(collections.namedtuple('T', 'a')):\n    @property\n"
+    "    def k(self):\n        return 2.0\n\nt = T(1.0)\n" + KERNEL.format("x[i] * wp.static(t.k)"),
+    "property of a class": "class Meta(type):\n    @property\n    def k(cls):\n        return 2.0\n\n"
+    "class M(metaclass=Meta): ...\n" + KERNEL.format("x[i] * M.k"),
+    "attribute that a class computes": "class Config:\n    def __getattr__(self, name):\n        return 2.0\n\n"
+    "c = Config()\n" + KERNEL.format("x[i] * c.k"),
+    "attribute that a module computes": "space = types.ModuleType('space')\nspace.__getattr__ = lambda name: 2.0\n"
+    + KERNEL.format("x[i] * space.k"),
+    "entry that a mapping computes": "import collections.abc\nclass Table(collections.abc.Mapping):\n"
+    "    def __getitem__(self, key):\n        return wp.sin\n    def __len__(self):\n        return 1\n"
+    "    def __iter__(self):\n        return iter('a')\n\nt = Table()\n" + KERNEL.format("t['a'](x[i])"),
     "hidden state": "import functools\nf = functools.partial(max, 2)\n" + KERNEL.format("x[i] * wp.static(f(1))"),
 }
 
@@ -185,12 +258,36 @@ def test_what_the_code_of_functions_has_no_names_of_is_not_kept(module, monkeypa
     """An annotation of a variable, and an attribute of a module that another function was given."""
     texts = {
         "annotation": KERNEL.format("0.0\n    a: GIVEN = 1\n    y[i] += float(a)"),
+        "attribute in an annotation": "import types\nops = types.ModuleType('ops')\nops.REAL = wp.int64\n"
+        + KERNEL.format("0.0\n    a: ops.REAL = 1\n    y[i] += float(a)"),
+        "object": "class Config:\n    k = 2.0\n\nc = Config()\n\n@wp.func\ndef f(c: wp.Function, a: float):\n"
+        "    return c.k * a\n" + KERNEL.format("f(c, x[i])"),
         "module": "@wp.func\ndef f(m: wp.Function, a: float):\n    return m.tau * a\n" + KERNEL.format("f(math, x[i])"),
     }
     for name, text in texts.items():
         kernel = module(text, GIVEN=wp.int64).kernel
         assert kernel._read((16, False))[1] is None, name
-    assert module(KERNEL.format("x[i] * 2.0")).kernel._read((16, False))[1] == []
+    for text in ("x[i] * 2.0", "x[i]\n    a: wp.float64 = 1\n    y[i] += float(a)"):
+        assert module(KERNEL.format(text)).kernel._read((16, False))[1] == []
+
+
+def test_ordinary_kernels_have_digests(module):
+    texts = {
+        "numbers": "wp.static(2.0 * math.pi + float(np.sqrt(K)) + min(K, 2.0) + np.pi) * wp.static(abs(wp.pi))",
+        "member": "x[i] * wp.static(float(Kind.A | Kind.B)) * float(Kind.A)",
+        "array": "x[i] * wp.static(float(np.array([1.0, 2.0]).sum() + wp.vec3(K, 1.0, 1.0)[0]))",
+        "function": "wp.static(made(2.0))(x[i]) * wp.static(K if Kind.A in (1, 2) else K * 2.0)",
+        "attribute": "x[i] * c.size * wp.static(c.size)",
+    }
+    program = (
+        "import collections\nK = 2.0\nclass Kind(enum.IntFlag):\n    A = 1\n    B = 2\n\n"
+        "class Config:\n    size = 2.0\n\n"
+        "c = Config()\nt = collections.namedtuple('T', 'a')(3.0)\n\ndef made(k):\n    @wp.func\n    def f(a: float):\n"
+        "        return a * k\n\n    return f\n"
+    )
+    for name, text in texts.items():
+        assert content(module(program + KERNEL.format(text)).kernel) is not None, name
+    assert content(module(program + KERNEL.format("x[i] * c.size * t[0]")).kernel) is not None
 
 
 @wp.struct

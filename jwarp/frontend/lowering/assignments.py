@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
@@ -14,6 +15,7 @@ from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.operators import combined
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
+from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.tiles import operators, subscripts
 from jwarp.frontend.values import array_views, composites, kinds
 from jwarp.frontend.values.bindings import (
@@ -144,9 +146,8 @@ def annotated_assignment(ctx: Context, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
     source, span = ctx.frame.source, ctx.span(node.value)
-    names = {n.id for n in ast.walk(node.annotation) if isinstance(n, ast.Name)}
     # The code of a function has no names of such annotations.
-    ctx.is_counted &= names <= {"int", "float", "bool", "tuple", *source.function.__code__.co_names}
+    ctx.is_counted &= all(_is_counted(source, part) for part in ast.walk(node.annotation))
     try:
         annotation = eval(compile(ast.Expression(node.annotation), source.file, "eval"), source.namespace)
     except Exception as error:
@@ -164,6 +165,19 @@ def annotated_assignment(ctx: Context, node: ast.AnnAssign) -> None:
             f"the value is {describe(binding)}, not {ast.unparse(node.annotation)}", span, "convert the value"
         )
     _store_to(ctx, node.target, binding, span)
+
+
+def _is_counted(source: Source, part: ast.AST) -> bool:
+    """Whether a part of an annotation means what names of the function's code or libraries do."""
+    if isinstance(part, ast.Name):
+        return part.id in {"int", "float", "bool", "tuple", *source.function.__code__.co_names}
+    if isinstance(part, ast.Attribute):
+        owner = source.namespace.get(part.value.id) if isinstance(part.value, ast.Name) else None
+        of_library = inspect.ismodule(owner) and owner.__name__ in ("jwarp", "warp", "numpy")
+        return of_library or part.attr in source.function.__code__.co_names
+    if isinstance(part, ast.Constant):
+        return not isinstance(part.value, str)
+    return isinstance(part, (ast.Subscript, ast.Tuple, ast.BinOp, ast.operator, ast.expr_context))
 
 
 def _wanted(annotation: Any) -> Any:

@@ -28,7 +28,7 @@ from jwarp.frontend.values.bindings import (
     describe,
 )
 from jwarp.ir.nodes import Const, Operand, Value
-from jwarp.types import ArrayType, CompositeType, StructArrayType, element_of
+from jwarp.types import ArrayType, CompositeType, ScalarType, StructArrayType, element_of
 
 
 @expression(ast.Attribute)
@@ -38,14 +38,21 @@ def attribute(ctx: Context, node: ast.Attribute) -> Binding:
     if node.attr == "value" and (member := _enum_member(ctx, node.value)) is not None:
         return bind_python(member.value, ast.unparse(node), span)
     owner = lower(ctx, node.value)
-    if isinstance(owner, PythonRef) and isinstance(node.value, ast.Name) and node.value.id in ctx.frame.env:
-        named = inspect.ismodule(owner.object) or inspect.isclass(owner.object)
-        # Of a module or class that it is given, a function has other attributes than those that its caller names.
-        ctx.is_counted &= not named or getattr(owner.object, "__module__", "").startswith("jwarp.")
+    if isinstance(owner, PythonRef) and _is_given(ctx, node.value):
+        # Of what it is given, a function has other attributes than those that its caller names.
+        module = getattr(owner.object, "__module__", None) or ""
+        ctx.is_counted &= module.startswith("jwarp.") or isinstance(owner.object, (CompositeType, ScalarType))
     rule = _ATTRIBUTES.get(type(owner))
     if rule is None:
         raise _missing(owner, node.attr, span)
     return rule(ctx, owner, node, span)
+
+
+def _is_given(ctx: Context, node: ast.expr) -> bool:
+    """Whether an object comes from no outer name, or may not."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return not isinstance(node, ast.Name) or node.id in ctx.frame.env
 
 
 def _enum_member(ctx: Context, node: ast.expr) -> enum.Enum | None:

@@ -29,9 +29,6 @@ from jwarp.ir.nodes import (
 )
 from jwarp.ir.visit import Rewriter
 
-# What of a thread is not a value: its number, and what its lane holds.
-_OF_THREADS = ("tid", "thread")
-
 
 def lone_loops(kernel: Kernel) -> frozenset[int]:
     """The ids of the outermost loops with lanes in them that change nothing; none in kernels of blocks."""
@@ -65,7 +62,7 @@ def _is_lone(kernel: Kernel, loop: For | While) -> bool:
 
 
 def _is_plain(kernel: Kernel, node: Op) -> bool:
-    if node.name in _OF_THREADS or node.row.is_lasting:
+    if node.row.tells_threads or node.row.is_lasting:
         return False
     if node.row.effect == "read":
         return kernel.local(node.array) is None

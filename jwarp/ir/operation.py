@@ -84,10 +84,10 @@ class Operation:
     shapes, which it only keeps together. One that `is_unit` works on whole shared arrays.
 
     The result of one that `is_step` is constant between jumps, that of one that `jumps` is not; one that `is_count` is
-    never negative. One that `moves_bits` takes floats of every width as they are. What one is `for_derivatives` says
-    is of them alone: otherwise it is its first operand, or nothing. An atomic one (or one on an element of a tile)
-    leaves what the operation `combines` makes of the element and the value, in any order of the threads. Where `arity`
-    is None, there are operands, `least` of them.
+    never negative; one that `tells_threads` gives each thread its own. One that `moves_bits` takes floats of every
+    width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first operand, or
+    nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
+    and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is.
@@ -114,6 +114,7 @@ class Operation:
     is_step: bool = False
     jumps: bool = False
     is_count: bool = False
+    tells_threads: bool = False
     moves_bits: bool = False
     for_derivatives: bool = False
     combines: str = ""

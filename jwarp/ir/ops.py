@@ -177,7 +177,14 @@ _TABLE: list[Operation] = [
         moves_bits=True,
     ),
     Operation(
-        "tid", 0, ANY, lambda _: int32, "coordinate of this thread along the launch axis", attribute=Axis, is_count=True
+        "tid",
+        0,
+        ANY,
+        lambda _: int32,
+        "coordinate of this thread along the launch axis",
+        attribute=Axis,
+        is_count=True,
+        tells_threads=True,
     ),
     Operation(
         "param",
@@ -277,6 +284,7 @@ _TABLE: list[Operation] = [
         ANY,
         lambda _: int64,
         "number of this thread among all of its batch element, from 0; repeated threads differ in it",
+        tells_threads=True,
     ),
     Operation(
         "check",

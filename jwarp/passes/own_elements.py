@@ -31,7 +31,6 @@ from jwarp.types import ArrayType, int32
 
 # A thread keeps so many scalars of an element in registers.
 MAX_COMPONENTS = 16
-_HELD = frozenset(("load", "store", "atomic_add"))
 
 
 def held_elements(kernel: Kernel, arrays: Iterable[int]) -> Kernel:
@@ -54,7 +53,7 @@ def held_elements(kernel: Kernel, arrays: Iterable[int]) -> Kernel:
     ]
 
     def moved(node: Op) -> Op:
-        if node.name not in _HELD or node.array not in names:
+        if not _is_held(node) or node.array not in names:
             return node
         place = node.indices[kernel.tid_dims :] or (Const(int32, 0),)
         return dataclasses.replace(node, args=(*place, *node.values), attr=names[node.array])
@@ -105,12 +104,17 @@ def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
     for node in walk(kernel.body):
         if not isinstance(node, Op) or p not in (*arrays_read(node), *arrays_changed(node)):
             continue
-        if node.name not in _HELD or not _is_own(kernel, node, type, definitions):
+        if not _is_held(node) or not _is_own(kernel, node, type, definitions):
             return False
         only_stored = only_stored and node.name == "store"
         if id(node) in top:
             stored.add(node.indices[type.dims :])
     return not (only_stored and len(stored) == size)
+
+
+def _is_held(node: Op) -> bool:
+    """Whether an operation could go to a value instead of an element: it reads it, sets it, or adds to it."""
+    return node.row.is_access and (not node.row.is_atomic or node.row.combines == "add")
 
 
 def _is_own(kernel: Kernel, node: Op, type: ArrayType, definitions: Definitions) -> bool:

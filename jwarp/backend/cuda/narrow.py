@@ -129,15 +129,15 @@ class NarrowEmitter(BodyEmitter):
 
     def peeled(self, index: Operand) -> tuple[Operand, int]:
         """A value and a small number that are the index together."""
-        node = self.definitions.get(index) if isinstance(index, Value) and index.type is int32 else None
-        if node is None or node.name not in ("add", "sub"):
-            return index, 0
-        x, y = node.args
-        if isinstance(x, Const) and node.name == "add":
-            x, y = y, x
-        if isinstance(x, Const) or not isinstance(y, Const) or abs(y.value) > REACH:
-            return index, 0
-        return x, y.value if node.name == "add" else -y.value
+        match self.definitions.get(index) if isinstance(index, Value) and index.type is int32 else None:
+            case Op(name="sub", args=(Value() as x, Const(value=by))) if abs(by) <= REACH:
+                return x, -by
+            case (
+                Op(name="add", args=(Value() as x, Const(value=by)))
+                | Op(name="add", args=(Const(value=by), Value() as x))
+            ) if abs(by) <= REACH:
+                return x, by
+        return index, 0
 
 
 def split(axes: int, start: str) -> list[str]:

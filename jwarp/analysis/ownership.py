@@ -35,16 +35,21 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
         return node.array, 0
     if node.name == "cast":
         return shifted_of(node.args[0], definitions)
-    signs = {"add": (1, 1), "sub": (None, -1)}.get(node.name)
-    if signs is None:
+    added = added_to(node)
+    if added is None or abs(added[1]) > MAX_OFFSET:
         return None
-    x, y = node.args
-    if isinstance(x, Const) and signs[0] is not None:
-        x, y = y, x
-    inner = shifted_of(x, definitions)
-    if inner is None or not isinstance(y, Const) or abs(y.value) > MAX_OFFSET:
-        return None
-    return inner[0], inner[1] + signs[1] * y.value
+    inner = shifted_of(added[0], definitions)
+    return None if inner is None else (inner[0], inner[1] + added[1])
+
+
+def added_to(node: Op) -> tuple[Operand, int] | None:
+    """The operand of an addition or subtraction, and the number that it adds; None for anything else."""
+    match node:
+        case Op(name="sub", args=(x, Const(value=by))):
+            return x, -by
+        case Op(name="add", args=(x, Const(value=by))) | Op(name="add", args=(Const(value=by), x)):
+            return x, by
+    return None
 
 
 class ThreadIndices:

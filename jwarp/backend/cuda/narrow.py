@@ -6,10 +6,10 @@ import math
 from collections.abc import Container, Sequence
 
 from jwarp.analysis.affine import Extents
-from jwarp.analysis.ownership import definitions_of
+from jwarp.analysis.ownership import added_to, definitions_of
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.staged import Staged, component_of
-from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
+from jwarp.ir.nodes import Kernel, Op, Operand, Value
 from jwarp.types import ArrayType, int32
 
 # An index is a value plus a number up to this, so that neighbours' places are a common one plus multiples of strides.
@@ -129,14 +129,10 @@ class NarrowEmitter(BodyEmitter):
 
     def peeled(self, index: Operand) -> tuple[Operand, int]:
         """A value and a small number that are the index together."""
-        match self.definitions.get(index) if isinstance(index, Value) and index.type is int32 else None:
-            case Op(name="sub", args=(Value() as x, Const(value=by))) if abs(by) <= REACH:
-                return x, -by
-            case (
-                Op(name="add", args=(Value() as x, Const(value=by)))
-                | Op(name="add", args=(Const(value=by), Value() as x))
-            ) if abs(by) <= REACH:
-                return x, by
+        node = self.definitions.get(index) if isinstance(index, Value) and index.type is int32 else None
+        added = None if node is None else added_to(node)
+        if added is not None and isinstance(added[0], Value) and abs(added[1]) <= REACH:
+            return added
         return index, 0
 
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from functions_of_launches import add_to, assert_same, squares
+from numpy.testing import assert_array_equal
 
 import jwarp as wp
 
@@ -28,18 +29,6 @@ def pull(x: wp.array[wp.vec3], k: wp.array[float], v: wp.array[wp.vec3], dt: flo
 def energies(x: wp.array[wp.vec3], v: wp.array[wp.vec3], e: wp.array[float]):
     i = wp.tid()
     e[i] = 0.5 * wp.length_sq(v[i]) + wp.length_sq(x[i])
-
-
-@wp.kernel
-def squares(x: wp.array[float], y: wp.array[float]):
-    i = wp.tid()
-    y[i] = x[i] * x[i]
-
-
-@wp.kernel
-def add_to(x: wp.array[float], y: wp.array[float]):
-    i = wp.tid()
-    y[i] += x[i]
 
 
 @wp.kernel
@@ -111,11 +100,6 @@ def m():
 @pytest.fixture
 def s():
     return State(N)
-
-
-def assert_same(found, wanted, rtol=1e-5):
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        assert_allclose(a, b, rtol=rtol, atol=1e-6)
 
 
 # functionalize

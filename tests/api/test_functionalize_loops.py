@@ -4,27 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from functions_of_launches import add_to, assert_same, squares
+from numpy.testing import assert_array_equal
 
 import jwarp as wp
-
-
-@wp.kernel
-def squares(x: wp.array[float], y: wp.array[float]):
-    i = wp.tid()
-    y[i] = x[i] * x[i]
-
-
-@wp.kernel
-def add_to(x: wp.array[float], y: wp.array[float]):
-    i = wp.tid()
-    y[i] += x[i]
-
-
-def assert_same(found, wanted, rtol=1e-5):
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        assert_allclose(a, b, rtol=rtol, atol=1e-6)
-
 
 # Loops and branches that arrays decide on
 

@@ -137,7 +137,7 @@ def check_second(launch: Launch, reverse: Derived, w: Values, source: str) -> st
     inner = Launch(reverse.kernel, launch.dims, launch.operands(reverse, w), launch.rng)
     direction = inner.direction(moving)
     try:
-        second = jvp(reverse.kernel, moving)
+        second = jvp(reverse.kernel, moving, of_derivative=True)
     except NotDifferentiableError:
         assert "wp.atomic_min(" in source or "wp.atomic_max(" in source
         return "first order"

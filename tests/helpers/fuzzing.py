@@ -1,4 +1,4 @@
-"""The long profile of fuzzers: how it is asked for, and how it goes through random seeds."""
+"""The long profile of fuzzers: how it is asked for, and how it goes through seeds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
+FIRST = os.environ.get("JWARP_FUZZ_SEED")  # a random one where it is not set
 
 
 def check_seeds(check: Callable[[int], object]) -> None:
-    """Check one seed after the other, from a random one on, as long as the profile says."""
-    first, end, count = random.SystemRandom().randrange(1 << 40), time.monotonic() + SECONDS, 0
+    """Check one seed after the other, from the first one on, as long as the profile says."""
+    first = random.SystemRandom().randrange(1 << 40) if FIRST is None else int(FIRST)
+    end, count = time.monotonic() + SECONDS, 0
     while time.monotonic() < end:
         try:
             check(first + count)

@@ -9,7 +9,7 @@ import random
 import time
 
 import pytest
-from fuzzing import LONG, SECONDS
+from fuzzing import LONG, SECONDS, first_seed
 from kernel_sources import Writer
 from random_checks import check
 
@@ -27,7 +27,7 @@ def test_random_kernels(tmp_path, group):
 @pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long is not set")
 def test_many_random_kernels(tmp_path):
     end, tried, failures = time.monotonic() + SECONDS, 0, []
-    start = random.SystemRandom().randrange(1 << 32)
+    start = first_seed()
     while time.monotonic() < end and len(failures) < 20:
         rng = random.Random(start + tried)
         print("seed", start + tried, flush=True)  # the last one tells which kernel ended the process

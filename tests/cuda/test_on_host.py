@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fuzzing import LONG, SECONDS
+from fuzzing import LONG, SECONDS, first_seed
 from gradient_kernels import KINDS
 from host import BACKWARD, FORWARD, HostCompiled, compile_host, pack, run_host
 from kernel_sources import Writer, load
@@ -87,7 +87,7 @@ def test_random_kernels(group, tmp_path):
 
 @pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long is not set")
 def test_many_random_kernels(tmp_path):
-    first, end, count = random.SystemRandom().randrange(1 << 32), time.monotonic() + SECONDS, 0
+    first, end, count = first_seed(), time.monotonic() + SECONDS, 0
     while time.monotonic() < end:
         check_random(range(first + count, first + count + GROUP), tmp_path)
         count += GROUP

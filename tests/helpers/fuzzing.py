@@ -9,13 +9,17 @@ from collections.abc import Callable
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
-FIRST = os.environ.get("JWARP_FUZZ_SEED")  # a random one where it is not set
+FIRST = os.environ.get("JWARP_FUZZ_SEED")
+
+
+def first_seed() -> int:
+    """Where a long profile begins: JWARP_FUZZ_SEED, else anywhere."""
+    return random.SystemRandom().randrange(1 << 32) if FIRST is None else int(FIRST)
 
 
 def check_seeds(check: Callable[[int], object]) -> None:
     """Check one seed after the other, from the first one on, as long as the profile says."""
-    first = random.SystemRandom().randrange(1 << 40) if FIRST is None else int(FIRST)
-    end, count = time.monotonic() + SECONDS, 0
+    first, end, count = first_seed(), time.monotonic() + SECONDS, 0
     while time.monotonic() < end:
         try:
             check(first + count)

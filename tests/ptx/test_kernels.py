@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cuda_compiling import saxpy, stencil
 from cuda_tiles import Scattered, in_blocks_of
-from fuzzing import LONG, SECONDS
+from fuzzing import LONG, SECONDS, first_seed
 from gradient_kernels import KINDS
 from handwritten_kernels import grow_kernel, powers_adjoint_kernel, powers_kernel
 from host import pack
@@ -87,7 +87,7 @@ def test_random_kernels(seed, tmp_path):
 
 @pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long is not set")
 def test_many_random_kernels(tmp_path):
-    first, end, count = random.SystemRandom().randrange(1 << 32), time.monotonic() + SECONDS, 0
+    first, end, count = first_seed(), time.monotonic() + SECONDS, 0
     while time.monotonic() < end:
         try:
             check_random(first + count, tmp_path)

@@ -243,6 +243,36 @@ class BodyEmitter(Accesses):
         text = lanes.text if uniform else lane_max(self.code, self.vector(lanes), lanes.type, self.mask)
         self.bind(node.result, text)
 
+    def beside(self, node: Op) -> None:
+        assert node.result is not None
+        lanes = self.lanes(node.args[0])
+        text = lanes.text
+        if lanes.shape.is_varying:
+            text = self.any_lane(text if self.mask is None else self.mask_and(self.mask, text))
+        self.bind(node.result, text)
+
+    def one_of(self, node: Op) -> None:
+        """The first lane that is at work, or the last one where none is."""
+        assert node.result is not None
+        lanes, code = self.lanes(node.args[0]), self.code
+        text = lanes.text
+        if not lanes.shape.is_uniform and self.mask is None:
+            text = (
+                text
+                if not lanes.shape.is_varying
+                else code.define(f"extractelement {code.vector(scalar_type(lanes.type))} {text}, i64 0")
+            )
+        elif not lanes.shape.is_uniform:
+            bits = f"i{code.width}"
+            code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
+            set_bits = code.define(f"bitcast {code.vector('i1')} {self.mask} to {bits}")
+            some = code.define(f"or {bits} {set_bits}, {-(1 << code.width - 1) if code.width > 1 else 'true'}")
+            lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {some}, i1 true)")
+            text = code.define(
+                f"extractelement {code.vector(scalar_type(lanes.type))} {self.vector(lanes)}, {bits} {lane}"
+            )
+        self.bind(node.result, text)
+
     def rule(self, node: Op) -> None:
         """A derivative is nothing to run."""
 
@@ -397,6 +427,8 @@ SPECIAL_RULES = {
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,
+    "beside": BodyEmitter.beside,
+    "one_of": BodyEmitter.one_of,
     "call": functions.call,
     "call_part": functions.call_part,
     "on_gpu": BodyEmitter.settled_before,

@@ -21,7 +21,7 @@ from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Kernel, Op, While
 from jwarp.ir.ops import OPS
-from jwarp.types import bool_
+from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
@@ -73,6 +73,9 @@ class BodyEmitter(Accesses):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
+        if node.row.is_common and not args[0].shape.is_uniform:
+            self.bind(node.result, COMMON[node.name](self, self.vector(args[0]), args[0].type))
+            return
         if shape.is_varying:
             level, texts = BODY, [self.vector(a) for a in args]
         else:
@@ -243,35 +246,19 @@ class BodyEmitter(Accesses):
         text = lanes.text if uniform else lane_max(self.code, self.vector(lanes), lanes.type, self.mask)
         self.bind(node.result, text)
 
-    def beside(self, node: Op) -> None:
-        assert node.result is not None
-        lanes = self.lanes(node.args[0])
-        text = lanes.text
-        if lanes.shape.is_varying:
-            text = self.any_lane(text if self.mask is None else self.mask_and(self.mask, text))
-        self.bind(node.result, text)
+    def beside(self, x: str, type: ScalarType) -> str:
+        """Whether x holds for a lane that is at work."""
+        return self.any_lane(x if self.mask is None else self.mask_and(self.mask, x))
 
-    def one_of(self, node: Op) -> None:
-        """The first lane that is at work, or the last one where none is."""
-        assert node.result is not None
-        lanes, code = self.lanes(node.args[0]), self.code
-        text = lanes.text
-        if not lanes.shape.is_uniform and self.mask is None:
-            text = (
-                text
-                if not lanes.shape.is_varying
-                else code.define(f"extractelement {code.vector(scalar_type(lanes.type))} {text}, i64 0")
-            )
-        elif not lanes.shape.is_uniform:
-            bits = f"i{code.width}"
+    def one_of(self, x: str, type: ScalarType) -> str:
+        """The x of the first lane that is at work, or of the last one where none is."""
+        code, bits, lane = self.code, f"i{self.code.width}", "0"
+        if self.mask is not None:
             code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
-            set_bits = code.define(f"bitcast {code.vector('i1')} {self.mask} to {bits}")
-            some = code.define(f"or {bits} {set_bits}, {-(1 << code.width - 1) if code.width > 1 else 'true'}")
+            packed = code.define(f"bitcast {code.vector('i1')} {self.mask} to {bits}")
+            some = code.define(f"or {bits} {packed}, {1 << (code.width - 1) if code.width > 1 else 'true'}")
             lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {some}, i1 true)")
-            text = code.define(
-                f"extractelement {code.vector(scalar_type(lanes.type))} {self.vector(lanes)}, {bits} {lane}"
-            )
-        self.bind(node.result, text)
+        return code.define(f"extractelement {code.vector(scalar_type(type))} {x}, {bits} {lane}")
 
     def rule(self, node: Op) -> None:
         """A derivative is nothing to run."""
@@ -409,6 +396,8 @@ TAPE_RULES = {
     "rewind": BodyEmitter.rewind,
     "lane_max": BodyEmitter.lane_max,
 }
+# What lanes have in common, where they differ.
+COMMON = {"beside": BodyEmitter.beside, "one_of": BodyEmitter.one_of}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,
@@ -427,8 +416,6 @@ SPECIAL_RULES = {
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,
-    "beside": BodyEmitter.beside,
-    "one_of": BodyEmitter.one_of,
     "call": functions.call,
     "call_part": functions.call_part,
     "on_gpu": BodyEmitter.settled_before,

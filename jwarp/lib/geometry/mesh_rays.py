@@ -87,7 +87,7 @@ def of_one(v: vec3):
 
 @func
 def is_beam(mesh: MeshArrays, start: vec3, direction: vec3):
-    """Whether the rays of threads that run in step are close together where the mesh is: they meet about the same boxes."""
+    """Whether the rays of threads in step are close together where the mesh is, and meet about the same boxes."""
     is_wide = True
     if mesh.bvh.nodes.shape[0] > 1:
         box = mesh.bvh.nodes[1]

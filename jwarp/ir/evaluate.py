@@ -212,6 +212,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "replayed": lambda x, y: x,
     "follow": lambda x, y: x,
     "slope": lambda x, y, z: x,
+    "barred": lambda x, y: x,
     "symmetric": lambda x, y, z: x,
     "separation": lambda x: x,
     "cast": _cast,

@@ -153,6 +153,11 @@ class BodyEmitter(Accesses):
         text = self.vector(value)
         self.access(node, node.args[:-1], lambda element: self.memory.store(element, text, self.mask))
 
+    def prefetch(self, node: Op) -> None:
+        element = self.memory.element(node.array, [self.lanes(x) for x in node.args], proven=True)
+        assert element.shape.is_uniform
+        self.memory.prefetch(element)
+
     def clear(self, node: Op) -> None:
         if node.array in self.blocks.arrays:
             self.blocks.clear(node.array)
@@ -388,6 +393,7 @@ SPECIAL_RULES = {
     "rule": BodyEmitter.rule,
     "detach": BodyEmitter.detach,
     "inside": effects.inside,
+    "prefetch": BodyEmitter.prefetch,
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,

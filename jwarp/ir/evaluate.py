@@ -213,6 +213,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "nearby": lambda x: x,
     "follow": lambda x, y: x,
     "slope": lambda x, y, z: x,
+    "barred": lambda x, y: x,
     "symmetric": lambda x, y, z: x,
     "separation": lambda x: x,
     "cast": _cast,

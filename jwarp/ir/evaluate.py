@@ -210,6 +210,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "ne": operator.ne,
     "select": np.where,
     "replayed": lambda x, y: x,
+    "nearby": lambda x: x,
     "follow": lambda x, y: x,
     "slope": lambda x, y, z: x,
     "symmetric": lambda x, y, z: x,

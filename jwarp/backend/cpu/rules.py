@@ -286,6 +286,7 @@ LLVM_RULES: dict[str, Rule] = {
     "symmetric": lambda out, node, x: x[0],
     "separation": lambda out, node, x: x[0],
     "replayed": lambda out, node, x: x[0],
+    "nearby": lambda out, node, x: x[0],
     "cast": _cast,
     "bitcast": _bitcast,
 }

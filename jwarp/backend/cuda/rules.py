@@ -205,6 +205,7 @@ CUDA_RULES: dict[str, Rule] = {
     "symmetric": lambda node, x: x[0],
     "separation": lambda node, x: x[0],
     "replayed": lambda node, x: x[0],
+    "nearby": lambda node, x: x[0],
     "fma": _function("fma"),
     "neg": _neg,
     "abs": _abs,

@@ -215,6 +215,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "one_of": lambda x: x,
     "follow": lambda x, y: x,
     "slope": lambda x, y, z: x,
+    "barred": lambda x, y: x,
     "symmetric": lambda x, y, z: x,
     "separation": lambda x: x,
     "cast": _cast,

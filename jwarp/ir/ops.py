@@ -480,6 +480,16 @@ _TABLE: list[Operation] = [
         for_derivatives=True,
     ),
     Operation(
+        "barred",
+        2,
+        FLOAT,
+        same,
+        "args (x, y): x, which has no derivative by y: the attribute says why",
+        attribute=Text,
+        makes_nan=False,
+        for_derivatives=True,
+    ),
+    Operation(
         "symmetric",
         3,
         FLOAT,

@@ -60,7 +60,9 @@ def python_fault(x):
 
 
 def hundreds(x):
-    return jnp.sum(jnp.tanh(x * jnp.arange(40000.0)))  # here
+    few = jnp.tanh(x * jnp.arange(99.0))
+    many = (x * jnp.ones((40, 40))) @ jnp.ones((40, 40))  # here
+    return jnp.sum(few) + jnp.sum(jnp.sin(many))
 
 
 def complex_numbers(x):
@@ -86,7 +88,7 @@ IN_THE_FUNCTION = [
     (branching, "TracerBoolConversionError"),
     (misshapen, "TypeError: dot_general requires contracting dimensions"),
     (python_fault, "AttributeError"),
-    (hundreds, "more than 30000 operations on scalars"),
+    (hundreds, r"more than 30000 operations on scalars, \d+ of them for `dot_general` here"),
     (complex_numbers, "dtype complex64, which kernels do not know"),
     (other_keys, "keys of random numbers are `rbg`, and kernels have threefry2x32 alone"),
     (sorting, "50 numbers are sorted in a kernel"),

@@ -202,6 +202,7 @@ CUDA_RULES: dict[str, Rule] = {
     "copysign": _function("copysign"),
     "follow": lambda node, x: x[0],
     "slope": lambda node, x: x[0],
+    "barred": lambda node, x: x[0],
     "symmetric": lambda node, x: x[0],
     "separation": lambda node, x: x[0],
     "replayed": lambda node, x: x[0],

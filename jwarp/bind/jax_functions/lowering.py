@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat
-from jwarp.bind.jax_functions.equations import is_literal, span_of
+from jwarp.bind.jax_functions.equations import is_literal, name_of, span_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, Scalar, linear_op
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.context import Context, UsesTiles
@@ -81,9 +82,12 @@ class Lowering:
         # How many derivatives of what is built may be taken: rules of JAX give slopes, and slopes of these.
         self.order = 2
         self.count = 0
+        self.counts: Counter[tuple[str, Span]] = Counter()  # the operations of each line's primitives
+        self.at_hand = "", span
         # Arrays of the thread's own that hold certain scalars, and the blocks in which these were stored.
         self.tables: dict[tuple[Operand, ...], tuple[Any, list[Any]]] = {}
         self.span = span
+        self.of_tangents = False  # whether it is a rule that is given tangents
         self.is_foreign = False  # whether the jaxpr at hand is of code that is not the user's, which has no lines
 
     # -- jaxprs
@@ -140,32 +144,43 @@ class Lowering:
     @contextmanager
     def at(self, equation: Any) -> Iterator[None]:
         """Stamp what is built inside with the line of the user's that the equation is of."""
-        before, builder_before = self.span, self.build.span
+        before, builder_before, at_hand = self.span, self.build.span, self.at_hand
         if not self.is_foreign:
             self.span = span_of(equation) or before
+            self.at_hand = name_of(equation), self.span
         self.build.span = self.span
         try:
             yield
         finally:
-            self.span, self.build.span = before, builder_before
+            self.span, self.build.span, self.at_hand = before, builder_before, at_hand
 
     def error(self, message: str, way_out: str = "") -> CompileError:
         """The error for what the function does at the line at hand."""
         return CompileError(f"`{self.name}`: {message}", self.span, way_out)
+
+    def too_many(self) -> CompileError:
+        """The error for a call of too many operations, at the line that most of them are of."""
+        (name, span), most = self.counts.most_common(1)[0]
+        whose = f", {most} of them for `{name}` here" if name else ""
+        return CompileError(
+            f"`{self.name}`: it takes more than {MAX_OPERATIONS} operations on scalars{whose}",
+            span,
+            "kernels are for functions of few numbers: apply larger ones outside, to arrays",
+        )
 
     # -- scalars
 
     def op(self, name: str, *args: Scalar, type: ScalarType | None = None, attr: str | None = None) -> Any:
         """An operation of the IR on scalars."""
         self.count += 1
+        self.counts[self.at_hand] += 1
         if self.count > MAX_OPERATIONS:
-            raise self.error(
-                f"it takes more than {MAX_OPERATIONS} operations on scalars",
-                "kernels are for functions of few numbers: apply larger ones outside, to arrays",
-            )
+            raise self.too_many()
         for x in args:
             if isinstance(x, Form):
                 return linear_op(self.build, name, args, type)
+        if self.of_tangents and name == "mul" and any(isinstance(x, Const) and x == zero(x.type) for x in args):
+            return zero(args[0].type)  # the tangent of a constant, times anything
         return self.build.op(name, *args, attr=attr, type=type)  # type: ignore[arg-type]
 
     def cast(self, x: Scalar, type: ScalarType) -> Any:

@@ -10,9 +10,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.authored import with_cotangents
-from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, places_of, vjp_of
+from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, name_of, places_of, vjp_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, as_form
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, primitive
 from jwarp.ir.builder import zero
@@ -34,6 +37,10 @@ def by_rule(
     """
     if any(isinstance(x, Form) for array in args for x in array.flat):
         return value()
+    if any(jax.numpy.issubdtype(v.aval.dtype, np.complexfloating) for v in (*equation.invars, *equation.outvars)):
+        raise low.error(
+            f"`{name_of(equation)}` of JAX is used on complex numbers, where it has a derivative of its own"
+        )
     places = places_of(equation)
     wanted = [k for k in places if is_float(equation.invars[k]) and not all(isinstance(x, Const) for x in args[k].flat)]
     if low.order <= 0 or not wanted or not any(map(is_float, equation.outvars)):

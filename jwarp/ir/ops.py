@@ -138,6 +138,7 @@ _TABLE: list[Operation] = [
     *_rows(2, BITS, same, and_="bitwise and", or_="bitwise or", xor="bitwise exclusive or"),
     *_rows(1, BITS, same, not_="bitwise complement"),
     *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
+    *_rows(1, INT, same, nearby="x, where a loop begins in about the same place for threads beside each other"),
     *_rows(
         2,
         INT,
@@ -477,6 +478,16 @@ _TABLE: list[Operation] = [
         for_derivatives=True,
     ),
     Operation(
+        "barred",
+        2,
+        FLOAT,
+        same,
+        "args (x, y): x, which has no derivative by y: the attribute says why",
+        attribute=Text,
+        makes_nan=False,
+        for_derivatives=True,
+    ),
+    Operation(
         "symmetric",
         3,
         FLOAT,
@@ -516,6 +527,17 @@ _TABLE: list[Operation] = [
         "at least x, and the same for all threads that run in step",
         effect="look",
         stages=FROM_DERIVATIVES,
+    ),
+    Operation(
+        "prefetch",
+        None,
+        INT,
+        None,
+        "have the processor fetch the element of the array at the indices `args`, if there is one, for a later load",
+        effect="look",
+        attribute=ArrayNumber,
+        indices=_ALL,
+        stages=frozenset({Stage.LOWERED}),
     ),
     Operation(
         "call",

@@ -89,6 +89,7 @@ class Lowering:
         # Arrays of the thread's own that hold certain scalars, and the blocks in which these were stored.
         self.tables: dict[tuple[Operand, ...], tuple[Any, list[Any]]] = {}
         self.span = span
+        self.of_tangents = False  # whether it is a rule that is given tangents
         self.is_foreign = False  # whether the jaxpr at hand is of code that is not the user's, which has no lines
 
     # -- jaxprs
@@ -182,6 +183,8 @@ class Lowering:
                 return complex_op(self, name, args)
             if isinstance(x, Form):
                 return linear_op(self.build, name, args, type)
+        if self.of_tangents and name == "mul" and any(isinstance(x, Const) and x == zero(x.type) for x in args):
+            return zero(args[0].type)  # the tangent of a constant, times anything
         return self.build.op(name, *args, attr=attr, type=type)  # type: ignore[arg-type]
 
     def cast(self, x: Scalar, type: Any) -> Any:

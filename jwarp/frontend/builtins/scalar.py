@@ -534,6 +534,10 @@ def _lower_together(ctx: Context, args: list[Binding], spans: list[Span], span: 
     return args[0]
 
 
+def _lower_nearby(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    return args[0] if _is_computed_at_once(ctx) else ctx.emit("nearby", ctx.scalar(args[0], span), span=span)
+
+
 def _lower_on_gpu(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     return FALSE if _is_computed_at_once(ctx) else ctx.emit("on_gpu", span=span)
 
@@ -542,6 +546,11 @@ together = Builtin(
     "together(n: int) -> int",
     "n, as the bound of a loop whose trips may run together: what it carries, each trip combines with one operation.",
     _lower_together,
+)
+nearby = Builtin(
+    "nearby(x: int) -> int",
+    "x, from where a loop begins: threads beside each other begin in about the same place, and may go on together.",
+    _lower_nearby,
 )
 on_gpu = Builtin("on_gpu() -> bool", "Whether the code runs on a GPU.", _lower_on_gpu)
 rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

@@ -248,18 +248,12 @@ class Context:
     # -- threads
 
     def tid(self, arity: int, span: Span) -> Binding:
-        """`wp.tid()` read into `arity` names."""
+        """`wp.tid()` read into `arity` names; a kernel has as many coordinates as its longest reading."""
         if not self.frame.is_kernel:
             raise CompileError("wp.tid() can only be called in kernels", span, "pass the coordinates as arguments")
         if not 1 <= arity <= 4:
             raise CompileError(f"wp.tid() has 1 to 4 coordinates, not {arity}", span)
-        if self.tid_arity not in (0, arity):
-            raise CompileError(
-                f"wp.tid() is read with {arity} coordinate(s) here and with {self.tid_arity} elsewhere",
-                span,
-                "read it once, into as many names as the launch has dimensions",
-            )
-        self.tid_arity = arity
+        self.tid_arity = max(self.tid_arity, arity)
         axes = tuple(self._thread_coordinate(axis, span) for axis in range(arity))
         return axes if arity > 1 else axes[0]
 

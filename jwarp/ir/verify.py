@@ -334,6 +334,7 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "detach": _check_detach,
     "lane_max": _check_nothing,
     "inside": _check_inside,
+    "prefetch": _check_inside,
     "on_gpu": _check_nothing,
     "native": _check_native,
     "native_part": _check_part,

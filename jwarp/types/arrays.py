@@ -53,6 +53,9 @@ class StructType(type):
     stands_for: Any = None
     holds_handles = False  # whether it is another one with arrays of grids, trees and meshes for the numbers in that
     following: Any = None  # of what loops go over: the function that gives the next one, `while following(x, item):`
+    # Of those whose items come in runs: the function that goes on to the next one, from x.slot up to x.end, and the one
+    # that gives the item of a slot.
+    in_runs: tuple[Any, Any] | None = None
 
     @property
     def is_handle(cls) -> bool:

@@ -176,7 +176,6 @@ BODIES = {
     "count for a builtin": ("y = «wp.sin(x, x)»", T, "wp.sin takes 1 argument(s), 2 given", ""),
     "conversion of two": ("y = «float(1, 2)»", T, "float() converts one value", ""),
     "result of a kernel": ("«return x»", C, "a kernel returns nothing", "array parameter"),
-    "tid of two ranks": ("i = wp.tid()\nj, m = «wp.tid()»", C, "with 2 coordinate(s) here and with 1", "once"),
     "tid of five": ("d, e, f, g, h = «wp.tid()»", C, "1 to 4 coordinates", ""),
     "tid with an argument": ("i = «wp.tid(1)»", T, "takes 0 argument(s)", ""),
     "range of a float": ("for i in «range(x)»:\n    pass", T, "needs integers", "int(x)"),

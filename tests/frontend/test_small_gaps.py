@@ -231,3 +231,19 @@ def test_where_takes_structs_and_slices_may_be_empty():
     np.testing.assert_array_equal(z, 30.0)
     gradient = jax.grad(lambda v: (wp.launch(picked, 9, [x.replace(value=v)], [9, 9])[0].value ** 2).sum())(values)
     np.testing.assert_allclose(gradient, np.where(chosen, 2 * values, 0.0))
+
+
+@wp.kernel
+def coordinates(out: wp.array2d[int], rows: wp.array[int]):
+    row = wp.tid()
+    i, j = wp.tid()
+    out[i, j] = 10 * row + j
+    wp.atomic_add(rows, row, 1)
+
+
+def test_coordinates_are_read_into_as_many_names_as_are_wanted():
+    out, rows = wp.launch(coordinates, (3, 4), [], [(3, 4), 3])
+    np.testing.assert_array_equal(out, 10 * np.arange(3)[:, None] + np.arange(4))
+    np.testing.assert_array_equal(rows, [4, 4, 4])
+    out, rows = wp.launch(coordinates, 3, [], [(3, 1), 3])
+    np.testing.assert_array_equal(rows, [1, 1, 1])

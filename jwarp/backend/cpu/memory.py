@@ -306,6 +306,11 @@ class Memory:
         with self.inside(element) as place:
             code.line(f"store {memory_type(element.type)} {stored}, ptr {place}, align {element.type.bits // 8}")
 
+    def prefetch(self, element: Element) -> None:
+        """Have the processor fetch one element, wherever it is."""
+        self.code.declare("void", "llvm.prefetch.p0", ["ptr", "i32", "i32", "i32"])
+        self.code.line(f"call void @llvm.prefetch.p0(ptr {self.address(element)}, i32 0, i32 3, i32 1)")
+
     @contextlib.contextmanager
     def inside(self, element: Element) -> Iterator[str]:
         """The address of one element; what is written meanwhile runs only if it is in its array."""

@@ -430,7 +430,7 @@ class BodyEmitter(Visitor):
             self.define(node.result, text)
 
     def rule(self, node: Op) -> None:
-        """A derivative is nothing to run."""
+        """A derivative is nothing to run, nor is a hint for processors."""
 
     # -- native code
 
@@ -542,6 +542,7 @@ SPECIAL_RULES = {
     "rule": BodyEmitter.rule,
     "detach": BodyEmitter.same,
     "inside": BodyEmitter.is_inside,
+    "prefetch": BodyEmitter.rule,
     "thread": BodyEmitter.thread,
     "check": BodyEmitter.check,
     "print": BodyEmitter.print_line,

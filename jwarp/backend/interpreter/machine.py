@@ -454,6 +454,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "rule": lambda interpreter, attr, args, active: None,
     "detach": lambda interpreter, attr, args, active: args[0],
     "inside": _Interpreter.is_inside,
+    "prefetch": lambda interpreter, attr, args, active: None,
     "thread": _Interpreter.thread,
     "check": _Interpreter.check,
     "print": _Interpreter.print,

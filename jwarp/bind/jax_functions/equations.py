@@ -43,6 +43,12 @@ def span_of(equation: Any) -> Span | None:
     return None if place is None else Span(*place)
 
 
+def name_of(equation: Any) -> str:
+    """What an equation does: the function that it calls, else its primitive."""
+    called = equation.params.get("name")
+    return called if isinstance(called, str) and called else equation.primitive.name
+
+
 def spec_of(variable: Any) -> jax.ShapeDtypeStruct:
     """The type of a variable, to trace a function with; of keys of random numbers, that of their numbers."""
     aval = variable.aval

@@ -10,6 +10,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.scalar import together
 from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.frontend.context import Context
+from jwarp.frontend.lowering import queries
 from jwarp.frontend.lowering.carried import enter_loop, leaves_loop
 from jwarp.frontend.lowering.conditions import is_eager, unchanged_tiles
 from jwarp.frontend.lowering.control_flow import lower_statements, not_jumped
@@ -102,9 +103,8 @@ def _over_query(ctx: Context, loop: ast.For, target: ast.Name, query: StructValu
         del ctx.frame.env[target.id]  # the variable is a new one, as in Warp
     assign(ctx, name, query, ctx.span(loop.iter))
     assign(ctx, target.id, zero(int32), ctx.span(target))
-    places: list[ast.expr] = [ast.Name(name, ast.Load()), ast.Name(target.id, ast.Load())]
-    test = ast.Call(Known(query.type.following), places, [])
-    while_(ctx, ast.fix_missing_locations(ast.copy_location(ast.While(test, loop.body, []), loop)))
+    form = queries.in_turn if query.type.in_runs is None else queries.in_runs
+    lower_statements(ctx, form(loop, query.type, name, target.id))
     del ctx.frame.env[name]
 
 
@@ -156,7 +156,7 @@ def _range_bounds(ctx: Context, node: ast.expr) -> list:
 
 def _is(ctx: Context, node: ast.expr, wanted: object) -> bool:
     """Whether an expression names this Python object."""
-    callee = lower(ctx, node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    callee = lower(ctx, node) if isinstance(node, (ast.Name, ast.Attribute, Known)) else None
     return isinstance(callee, PythonRef) and callee.object is wanted
 
 
@@ -244,6 +244,10 @@ def while_(ctx: Context, loop: ast.While) -> None:
     """A loop while a condition holds."""
     if loop.orelse:
         raise _loop_else(ctx, loop)
+    over = _in_runs(ctx, loop)
+    if over is not None:
+        lower_statements(ctx, over)
+        return
     if changed_by_calls(ctx, loop.test):
         loop = _tested_inside(loop)
 
@@ -252,6 +256,18 @@ def while_(ctx: Context, loop: ast.While) -> None:
 
     endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
     _conditional_loop(ctx, loop, body, loop.test, None, never_empty=endless)
+
+
+def _in_runs(ctx: Context, loop: ast.While) -> list[ast.stmt] | None:
+    """What stands for `while following(query, item):`, if the items of the query come in runs."""
+    match loop.test:
+        case ast.Call(func=function, args=[ast.Name(id=query), ast.Name(id=item)], keywords=[]):
+            found = ctx.frame.env.get(query)
+            if not isinstance(found, StructValue) or found.type.in_runs is None or not queries.is_over(loop, query):
+                return None
+            if item in ctx.frame.env and _is(ctx, function, found.type.following):
+                return queries.in_runs(loop, found.type, query, item)
+    return None
 
 
 def _tested_inside(loop: ast.While) -> ast.While:

@@ -198,41 +198,58 @@ def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64, group:
     return started(id, point, max_dist, group, 1)
 
 
+@func
+def next_run(query: Reference(HashGridQuery)):  # type: ignore[valid-type]
+    """Go on to the next run, which may be empty; False if there is none."""
+    query.slot = query.end
+    if query.run[2] >= query.counts[2]:
+        return False
+    x = query.first[0] + query.run[0]
+    length = query.counts[0] - query.run[0]
+    if query.by_group == 1:
+        length = 1
+    elif x < query.dims[0] and length > query.dims[0] - x:
+        length = query.dims[0] - x
+    row = turned(query.first[2] + query.run[2], query.dims[2]) * query.dims[1]
+    row = (row + turned(query.first[1] + query.run[1], query.dims[1])) * query.dims[0]
+    cell = row + turned(x, query.dims[0])
+    query.slot = query.cell_starts[cell]
+    query.end = query.cell_starts[cell + length]
+    if query.by_group == 1:
+        query.slot = first_not_below(query.groups, query.slot, query.end, query.group)
+        if query.group < 2147483647:
+            query.end = first_not_below(query.groups, query.slot, query.end, query.group + 1)
+    query.run[0] += length
+    if query.run[0] >= query.counts[0]:
+        query.run[0] = 0
+        query.run[1] += 1
+        if query.run[1] >= query.counts[1]:
+            query.run[1] = 0
+            query.run[2] += 1
+    return True
+
+
+@func
+def point_at(query: HashGridQuery, slot: int32):
+    """The point in a slot of a run."""
+    return query.point_ids[slot]
+
+
 @library("hash_grid_query_next(query: HashGridQuery, index: int) -> bool")
 @func
 def hash_grid_query_next(query: Reference(HashGridQuery), index: Reference(int32)):  # type: ignore[valid-type]
     """Let `index` be the number of the next point of a query; False, and `index` as it was, if there is none."""
-    while query.slot >= query.end and query.run[2] < query.counts[2]:
-        x = query.first[0] + query.run[0]
-        length = query.counts[0] - query.run[0]
-        if query.by_group == 1:
-            length = 1
-        elif x < query.dims[0] and length > query.dims[0] - x:
-            length = query.dims[0] - x
-        row = turned(query.first[2] + query.run[2], query.dims[2]) * query.dims[1]
-        row = (row + turned(query.first[1] + query.run[1], query.dims[1])) * query.dims[0]
-        cell = row + turned(x, query.dims[0])
-        query.slot = query.cell_starts[cell]
-        query.end = query.cell_starts[cell + length]
-        if query.by_group == 1:
-            query.slot = first_not_below(query.groups, query.slot, query.end, query.group)
-            if query.group < 2147483647:
-                query.end = first_not_below(query.groups, query.slot, query.end, query.group + 1)
-        query.run[0] += length
-        if query.run[0] >= query.counts[0]:
-            query.run[0] = 0
-            query.run[1] += 1
-            if query.run[1] >= query.counts[1]:
-                query.run[1] = 0
-                query.run[2] += 1
-    if query.slot < query.end:
+    is_left = True
+    while query.slot >= query.end and is_left:
+        is_left = next_run(query)
+    if is_left:
         index = query.point_ids[query.slot]
         query.slot += 1
-        return True
-    return False
+    return is_left
 
 
 HashGridQuery.following = hash_grid_query_next
+HashGridQuery.in_runs = next_run, point_at
 HashGridQuery.__class_getitem__ = classmethod(lambda cls, dtype: cls)  # it is the same one for points of each type
 
 

@@ -1,0 +1,151 @@
+"""Loops over queries of grids: the form that runs of points have, and threads that go through them together."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.backend.cpu.target import host_target
+
+RNG = np.random.default_rng(8)
+COUNT = 400
+REACH = 0.21
+
+
+@wp.func
+def first_beyond(grid: wp.uint64, points: wp.array[wp.vec3], p: wp.vec3, least: float):
+    for j in wp.hash_grid_query(grid, p, REACH):
+        if wp.length(points[j] - p) > least:
+            return j
+    return -1
+
+
+@wp.kernel
+def in_runs(
+    grid: wp.uint64, points: wp.array[wp.vec3], in_order: int, sums: wp.array2d[float], numbers: wp.array2d[int]
+):
+    i = wp.tid()
+    if in_order == 1:
+        i = wp.hash_grid_point_id(grid, i)
+    p = points[i]
+    query = wp.hash_grid_query(grid, p, REACH)
+    j = wp.int32(-5)
+    while wp.hash_grid_query_next(query, j):
+        d = wp.length(points[j] - p)
+        if d > REACH:
+            continue
+        sums[i, 0] = sums[i, 0] * 0.9 + d  # in order, or the sum is another one
+    numbers[i, 0] = j
+    again = wp.hash_grid_query(grid, p, REACH)
+    seen = wp.int32(0)
+    while wp.hash_grid_query_next(again, j):
+        seen += 1
+        if seen > 7 and j % 2 == 0:
+            break
+    numbers[i, 1] = j
+    if wp.hash_grid_query_next(again, j):  # goes on after the one that left the loop
+        numbers[i, 2] = j
+    total = wp.float32(0.0)
+    for k in wp.hash_grid_query(grid, p, 0.1):
+        for m in wp.hash_grid_query(grid, points[k], 0.1):
+            if m % 3 == 0:
+                total += points[m][0]
+            elif m % 3 == 1 and m > 390:
+                break
+    sums[i, 1] = total
+    numbers[i, 3] = first_beyond(grid, points, p, 0.2)
+
+
+@wp.kernel
+def one_by_one(
+    grid: wp.uint64, points: wp.array[wp.vec3], in_order: int, sums: wp.array2d[float], numbers: wp.array2d[int]
+):
+    i = wp.tid()
+    p = points[i]
+    query = wp.hash_grid_query(grid, p, REACH)
+    j = wp.int32(-5)
+    while True:
+        if not wp.hash_grid_query_next(query, j):
+            break
+        d = wp.length(points[j] - p)
+        if d <= REACH:
+            sums[i, 0] = sums[i, 0] * 0.9 + d
+    numbers[i, 0] = j
+    again = wp.hash_grid_query(grid, p, REACH)
+    seen = wp.int32(0)
+    while True:
+        if not wp.hash_grid_query_next(again, j):
+            break
+        seen += 1
+        if seen > 7 and j % 2 == 0:
+            break
+    numbers[i, 1] = j
+    if wp.hash_grid_query_next(again, j):
+        numbers[i, 2] = j
+    total = wp.float32(0.0)
+    outer = wp.hash_grid_query(grid, p, 0.1)
+    k = wp.int32(0)
+    while True:
+        if not wp.hash_grid_query_next(outer, k):
+            break
+        inner = wp.hash_grid_query(grid, points[k], 0.1)
+        m = wp.int32(0)
+        while True:
+            if not wp.hash_grid_query_next(inner, m):
+                break
+            if m % 3 == 0:
+                total += points[m][0]
+            if m % 3 == 1 and m > 390:
+                break
+    sums[i, 1] = total
+    found = wp.int32(-1)
+    last = wp.hash_grid_query(grid, p, REACH)
+    while found < 0 and wp.hash_grid_query_next(last, j):
+        if wp.length(points[j] - p) > 0.2:
+            found = j
+    numbers[i, 3] = found
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 20.0])
+def test_all_forms_of_a_loop_find_the_same_in_the_same_order(spread):
+    points = RNG.uniform(0, spread, (COUNT, 3)).astype(np.float32)
+    grid = wp.HashGrid(6, 5, 7)
+    grid.build(points, REACH)
+    sizes = [(COUNT, 2), (COUNT, 4)]
+    expected = wp.launch(one_by_one, COUNT, [grid, points, 0], sizes)
+    for in_order in (0, 1):
+        for known, found in zip(expected, wp.launch(in_runs, COUNT, [grid, points, in_order], sizes), strict=True):
+            np.testing.assert_array_equal(found, known)
+
+
+@wp.kernel
+def crowd(grid: wp.uint64, points: wp.array[wp.vec3], out: wp.array[float]):
+    i = wp.hash_grid_point_id(grid, wp.tid())
+    query = wp.hash_grid_query(grid, points[i], REACH)
+    j = wp.int32(0)
+    while wp.hash_grid_query_next(query, j):
+        d = points[j] - points[i]
+        out[i] += wp.max(REACH * REACH - wp.dot(d, d), 0.0)
+
+
+def test_threads_load_a_point_once_for_all_of_them_and_have_its_gradient():
+    points = jnp.asarray(RNG.uniform(0, 1, (COUNT, 3)), jnp.float32)
+    grid = wp.HashGrid(6, 5, 7)
+    grid.build(points, REACH)
+    record = wp.launch(crowd, COUNT, [grid, points], [COUNT], record_cmd=True)
+    assert ("llvm.prefetch" in wp.inspect(record, "llvm")) == has_vectors()
+
+    def by_pairs(x):
+        squares = ((x[:, None] - x[None]) ** 2).sum(-1)
+        return jnp.maximum(REACH * REACH - squares, 0.0).sum(1)
+
+    weights = jnp.asarray(RNG.normal(size=COUNT), jnp.float32)
+    found, pull = jax.vjp(lambda x: wp.jax_kernel(crowd)(grid, x)[0], points)
+    known, pull_known = jax.vjp(by_pairs, points)
+    np.testing.assert_allclose(found, known, rtol=1e-4)
+    np.testing.assert_allclose(pull(weights)[0], pull_known(weights)[0], rtol=1e-3, atol=1e-4)
+
+
+def has_vectors():
+    return host_target().width > 1

@@ -86,6 +86,8 @@ class Call:
         """
         if self.is_functional:
             return Kind.JAX
+        if self.is_shared and not self.parts.outputs and self.request is None:
+            return Kind.HOST  # arrays that change, which the kernel only reads
         found = kind_of(self.parts.values[p] for p in self.parts.outputs)
         if self.request is None or found is Kind.DEVICE:
             return found

@@ -234,11 +234,7 @@ _TABLE: list[Operation] = [
         writes=Memory.ELEMENTS,
     ),
     Operation(
-        "clear",
-        0,
-        ANY,
-        None,
-        "set every element of the local array to zero",
+        *("clear", 0, ANY, None, "set every element of the local array to zero"),
         effect="write",
         attribute=ArrayNumber,
         writes=Memory.ELEMENTS,

@@ -90,13 +90,14 @@ def hilbert(point: vec3i):
 
 
 @kernel
-def places_on_curve(bounds: array[vec6], low: vec3, scale: vec3, places: array[int32]):
-    """Where the middles of boxes lie on Hilbert's curve through the cube from `low`."""
+def places_on_curve(bounds: array[vec6], x: float32, y: float32, z: float32, scale: float32, places: array[int32]):
+    """Where the middles of boxes lie on Hilbert's curve through the cube from (x, y, z)."""
     i = tid()
+    low = vec3(x, y, z)
     box = bounds[i]
     cell = vec3i()
     for axis in range(3):
         middle = 0.5 * (box[axis] + box[axis + 3])
-        at = (middle - low[axis]) * scale[axis]
+        at = (middle - low[axis]) * scale
         cell[axis] = int32(where((at > 0.0) and (at < 1023.0), at, where(at >= 1023.0, 1023.0, 0.0)))
     places[i] = hilbert(cell)

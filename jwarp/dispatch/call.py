@@ -16,6 +16,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import grouping
 from jwarp.launching.adjoints import Request
 from jwarp.launching.arguments import Matched, without_absent
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program
 
 
@@ -34,7 +35,7 @@ class Call:
     dims: tuple[int, ...]
     given: Matched
     request: Request | None = None
-    block_dim: int | None = None
+    block_dim: BlockDim | None = None
     is_named: bool = False
     differentiable: bool = True
     side_effect: bool = False
@@ -85,6 +86,8 @@ class Call:
         """
         if self.is_functional:
             return Kind.JAX
+        if self.is_shared and not self.parts.outputs and self.request is None:
+            return Kind.HOST  # arrays that change, which the kernel only reads
         found = kind_of(self.parts.values[p] for p in self.parts.outputs)
         if self.request is None or found is Kind.DEVICE:
             return found

@@ -23,6 +23,7 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program
 from jwarp.types import ArrayType
 from jwarp.wire import DTYPES
@@ -60,7 +61,7 @@ def refuse_adjoint(call: Call) -> Ready:
     )
 
 
-def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None, stream: Any) -> None:
+def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: BlockDim | None, stream: Any) -> None:
     """Check the arguments and put the launch on the stream.
 
     With None for the stream it is CUDA's default stream, and the end of the launch is waited for: what stream the

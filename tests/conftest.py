@@ -8,13 +8,11 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 
 import jax
 import numpy as np
 import pytest
 from jax._src import core as jax_core
-from jax._src.interpreters import mlir
 
 MUCH_MEMORY = 800 << 20  # bytes of a process
 MORE_MEMORY = 100 << 20  # by which a process has to grow until what it can give back is looked for again
@@ -41,19 +39,6 @@ os.environ.setdefault("XLA_FLAGS", _FAST)
 # `jnp.asarray` of a NumPy array compiles an identity for each shape, 10 ms; `jax.device_put` gives the same array.
 _stage = jax_core.stage_p.impl
 jax_core.stage_p.def_impl(lambda x: jax.device_put(x) if type(x) is np.ndarray else _stage(x))
-
-# Each program had a context of MLIR of its own, 2 ms: JAX 0.11 and later use one ten times, as here.
-if jax.__version_info__ < (0, 11):
-    _new_context = mlir.make_ir_context
-    _contexts = threading.local()
-
-    def _context_of_ten():
-        if getattr(_contexts, "left", 0) == 0:
-            _contexts.left, _contexts.context = 10, _new_context()
-        _contexts.left -= 1
-        return _contexts.context
-
-    mlir.make_ir_context = _context_of_ten
 
 # What the first use of a public name imports is there from the start, as tests reach for parts of jwarp before it.
 dir(importlib.import_module("jwarp"))

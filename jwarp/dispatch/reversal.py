@@ -18,7 +18,7 @@ from jwarp.launching.derive import derive, in_known_order, rounding_as
 from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.descriptor import descriptor_of, extents_of
 from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, refuse_race
+from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 
@@ -127,6 +127,7 @@ class Reversal:
             gatherable=known,
             repeated=geometry.may_repeat,
             alone=is_alone(program, geometry),
+            single=single_axes(program, geometry),
         )
         self.derived: DerivedLaunch | None = None
         self.finals = False

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import Builder, nearest, zero
 from jwarp.ir.nodes import Const, Operand
@@ -54,6 +55,10 @@ def _same(a: Applied, g: Operand) -> Operand:
 
 def _negated(a: Applied, g: Operand) -> Operand:
     return a.do("neg", g)
+
+
+def _barred(a: Applied, g: Operand) -> Operand:
+    raise NotDifferentiableError(a.told(str), a.builder.span, "take the derivative by another argument")
 
 
 def _times(k: int) -> Rule:
@@ -240,6 +245,7 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "select": (None, _if_chosen(True), _if_chosen(False)),
     "follow": (None, _same),
     "slope": (_same, _times(2), None),
+    "barred": (_same, _barred),
     "replayed": (_same, None),
     "symmetric": (_same, None, None),
     "separation": (_same,),

@@ -162,12 +162,13 @@ class Traced:
         outputs: list[Any] = []
         count = len(self.wholes)
         self.sources = []
+        returning = set(memories_in(self.result))
         for number, memory in enumerate(reader.memories):
             if isinstance(memory, HostMemory):
                 self.sources.append(("host", memory))
             elif number < count and not memory.version:
                 self.sources.append(("given", number))
-            elif number in set(memories_in(self.result)):
+            elif number in returning:
                 assert isinstance(memory, TracedMemory)
                 self.sources.append(("made", len(outputs)))
                 outputs.append(memory.value)

@@ -119,6 +119,8 @@ class TracedMemory(Memory):
 
     def read(self, view: View) -> Any:
         value = self.value
+        if _is_all(view, value):
+            return value
         places = _places(view, value.shape, self.dtype.itemsize)
         if places is not None:
             found = value if places == () else value[places]
@@ -126,6 +128,9 @@ class TracedMemory(Memory):
         return _cast(jnp.reshape(value, -1)[self._indices(view)], view.dtype)
 
     def write(self, view: View, value: Any) -> None:
+        if isinstance(value, jax.Array) and value.shape == view.full_shape and _is_all(view, self.value):
+            self.value = jnp.asarray(value, self.dtype)
+            return
         given = jnp.broadcast_to(jnp.asarray(value, view.dtype), view.full_shape)
         given, places = _cast(given, self.dtype), _places(view, self.value.shape, self.dtype.itemsize)
         if places == ():
@@ -185,6 +190,11 @@ def _cast(value: Any, dtype: np.dtype) -> Any:
     if dtype == np.bool_:
         return jax.lax.bitcast_convert_type(value, np.uint8) != 0
     return jax.lax.bitcast_convert_type(value, dtype)
+
+
+def _is_all(view: View, value: Any) -> bool:
+    """Whether a view shows a value as it is: what most arrays do."""
+    return not view.offset and view.full_shape == value.shape and view.dtype == value.dtype and view.is_contiguous
 
 
 def _places(view: View, shape: tuple[int, ...], itemsize: int) -> tuple[Any, ...] | None:
@@ -327,11 +337,11 @@ def value_of(memory: Memory, view: View) -> Any:
     if not isinstance(memory, HostMemory):
         return memory.read(view)
     _refuse_wide(view.element)
-    if not compat.is_not_tracing():
-        return jnp.array(memory.read(view))
     known = memory.snapshot
     if known is not None and not memory.is_open and known[:2] == (memory.version, view):
         return known[2]
-    value = jnp.array(memory.read(view))
+    # Of a copy that nobody else has; also where JAX traces, what is known is no part of what it traces.
+    with jax.ensure_compile_time_eval():
+        value = jax.device_put(np.array(memory.read(view)))
     memory.snapshot = None if memory.is_open else (memory.version, view, value)
     return value

@@ -30,7 +30,7 @@ from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.operators import OVERLOADS
 from jwarp.frontend.syntax.source import Definition, capture, file_lines, file_of
 from jwarp.ir.printing import short_file
-from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType
+from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType, Written
 
 # Arrays of more elements than this are no constants of a kernel.
 MAX_ELEMENTS = 4096
@@ -428,6 +428,16 @@ class _Bare:
     """An object that keeps nothing but attributes."""
 
 
+def _annotation(content: _Content, thing: Written) -> None:
+    """An array that annotates is its type; Python may look at what else was set on it."""
+    if thing.array_type is None:
+        raise _Unknown
+    content.texts.append(type(thing).__name__)
+    content.value(thing.array_type)
+    if content.evaluates:
+        _mapping(content, getattr(thing, "__dict__", {}))
+
+
 def _record_of_names(content: _Content, thing: Any) -> None:
     if content.evaluates:  # kernels know only its items
         content.value(type(thing))
@@ -486,4 +496,5 @@ _OF_BASES: tuple[tuple[type, _Rule], ...] = (
     (JaxFunction, _traced),
     (Func, _func),
     (ByName, _named),
+    (Written, _annotation),
 )

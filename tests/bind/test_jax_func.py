@@ -174,6 +174,71 @@ def test_a_rule_that_is_not_linear_is_run_in_reverse_mode_and_refused_in_others(
         jax.jvp(own, (x, y), (g, g))
 
 
+def with_rule(body, rule):
+    function = jax.custom_jvp(body)
+    function.defjvp(lambda primals, tangents: (function(*primals), rule(*primals, *tangents)))
+    return function
+
+
+# Its value hides from JAX what its rule says.
+hidden = with_rule(lambda t: 1.5 * jax.lax.stop_gradient(t), lambda t, dt: 1.5 * dt)
+passed_on = with_rule(jnp.sin, lambda x, dx: hidden(jnp.cos(x) * dx) + hidden(x) * hidden(dx))
+
+
+def bent(x):
+    return jnp.sin(x)
+
+
+sloped = with_rule(bent, lambda x, dx: jnp.sin(dx))
+
+
+@wp.jax_func
+def through_two_rules(x):
+    return passed_on(jnp.exp(x)) * x
+
+
+@wp.jax_func
+def through_no_derivative(x):
+    return sloped(x)
+
+
+@wp.kernel
+def apply_rules(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = through_two_rules(x[i])
+
+
+@wp.kernel
+def apply_no_derivative(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = through_no_derivative(x[i])
+
+
+def test_a_rule_that_passes_its_tangent_on_to_another_rule():
+    def own(x):
+        return wp.jax_kernel(apply_rules)(x)[0]
+
+    x, dx, dz = jnp.asarray(uniform(3, 20))
+
+    def twice(f):
+        return jax.jvp(lambda x: jax.jvp(f, (x,), (dx,))[1], (x,), (dz,))
+
+    for a, b in zip(twice(own), twice(jax.vmap(through_two_rules.python)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_rule_that_is_not_linear_in_its_tangents_is_no_derivative():
+    def own(x):
+        return wp.jax_kernel(apply_no_derivative)(x)[0]
+
+    x = jnp.asarray(uniform(20))
+    np.testing.assert_allclose(own(x), np.sin(x), rtol=1e-5)
+    for run in (lambda: jax.jvp(own, (x,), (x,)), lambda: jax.vjp(own, x)[1](x)):
+        with pytest.raises(wp.NotDifferentiableError, match="`bent` under jax.custom_jvp is not linear") as error:
+            run()
+        assert "test_jax_func.py" in str(error.value)
+
+
 @wp.jax_func
 def kinks(x, y):
     return jnp.stack(

@@ -85,6 +85,15 @@ COUNTED = {
         wp.float32,
         wp.float64,
     ),
+    "annotation of an array": (
+        "@wp.func\ndef f(a: GIVEN):\n    return float(a.shape[0])\n" + KERNEL.format("f(x)"),
+        wp.array(dtype=float),
+        wp.array(dtype=float, ndim=2),
+    ),
+    "attribute of an annotation that Python evaluates": (
+        "@wp.func\ndef f(a: wp.array(dtype=float)):\n    return wp.static(GIVEN.size)\n" + KERNEL.format("f(x)"),
+        *(wp.array(dtype=float, ndim=k) for k in (1, 2)),
+    ),
     "type": (KERNEL.format("float(GIVEN(x[i]))"), wp.int32, wp.int64),
     "field of a struct": (
         "@wp.struct\nclass P:\n    a: GIVEN\n" + KERNEL.format("float(P(a=GIVEN(x[i])).a)"),

@@ -22,7 +22,7 @@ from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, While, walk
 from jwarp.ir.ops import OPS
-from jwarp.types import bool_
+from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
@@ -80,6 +80,9 @@ class BodyEmitter(Accesses):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
+        if node.row.is_common and not args[0].shape.is_uniform:
+            self.bind(node.result, COMMON[node.name](self, self.vector(args[0]), args[0].type))
+            return
         if shape.is_varying:
             level, texts = BODY, [self.vector(a) for a in args]
         else:
@@ -259,6 +262,20 @@ class BodyEmitter(Accesses):
         text = lanes.text if uniform else lane_max(self.code, self.vector(lanes), lanes.type, self.mask)
         self.bind(node.result, text)
 
+    def beside(self, x: str, type: ScalarType) -> str:
+        """Whether x holds for a lane that is at work."""
+        return self.any_lane(x if self.mask is None else self.mask_and(self.mask, x))
+
+    def one_of(self, x: str, type: ScalarType) -> str:
+        """The x of the first lane that is at work, or of the last one where none is."""
+        code, bits, lane = self.code, f"i{self.code.width}", "0"
+        if self.mask is not None:
+            code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
+            packed = code.define(f"bitcast {code.vector('i1')} {self.mask} to {bits}")
+            some = code.define(f"or {bits} {packed}, {1 << (code.width - 1) if code.width > 1 else 'true'}")
+            lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {some}, i1 true)")
+        return code.define(f"extractelement {code.vector(scalar_type(type))} {x}, {bits} {lane}")
+
     def rule(self, node: Op) -> None:
         """A derivative is nothing to run."""
 
@@ -395,6 +412,8 @@ TAPE_RULES = {
     "rewind": BodyEmitter.rewind,
     "lane_max": BodyEmitter.lane_max,
 }
+# What lanes have in common, where they differ.
+COMMON = {"beside": BodyEmitter.beside, "one_of": BodyEmitter.one_of}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,

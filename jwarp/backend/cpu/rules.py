@@ -283,10 +283,13 @@ LLVM_RULES: dict[str, Rule] = {
     "select": _select,
     "follow": lambda out, node, x: x[0],
     "slope": lambda out, node, x: x[0],
+    "barred": lambda out, node, x: x[0],
     "symmetric": lambda out, node, x: x[0],
     "separation": lambda out, node, x: x[0],
     "replayed": lambda out, node, x: x[0],
     "nearby": lambda out, node, x: x[0],
+    "beside": lambda out, node, x: x[0],
+    "one_of": lambda out, node, x: x[0],
     "cast": _cast,
     "bitcast": _bitcast,
 }

@@ -10,7 +10,7 @@ from typing import Any
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.elementwise import truth
 from jwarp.bind.jax_functions.equations import dtype_of
-from jwarp.bind.jax_functions.forms import Form, NotLinear, as_form, coefficients
+from jwarp.bind.jax_functions.forms import Form, Unknown, as_form, coefficients
 from jwarp.bind.jax_functions.indexing import among, get, put
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, one, primitive, single
 from jwarp.bind.jax_functions.reductions import in_pairs
@@ -32,7 +32,7 @@ def _call(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
 
 def _refuse_forms(args: Sequence[Scalars]) -> None:
     if any(isinstance(x, Form) for x in flat(args)):
-        raise NotLinear
+        raise Unknown
 
 
 # -- branches

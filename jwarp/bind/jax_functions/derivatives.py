@@ -10,10 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.authored import with_cotangents
-from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, places_of, vjp_of
-from jwarp.bind.jax_functions.forms import Form, NotLinear, as_form
+from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, name_of, places_of, vjp_of
+from jwarp.bind.jax_functions.forms import Form, NotLinear, Unknown, as_form, coefficients
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, primitive
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Node, blocks, operands, results, used_values
@@ -21,7 +24,7 @@ from jwarp.ir.nodes import Const, Node, blocks, operands, results, used_values
 # What all primitives of a higher level are called, which JAX has from 0.12 on.
 _HIGHER = "call_hi_primitive"
 
-Primal = Callable[[], list[Scalars]]
+Primal = Callable[..., list[Scalars]]  # of the arguments
 Slopes = list[dict[int, Any]]  # for each scalar of the results, by the numbers of the scalars of the arguments
 
 
@@ -32,31 +35,83 @@ def by_rule(
 
     Of a rule for reverse mode alone that is not linear in the cotangents, the derivative is a kernel of its own.
     """
-    if any(isinstance(x, Form) for array in args for x in array.flat):
-        return value()
+    if any(jax.numpy.issubdtype(v.aval.dtype, np.complexfloating) for v in (*equation.invars, *equation.outvars)):
+        raise low.error(f"`{name_of(equation)}` of complex numbers, where it has a derivative of its own")
+    numbers = coefficients([x for x in flat(args) if isinstance(x, Form)])
+    if numbers:
+        return _of_tangents(low, equation, args, value, reverse, numbers)
     places = places_of(equation)
     wanted = [k for k in places if is_float(equation.invars[k]) and not all(isinstance(x, Const) for x in args[k].flat)]
     if low.order <= 0 or not wanted or not any(map(is_float, equation.outvars)):
         with low.derived(0):
-            return [low.each(low.undifferentiated, x) for x in value()]
+            return [low.each(low.undifferentiated, x) for x in value(*args)]
     own = [args[k] for k in places]
     first = len(low.build.nodes)
     with low.derived(low.order - 1):
         try:
             slopes = (_by_cotangents if reverse else _by_tangents)(low, equation, own, wanted)
-        except NotLinear:
+        except NotLinear as fault:
             if reverse:
-                return with_cotangents(low, equation, own, wanted, value)
+                return with_cotangents(low, equation, own, wanted, lambda: value(*args))
+            if not isinstance(fault, Unknown):
+                return _barred(low, equation, args, wanted, value)
             slopes = _by_units(low, equation, own, wanted)
     scalars, number, made = flat([args[k] for k in wanted]), 0, []
     author = _author(low, equation, low.build.nodes[first:], scalars, slopes)
     with low.derived(0):
-        found = value()
+        found = value(*args)
     for array in found:
         sloped = [_with(low, x, scalars, slopes[k], author) for k, x in enumerate(array.flat, number)]
         made.append(filled(array.shape, sloped))
         number += array.size
     return made
+
+
+def _of_tangents(
+    low: Lowering, equation: Any, args: Sequence[Scalars], value: Primal, reverse: bool, numbers: Sequence[int]
+) -> list[Scalars]:
+    """A function in the rule of another one that is given tangents of that, in which it is linear.
+
+    Its results are the sums of what it makes of the coefficients of each tangent. So they are computed, and these have
+    the derivatives that its own rule says, which its value may hide.
+
+    Raises:
+        NotLinear: it is not linear in them.
+    """
+    found = value(*args)
+    if low.order <= 0:
+        return found
+    parts = {}
+    for k in numbers:
+        alone = [low.each(lambda x, k=k: x.terms.get(k, zero(x.type)) if isinstance(x, Form) else x, a) for a in args]
+        parts[k] = [x.ravel() for x in by_rule(low, equation, alone, value, reverse)]
+    return [
+        filled(array.shape, [Form(x.type, {k: parts[k][j][n] for k in numbers}) for n, x in enumerate(array.flat)])
+        if is_float(variable)
+        else array
+        for j, (array, variable) in enumerate(zip(found, equation.outvars, strict=True))
+    ]
+
+
+def _barred(
+    low: Lowering, equation: Any, args: Sequence[Scalars], wanted: Sequence[int], value: Primal
+) -> list[Scalars]:
+    """The results that `value` gives, whose derivatives are refused."""
+    name = compat.traced_name(_primal(equation)) or low.name
+    why = f"the rule of `{name}` under jax.custom_jvp is not linear in the tangents, and so is no derivative"
+    with low.derived(0):
+        found = value(*args)
+    sources = [x for k in wanted for x in args[k].flat if not isinstance(x, Const)]
+
+    def barred(x: Any) -> Any:
+        if isinstance(x, Const) or not x.type.is_float:
+            return x
+        x = low.undifferentiated(x)
+        for source in sources:
+            x = low.op("barred", x, low.cast(source, x.type), attr=why)
+        return x
+
+    return [low.each(barred, x) for x in found]
 
 
 def _with(low: Lowering, value: Any, scalars: Sequence[Any], slopes: dict[int, Any], author: str | None) -> Any:
@@ -101,7 +156,11 @@ def _by_tangents(low: Lowering, equation: Any, own: Sequence[Scalars], wanted: S
     """By a form for each scalar of the arguments that is its tangent."""
     arrays = _at(equation, own, wanted)
     forms = alike(arrays, [Form(x.type, {k: Const(x.type, 1.0)}) for k, x in enumerate(flat(arrays))])
-    found = iter(low.closed(jvp_of(equation, wanted), [*own, *forms], foreign=True))
+    before, low.of_tangents = low.of_tangents, True
+    try:
+        found = iter(low.closed(jvp_of(equation, wanted), [*own, *forms], foreign=True))
+    finally:
+        low.of_tangents = before
     slopes: Slopes = []
     for variable in equation.outvars:
         if is_float(variable):
@@ -152,18 +211,18 @@ def _by_cotangents(low: Lowering, equation: Any, own: Sequence[Scalars], wanted:
 @primitive("custom_jvp_call")
 def _custom_jvp(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     inner = equation.params["call_jaxpr"]
-    return by_rule(low, equation, args, lambda: low.closed(inner, args))
+    return by_rule(low, equation, args, lambda *args: low.closed(inner, args))
 
 
 @primitive("custom_vjp_call", "custom_vjp_call_jaxpr")
 def _custom_vjp(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     p = equation.params
     inner = p.get("call_jaxpr") or p["fun_jaxpr"]
-    return by_rule(low, equation, args, lambda: low.closed(inner, args), reverse=True)
+    return by_rule(low, equation, args, lambda *args: low.closed(inner, args), reverse=True)
 
 
 @primitive(_HIGHER)
 def _higher(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     function, is_reverse, _ = compat.higher_primitive(equation)
     jaxpr = computed(lambda *values, **_: function(*values), equation)
-    return by_rule(low, equation, args, lambda: low.closed(jaxpr, args, foreign=True), reverse=is_reverse)
+    return by_rule(low, equation, args, lambda *args: low.closed(jaxpr, args, foreign=True), reverse=is_reverse)

@@ -17,6 +17,10 @@ class NotLinear(Exception):
     """A rule does something with a tangent that is not linear, or that is not known to be."""
 
 
+class Unknown(NotLinear):
+    """What is done with a tangent may be linear: it is a loop, say."""
+
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """The sum of the tangents by number, each times its coefficient."""

@@ -10,7 +10,7 @@ from jwarp.bind.jax_functions import factors, special
 from jwarp.bind.jax_functions.derivatives import by_rule
 from jwarp.bind.jax_functions.equations import computed
 from jwarp.bind.jax_functions.forms import Form, NotLinear
-from jwarp.bind.jax_functions.lowering import Lowering, Scalars, primitive
+from jwarp.bind.jax_functions.lowering import Lowering, Scalars, flat, primitive
 
 # Special functions that JAX computes by functions in jax.numpy.
 _IN_PYTHON = ("igamma", "igammac", "igamma_grad_a", "regularized_incomplete_beta", "bessel_i0e")
@@ -23,10 +23,11 @@ def _computed_by(name: str, function: Callable[..., Any]) -> None:
 
     @primitive(name)
     def rule(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
-        def value() -> list[Scalars]:
+        def value(*args: Scalars) -> list[Scalars]:
             return low.closed(computed(function, equation), args, foreign=True)
 
-        return value() if name in _AS_COMPUTED else by_rule(low, equation, args, value)
+        is_plain = name in _AS_COMPUTED or any(isinstance(x, Form) for x in flat(args))
+        return value(*args) if is_plain else by_rule(low, equation, args, value)
 
 
 def _in_python(name: str) -> Callable[..., Any]:
@@ -50,7 +51,7 @@ def _solved(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
         return low.closed(jaxprs.solve, [*consts, *b])
 
     if not any(isinstance(x, Form) for array in args for x in array.flat):
-        return by_rule(low, equation, args, lambda: solve(*b))
+        return by_rule(low, equation, args, lambda *_: solve(*b))
     if any(isinstance(x, Form) for array in args[: -len(b)] for x in array.flat):
         raise NotLinear
     found = solve(*b)

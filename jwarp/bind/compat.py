@@ -32,6 +32,7 @@ __all__ = [
     "SymbolicSize",
     "Tracer",
     "ad",
+    "allows_tf32",
     "batching",
     "computed_in_python",
     "dimension_variables",
@@ -175,6 +176,18 @@ def dimension_variables(ctx: Any) -> tuple[str, ...]:
 def x64_enabled() -> bool:
     """Whether JAX keeps 64-bit types in this thread."""
     return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
+# The names of precisions of products that a product of float32 with factors of 11 bits is good enough for.
+_COARSE = {"default", "high", "bfloat16", "tensorfloat32", "BF16_BF16_F32", "TF32_TF32_F32"}
+
+
+def allows_tf32() -> bool:
+    """Whether the precision that JAX is set to in this thread allows products of float32 with fewer digits.
+
+    Where none is set, it is not asked for, though JAX's own products may be coarse then.
+    """
+    return jax.config.jax_default_matmul_precision in _COARSE  # type: ignore[attr-defined]
 
 
 def output_aval(shape: tuple[int, ...], dtype: Any, operands: Sequence[Any]) -> ShapedArray:

@@ -177,8 +177,12 @@ class Program(abc.ABC):
         """Raise LaunchError where a launch is certain to leave an array."""
 
     @abc.abstractmethod
-    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
         """The version of the code that a GPU runs for such launches, of a batch of these extents.
+
+        With `tf32`, factors of products of tiles of float32 may be rounded to 11 bits.
 
         Raises:
             LaunchError: it is certain to leave an array.
@@ -368,11 +372,13 @@ class GeneratedProgram(Program):
             )
         return by_settings_on_gpu(kernel, self.settings)
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         if geometry.repeat:
             kernel.check(geometry.dims, extents)
-        return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat)
+        return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat, tf32=tf32)
 
     def gpu_code(
         self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
@@ -461,7 +467,9 @@ class HandwrittenProgram(Program):
     def check(self, geometry: Geometry, extents: Extents) -> None:
         """What it accesses is its author's affair."""
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
         """There is one."""
         return ""
 

@@ -99,6 +99,9 @@ def tiles_in(values: Iterable[Value]) -> tuple[Value, ...]:
 
 def free_operands(node: Node) -> Iterator[Operand]:
     """What a node and the blocks inside it read from outside, and constants."""
+    if isinstance(node, Op):  # most are
+        yield from node.args
+        return
     inside: set[Value] = set()
     for inner in walk_node(node):
         inside.update(inner_params(inner))

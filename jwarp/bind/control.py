@@ -71,14 +71,36 @@ def traced_while(
     if bound is None:
         end = jax.lax.while_loop(goes_on, trip, start)
     else:
-        end, _ = jax.lax.scan(
-            lambda values, _: (jax.lax.cond(goes_on(values), trip, list, values), None), start, length=bound
-        )
+        end = _bounded_loop(goes_on, trip, start, bound)
         # Nobody takes a loop that was cut off for one that has ended.
         cut = goes_on(end)
         end = [jnp.where(cut, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x for x in end]
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
+
+
+def _bounded_loop(
+    goes_on: Callable[[Any], Any], trip: Callable[[Any], list[Any]], start: list[Any], bound: int
+) -> list[Any]:
+    """The values after at most so many trips, with a gradient in reverse mode.
+
+    Most loops end long before their bound, and a scan keeps something for each trip that it might take. So the first
+    trip is one by itself, and those after it come in parts that are left out as a whole; of a part, what it begins with
+    is kept, and reverse mode takes its trips once more.
+    """
+    once = jax.jit(trip)  # which is traced for all parts together
+    end, left, size = start, bound, 1
+    while left:
+        count = left if 2 * left <= 3 * size else size
+
+        def part(values: list[Any], count: int = count) -> Any:
+            return jax.lax.scan(
+                lambda values, _: (jax.lax.cond(goes_on(values), once, list, values), None), values, length=count
+            )[0]
+
+        end = jax.lax.cond(goes_on(end), once if count == 1 else jax.checkpoint(part), list, end)
+        left, size = left - count, 4 * size
+    return end
 
 
 def traced_if(

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jwarp.arrays.array import array
-from jwarp.bind.traced_memory import Scope, TracedMemory, held_back, value_of
+from jwarp.bind.traced_memory import CONSTANT, Scope, TracedMemory, held_back, value_of
 from jwarp.bind.trees import Reader, changed_paths
 from jwarp.errors import LaunchError
 from jwarp.types import Geometry
@@ -69,7 +69,7 @@ def traced_while(
     start = [held_back(memory.value) for memory in carried]
     bound = _bound_of(key)
     if bound is None:
-        end = jax.lax.while_loop(goes_on, trip, start)
+        end = jax.lax.while_loop(*(_constant(f, start) for f in (goes_on, trip)), start)
     else:
         end = _bounded_loop(goes_on, trip, start, bound)
         # Nobody takes a loop that was cut off for one that has ended.
@@ -77,6 +77,15 @@ def traced_while(
         end = [jnp.where(cut, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x for x in end]
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
+
+
+def _constant(function: Callable[[Any], Any], example: Sequence[Any]) -> Callable[[Any], Any]:
+    """The function, where what is written is a constant: of values of others that it reads, there is no derivative."""
+    if not CONSTANT.get():
+        return function
+    converted, others = jax.closure_convert(function, example)
+    held = [held_back(x) for x in others]
+    return lambda values: converted(values, *held)
 
 
 def _bounded_loop(

@@ -184,6 +184,8 @@ def test_rule_for_a_function_of_launches():
     assert_same(jax.jit(jax.grad(f, argnums=(0, 1)))(a, x), (jnp.array([2.0]), jnp.array([0.0])))
     assert_same(jax.vmap(jax.grad(f))(jnp.array([[2.0], [3.0]]), jnp.ones((2, 1))), jnp.array([[2.0], [2.0]]))
     assert seen
+    alone = value_of(wp.functionalize(solve, returns="x", custom_vjp={solve: rule}))
+    assert_same(jax.grad(alone)(a, x), jnp.array([0.5 / 2**0.5]), 1e-4)
     assert wp.functionalize(solve_and_square, returns="x")(wp.from_jax(a), wp.from_jax(x)).numpy()[0] == f(a, x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -105,3 +106,34 @@ def transforms(mjm: Any, mjd: Any, m: Any, d: Any, many: Any) -> dict[str, float
         "export": apart(exported.call(q, v), by_vmap),
         "shards": apart(sharded(jnp.asarray(q), jnp.asarray(v)), by_vmap),
     }
+
+
+def solver_prices(m: Any, d: Any, ways: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Processor time in ms of the constraint solver alone, and of it with its gradient in each of some ways."""
+    import mujoco_warp as mjw
+    from mujoco_warp._src import solver
+
+    import jwarp as wp
+
+    mjw.forward(m, d)
+    given = {"qfrc_smooth": d.qfrc_smooth, "M": d.M}
+    of_constraints = {"J": d.efc.J, "D": d.efc.D, "aref": d.efc.aref}
+    values = [{k: wp.to_jax(x) for k, x in part.items()} for part in (given, of_constraints)]
+    run = {}
+    for way, options in {"value": {}, **ways}.items():
+        solve = wp.functionalize(solver.solve, returns="d", **options)
+
+        def total(given: Any, of_constraints: Any, solve: Any = solve) -> Any:
+            after = solve(m, wp.replace(d, efc=wp.replace(d.efc, **of_constraints), **given))
+            return jnp.sum(wp.to_jax(after.qacc) * jnp.arange(1.0, 1.0 + m.nv))
+
+        function = jax.grad(total, argnums=(0, 1)) if options else total
+        run[way] = jax.jit(function).lower(*values).compile()
+    least = dict.fromkeys(run, float("inf"))
+    for _ in range(20):
+        for way, function in run.items():
+            began = time.process_time()
+            for _ in range(10):
+                jax.block_until_ready(function(*values))
+            least[way] = min(least[way], 100 * (time.process_time() - began))
+    return least

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jwarp.arrays.array import array
+from jwarp.bind import compat
 from jwarp.bind.traced_memory import CONSTANT, Scope, TracedMemory, held_back, value_of
 from jwarp.bind.trees import Reader, changed_paths
 from jwarp.errors import LaunchError
@@ -52,7 +53,7 @@ def traced_while(
             it is `given`, or writes to something else each time.
     """
     what = f"the body {name} of wp.capture_while"
-    carried = written(body, what, given)
+    carried, axes = _written([body], what, given)
     if condition.memory not in carried:
         raise LaunchError(
             f"{what} does not write to its condition, {condition.memory.made_at}, so that it never ends once it began",
@@ -64,12 +65,12 @@ def traced_while(
             return holds(condition)
 
     def trip(values: Sequence[Any]) -> list[Any]:
-        return _run(body, what, carried, values)
+        return _run(body, what, carried, values, axes)
 
-    start = [held_back(memory.value) for memory in carried]
+    start = compat.made_varying([held_back(memory.value) for memory in carried], axes)
     bound = _bound_of(key)
     if bound is None:
-        end = jax.lax.while_loop(*(_constant(f, start) for f in (goes_on, trip)), start)
+        end = jax.lax.while_loop(_constant(goes_on, start), _constant(trip, start), start)
     else:
         end = _bounded_loop(goes_on, trip, start, bound)
         # Nobody takes a loop that was cut off for one that has ended.
@@ -117,9 +118,9 @@ def traced_if(
 ) -> None:
     """Run the first of two branches if `condition` holds, and else the other one."""
     what = f"a branch of wp.capture_if, {name},"
-    carried = list(dict.fromkeys(memory for branch in branches for memory in written(branch, what, given)))
-    start = [held_back(memory.value) for memory in carried]
-    both = [lambda values, branch=branch: _run(branch, what, carried, values) for branch in branches]
+    carried, axes = _written(branches, what, given)
+    start = compat.made_varying([held_back(memory.value) for memory in carried], axes)
+    both = [lambda values, branch=branch: _run(branch, what, carried, values, axes) for branch in branches]
     end = jax.lax.cond(holds(condition), *both, start)
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
@@ -131,15 +132,26 @@ def written(body: Callable[[], Any], what: str, given: Mapping[str, Any] | None 
     Raises:
         LaunchError: it binds attributes of arguments anew, of its own that are `given` or of the function around it.
     """
-    found: list[TracedMemory] = []
+    return _written([body], what, given)[0]
 
-    def run() -> None:
+
+def _written(
+    bodies: Sequence[Callable[[], Any]], what: str, given: Mapping[str, Any] | None
+) -> tuple[list[TracedMemory], frozenset[Any]]:
+    """What some bodies write to, and the manual axes of `shard_map` that some of it varies over, before or after."""
+    found: dict[TracedMemory, None] = {}
+    axes: list[frozenset[Any]] = []
+
+    def run(body: Callable[[], Any]) -> None:
         with Scope(what) as scope, _bound_as_before(what, given or {}):
             body()
-        found.extend(scope.written)
+        found.update(scope.written)
+        axes.append(compat.varying_axes([scope.values[memory] for memory in scope.written]))
 
-    jax.eval_shape(run)
-    return found
+    for body in bodies:
+        jax.eval_shape(lambda body=body: run(body))
+    before = compat.varying_axes([memory.value for memory in found])
+    return list(found), before.union(*axes)
 
 
 _arguments: contextvars.ContextVar[Mapping[str, Any] | None] = contextvars.ContextVar("arguments", default=None)
@@ -184,7 +196,13 @@ def _inside(what: str, carried: Sequence[TracedMemory], values: Sequence[Any]) -
     return Scope(what, dict(zip(carried, values, strict=True)))
 
 
-def _run(body: Callable[[], None], what: str, carried: Sequence[TracedMemory], values: Sequence[Any]) -> list[Any]:
+def _run(
+    body: Callable[[], None],
+    what: str,
+    carried: Sequence[TracedMemory],
+    values: Sequence[Any],
+    axes: frozenset[Any],
+) -> list[Any]:
     with _inside(what, carried, values) as scope:
         body()
         others = [memory for memory in scope.written if memory not in carried]
@@ -193,4 +211,4 @@ def _run(body: Callable[[], None], what: str, carried: Sequence[TracedMemory], v
                 f"{what} writes to {others[0].made_at}, and did not when it was run before",
                 hint="a body does the same each time that it is called",
             )
-        return [jnp.asarray(scope.values[memory], memory.dtype) for memory in carried]
+        return compat.made_varying([jnp.asarray(scope.values[memory], memory.dtype) for memory in carried], axes)

@@ -65,6 +65,19 @@ def test_loops(max_trips):
             jax.grad(lambda a: mine(a, x)[0])(a)
 
 
+@pytest.mark.parametrize("max_trips", [None, 8])
+def test_loops_in_shard_map(max_trips):
+    """What a loop carries may be the same everywhere before it, and not after."""
+    f = wp.functionalize(root, max_trips=max_trips)
+
+    def mine(a):
+        return wp.to_jax(f(wp.from_jax(a), wp.ones(1, dtype=float), 4)[1]["x"])
+
+    mesh, p = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,)), jax.P("i")
+    sharded = jax.jit(jax.shard_map(mine, mesh=mesh, in_specs=p, out_specs=p))
+    assert_same(sharded(jnp.array([2.0])), mine(jnp.array([2.0])))
+
+
 def test_bounds_of_trips_by_body():
     def body(a, going):
         wp.launch(newton, 1, inputs=[a, a, going, going])

@@ -90,8 +90,7 @@ def transforms(mjm: Any, mjd: Any, m: Any, d: Any, many: Any) -> dict[str, float
     exported = jax.export.deserialize(jax.export.export(batch, disabled_checks=wp.EXPORT_CHECKS)(q, v).serialize())
     mesh = jax.make_mesh((2,), ("worlds",), axis_types=(jax.sharding.AxisType.Auto,))
     split = jax.sharding.PartitionSpec("worlds")
-    # JAX's types of what varies over the mesh do not know loops whose start is the same everywhere.
-    whole = jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=split, out_specs=split, check_vma=False)
+    whole = jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=split, out_specs=split)
     sharded = jax.jit(whole)
     launches = [
         str(jax.make_jaxpr(f)(*x)).count("jwarp_launch[") for f, x in ((jax.vmap(one), (q, v)), (one, (q[0], v[0])))

@@ -144,8 +144,10 @@ def transforms(name: str) -> dict[str, float]:
 
 
 def rule(name: str) -> dict[str, float]:
-    """The implicit rule of the solver against its unrolled gradient: how a step's derivatives differ, and processor time
-    of the solver alone, without and with either gradient."""
+    """The implicit rule of the solver against its unrolled gradient: how a step's derivatives differ, and what they cost.
+
+    The times are those of the solver alone, without and with either gradient.
+    """
     import jax
     from mujoco_jobs import solver_prices
     from mujoco_matrices import step_in_tangents
@@ -159,13 +161,6 @@ def rule(name: str) -> dict[str, float]:
         f, zeros = step_in_tangents(mjm, mjd, m, d, **options)
         found.append(np.asarray(jax.jit(jax.jacrev(f))(zeros)))
     return {"error": _error(found[1], found[0]), **solver_prices(m, d, ways)}
-
-
-def stopped(name: str) -> dict[str, Any]:
-    """The refusal of a kernel whose derivative is not known, and the derivative of a step that it is no part of."""
-    from mujoco_jobs import refused_and_stopped
-
-    return refused_and_stopped(*started(name))
 
 
 def reference(name: str) -> dict[str, Any]:

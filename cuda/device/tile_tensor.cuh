@@ -168,29 +168,39 @@ template <bool ACC, class S, class T> JW_INLINE void put_pair(T* place, S first,
   *(pair<T>*)place = both;
 }
 
-template <class Unit, class TA, class TC, int M, int N, int K, bool TRANSA, bool TRANSB, bool ACC, int NT, int LDA,
-          int LDB, int LDC>
-struct tensor_gemm {
-  static constexpr int whole_warps = NT / 32, ratio = Unit::m / Unit::n;
-  static constexpr counts grid = warp_grid(M / Unit::m, N / Unit::n, whole_warps, ratio);
+// The sums of a product M x N: those of the warp, or where that has too many for registers, of a part at (m, n) of it.
+// What is called with matrices in shared memory is given those of the whole product.
+template <class Unit, int M, int N, int NT> struct tensor_sums {
+  static constexpr int ratio = Unit::m / Unit::n;
+  static constexpr counts grid = warp_grid(M / Unit::m, N / Unit::n, NT / 32, ratio);
   static constexpr counts own = {M / Unit::m / grid.m, N / Unit::n / grid.n};
   // Each has four registers of sums, and a thread of a larger block has less of them.
   static constexpr counts part = warp_part(own.m, own.n, NT <= 256 ? 32 : NT <= 512 ? 16 : 6, ratio);
-  static constexpr int unrolled = divisor_up_to(K / Unit::k, least(8, parts(128, part.m * part.n)));
+  static constexpr bool are_all = part.m == own.m && part.n == own.n;
+  static constexpr int values = Unit::m * Unit::n / 32;
 
-  JW_INLINE static void run(const TA* a, const TA* b, TC* c) {
-    const int warp = warp_number();
-    if (warp >= grid.m * grid.n) return;
-    const int m = warp / grid.n * own.m * Unit::m, n = warp % grid.n * own.n * Unit::n;
-#pragma unroll 1
-    for (int i = 0; i < own.m; i += part.m) {
-#pragma unroll 1
-      for (int j = 0; j < own.n; j += part.n) block(a, b, c, m + i * Unit::m, n + j * Unit::n);
+  typename Unit::C sums[part.m][part.n];
+
+  JW_INLINE static bool has_warp() { return warp_number() < grid.m * grid.n; }
+  JW_INLINE static int first_m() { return warp_number() / grid.n * own.m * Unit::m; }
+  JW_INLINE static int first_n() { return warp_number() % grid.n * own.n * Unit::n; }
+
+  JW_INLINE void clear() {
+#pragma unroll
+    for (int i = 0; i < part.m; ++i) {
+#pragma unroll
+      for (int j = 0; j < part.n; ++j) {
+#pragma unroll
+        for (int e = 0; e < values; ++e) sums[i][j][e] = 0;
+      }
     }
   }
 
-  JW_INLINE static void block(const TA* a, const TA* b, TC* c, int m, int n) {
-    typename Unit::C sums[part.m][part.n] = {};
+  // Adds op(A) op(B), where op(A) has K columns.
+  template <int K, bool TRANSA, bool TRANSB, int LDA, int LDB, class T>
+  JW_INLINE void add(const T* a, const T* b, int m = first_m(), int n = first_n()) {
+    constexpr int unrolled = divisor_up_to(K / Unit::k, least(8, parts(128, part.m * part.n)));
+    if (!has_warp()) return;
 #pragma unroll unrolled
     for (int k = 0; k < K; k += Unit::k) {
       typename Unit::A rows[part.m];
@@ -207,22 +217,55 @@ struct tensor_gemm {
         for (int j = 0; j < part.n; ++j) Unit::multiply(sums[i][j], rows[i], columns[j]);
       }
     }
+  }
+
+  // Calls `with(place, first, second)` for sums of neighbours and the place of the first one in C.
+  template <int LDC, class TC, class F> JW_INLINE void each(TC* c, int m, int n, F with) {
+    if (!has_warp()) return;
     const int lane = lane_number(), g = lane / 4, t = lane % 4;
-    // Of shared memory the compiler knows where it begins.
-    const bool together = LDC % 2 == 0 && (ptx::low_bits(c) & (2 * sizeof(TC) - 1)) == 0;
 #pragma unroll
     for (int i = 0; i < part.m; ++i) {
 #pragma unroll
       for (int j = 0; j < part.n; ++j) {
 #pragma unroll
-        for (int e = 0; e < int(sizeof(typename Unit::C) / sizeof(sums[0][0][0])); e += 2) {
+        for (int e = 0; e < values; e += 2) {
           const int row = m + i * Unit::m + g + e / 2 * 8, column = n + j * Unit::n + 2 * t;
-          put_pair<ACC>(c + row * LDC + column, sums[i][j][e], sums[i][j][e + 1], together);
+          with(c + row * LDC + column, sums[i][j][e], sums[i][j][e + 1]);
         }
       }
     }
   }
+
+  // Stores to C, or with ACC adds to it.
+  template <bool ACC, int LDC, class TC> JW_INLINE void put(TC* c, int m = first_m(), int n = first_n()) {
+    // Of shared memory the compiler knows where it begins.
+    const bool together = LDC % 2 == 0 && (ptx::low_bits(c) & (2 * sizeof(TC) - 1)) == 0;
+    each<LDC>(c, m, n, [=](TC* place, auto first, auto second) { put_pair<ACC>(place, first, second, together); });
+  }
+  template <int LDC, class TC> JW_INLINE void take(TC* c) {
+    each<LDC>(c, first_m(), first_n(), [](TC* place, auto& first, auto& second) {
+      first = wide(place[0]);
+      second = wide(place[1]);
+    });
+  }
 };
+
+template <class Unit, class TA, class TC, int M, int N, int K, bool TRANSA, bool TRANSB, bool ACC, int NT, int LDA,
+          int LDB, int LDC>
+JW_INLINE void tensor_gemm(const TA* a, const TA* b, TC* c) {
+  using Sums = tensor_sums<Unit, M, N, NT>;
+#pragma unroll 1
+  for (int i = 0; i < Sums::own.m; i += Sums::part.m) {
+#pragma unroll 1
+    for (int j = 0; j < Sums::own.n; j += Sums::part.n) {
+      const int m = Sums::first_m() + i * Unit::m, n = Sums::first_n() + j * Unit::n;
+      Sums sums;
+      sums.clear();
+      sums.template add<K, TRANSA, TRANSB, LDA, LDB>(a, b, m, n);
+      sums.template put<ACC, LDC>(c, m, n);
+    }
+  }
+}
 
 // Whether the instructions cover a product of these extents, and rows begin where they can be read.
 template <class Unit, class T, int M, int N, int K, int NT, int LDA, int LDB> JW_INLINE constexpr bool covers() {

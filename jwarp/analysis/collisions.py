@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jwarp.analysis.ownership import Definitions, ThreadIndices, are_apart, owned_arrays
@@ -47,14 +47,16 @@ class Collisions:
         return bool(self.told or self.untold or self.agreed)
 
 
-def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -> Collisions:
+def collisions(
+    kernel: Kernel, *, repeated: bool = False, alone: bool = False, single: Iterable[int] = ()
+) -> Collisions:
     """What threads of `kernel` may both store to; with `repeated`, several have the same coordinates.
 
-    A thread that is `alone` meets nobody.
+    A thread that is `alone` meets nobody; along the axes `single` there is one thread, or one block.
     """
     if alone:
         return Collisions()
-    owned = NOWHERE if repeated else owned_arrays(kernel)
+    owned = NOWHERE if repeated else owned_arrays(kernel, single)
     indices, used = ThreadIndices(kernel), contents_of(kernel.body).used
     found, others = dict[int, list[Op]](), set(touched_by_gradients(kernel))
     changed = set(others)  # otherwise than by plain stores
@@ -73,7 +75,7 @@ def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -
         slot = _slot(stores, counts, indices.definitions) if p not in others else None
         if slot is not None:
             slots[p] = slot
-        elif repeated or p in others or not are_apart(kernel, stores, indices):
+        elif repeated or p in others or not are_apart(kernel, stores, indices, single):
             arrays.add(p)
     if replays(kernel):
         # What stands for a value in a derivative may have other bits.

@@ -184,12 +184,12 @@ def accesses(nodes: Iterable[Node]) -> Iterable[Op]:
     return (n for n in nodes if isinstance(n, Op) and n.row.is_access)
 
 
-def owned_arrays(kernel: Kernel) -> frozenset[int]:
+def owned_arrays(kernel: Kernel, single: Iterable[int] = ()) -> frozenset[int]:
     """The array parameters no element of which two threads of a launch over `tid_dims` axes can touch.
 
     All accesses to such an array agree, for every launch axis, in one index that is the thread's
     coordinate plus a constant that is not negative: a negative index would count from the end. For a block, it
-    may be a multiple of the coordinate plus less than that.
+    may be a multiple of the coordinate plus less than that. Along the axes `single` there is one thread or block.
     """
     indices = ThreadIndices(kernel)
     common: dict[int, list[Shifted | None]] = {}
@@ -197,7 +197,7 @@ def owned_arrays(kernel: Kernel) -> frozenset[int]:
         found = [indices.shifted(i) for i in node.indices]
         known = common.setdefault(node.array, found)
         common[node.array] = [x if x == y else None for x, y in zip(known, found, strict=True)]
-    axes = set(range(kernel.tid_dims))
+    axes = set(range(kernel.tid_dims)) - set(single)
     elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)
     return frozenset(
         p for p, shifted in common.items()
@@ -205,7 +205,7 @@ def owned_arrays(kernel: Kernel) -> frozenset[int]:
     )  # fmt: skip
 
 
-def are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> bool:
+def are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices, single: Iterable[int] = ()) -> bool:
     """Whether stores to an array are at multiples of the thread's coordinates plus less than those.
 
     They are at `3 * i`, `3 * i + 1` and `3 * i + 2`. Such an index is not negative, so it does not count from the end.
@@ -222,7 +222,7 @@ def are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> b
             ((axis, step),) = first
             if isinstance(axis, int) and min(constants) >= 0 and max(constants) - min(constants) < step:
                 proved.add(axis)
-    return proved >= set(range(kernel.tid_dims))
+    return proved >= set(range(kernel.tid_dims)) - set(single)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from jwarp.dispatch.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.geometry import BlockDim
 from jwarp.types import Struct
 
 # By dtype: step relative to the values, rtol, atol. Large steps drown rounding, extrapolation mends their error.
@@ -48,7 +49,7 @@ def check_grads(
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
-    block_dim: int | None = None,
+    block_dim: BlockDim | None = None,
 ) -> None:
     """Compare derivatives with finite differences at one point, and raise an AssertionError where they differ.
 
@@ -144,7 +145,7 @@ class Slope:
 # What is checked
 
 
-def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: int | None) -> Problem:
+def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: BlockDim | None) -> Problem:
     inputs = () if inputs is None else inputs
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)

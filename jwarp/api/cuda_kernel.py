@@ -14,11 +14,11 @@ from jwarp.frontend.cuda_kernel import Definition, Grid, HandwrittenKernel
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launching.handwritten import read_grid, read_shape, read_shared
+from jwarp.launching.handwritten import read_blocks, read_grid, read_shared
 from jwarp.launching.handwritten_adjoint import parameters_of
 from jwarp.types import StructArrayType, StructType, Type, as_type
 
-Headers = Mapping[str, str] | str | os.PathLike | Sequence[str | os.PathLike] | None
+Headers = Mapping[str, str] | str | os.PathLike | Sequence[Mapping[str, str] | str | os.PathLike] | None
 
 
 def cuda_kernel(
@@ -41,8 +41,7 @@ def cuda_kernel(
 
     Nothing is compiled before a launch is lowered for a GPU. There, the function is called with a pointer for each
     array (or, if it asks for that, a `jw::array<float, 2>`, which knows its extents) and with scalars, vectors and
-    matrices by value. The axes x and y of the grid are the function's own; elements of a batch of `jax.vmap`, if
-    there is one, run along z, where the function must not look.
+    matrices by value. All axes of blocks and of the grid are the function's own; a batch of `jax.vmap` is one launch.
 
     Args:
         source: CUDA C++ text, or the path of a file: a Path, or a string that ends in .cu, .cuh or .h.
@@ -61,11 +60,12 @@ def cuda_kernel(
         cpu: What computes the same on the CPU: a `@wp.kernel` with parameters of the same types, or a JAX function of
             the inputs that returns the outputs; it may have `*, dim, output_shapes`.
         options: More options for NVRTC.
-        headers: Texts of headers by the name they are included by; or folders, where they are looked for.
+        headers: Texts of headers by the name they are included by; or folders, where they are looked for; or a list
+            of both.
         block_dim: Threads of a block, unless the launch says; or those along (x, y) or (x, y, z), for a function
             that looks at `threadIdx.y`.
-        grid: Blocks along x, or along (x, y), or a function of the launch dimensions that returns this. Default: a
-            thread to each index of the launch; of blocks along (x, y), its last dimension lies along x.
+        grid: Blocks along x, or along (x, y) or (x, y, z), or a function of the launch dimensions that returns this.
+            Default: a thread to each index of the launch; of blocks with axes, its last dimension lies along x.
         shared_bytes: Dynamic shared memory of a block, or a function of the launch dimensions.
 
     Raises:
@@ -107,11 +107,10 @@ def cuda_kernel(
     if not written:
         raise LaunchError(f"kernel '{name}' has no outputs, so nothing that it does could be seen")
     texts, more = _read_headers(name, headers)
-    block, shape = read_shape(name, block_dim)
     definition = Definition(
         name, text, file, irs, written, in_outs,
         options=_read_options(name, options), headers=texts, folders=(*folders, *more),
-        block_dim=block, block_shape=shape, grid=_read_grid(grid),
+        blocks=read_blocks(name, block_dim), grid=_read_grid(grid),
         full=full, shared_bytes=shared_bytes, adjoint=as_kernel(adjoint), cpu=as_kernel(cpu), span=_caller(),
     )  # fmt: skip
     if grid is not None and not callable(grid):
@@ -186,16 +185,17 @@ def _read_headers(name: str, headers: Any) -> tuple[dict[str, str], tuple[str, .
     """Texts by name, and folders."""
     if headers is None:
         return {}, ()
-    if isinstance(headers, Mapping):
-        if not all(isinstance(k, str) and isinstance(v, str) for k, v in headers.items()):
-            raise LaunchError(f"kernel '{name}': headers must be a dict of texts by the name of the header")
-        return dict(headers), ()
-    folders = (headers,) if isinstance(headers, (str, os.PathLike)) else headers
-    found = tuple(str(Path(folder).expanduser().absolute()) for folder in folders)
-    for folder in found:
-        if not os.path.isdir(folder):
-            raise LaunchError(f"kernel '{name}': headers has {folder!r}, which is no folder")
-    return {}, found
+    texts, found = dict[str, str](), []
+    for entry in (headers,) if isinstance(headers, (str, os.PathLike, Mapping)) else headers:
+        if isinstance(entry, Mapping):
+            if not all(isinstance(k, str) and isinstance(v, str) for k, v in entry.items()):
+                raise LaunchError(f"kernel '{name}': headers must be a dict of texts by the name of the header")
+            texts |= entry
+            continue
+        found.append(str(Path(entry).expanduser().absolute()))
+        if not os.path.isdir(found[-1]):
+            raise LaunchError(f"kernel '{name}': headers has {found[-1]!r}, which is no folder")
+    return texts, tuple(found)
 
 
 def _read_grid(grid: Any) -> Grid:

@@ -20,6 +20,7 @@ from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.launching.program import program_of
 from jwarp.types import ArrayType, StructType, has_arrays, indexedarray
@@ -36,7 +37,7 @@ def jax_kernel(
     launch_dims: Dims | None = None,
     output_dims: OutputDims | None = None,
     in_out_argnames: Sequence[str] | None = (),
-    block_dim: int | None = None,
+    block_dim: BlockDim | None = None,
     enable_backward: bool = True,
     vmap_method: Any = None,
     module_preload_mode: Any = None,
@@ -59,7 +60,7 @@ def jax_kernel(
             Default: the launch dimensions. Outputs start as zeros.
         in_out_argnames: Array parameters that start from the array passed for them. They are passed as
             inputs, in the kernel's order, and come back first, also in the kernel's order.
-        block_dim: Threads in a block, for kernels with tiles.
+        block_dim: Threads in a block, for kernels with tiles; those along (x, y, z) of handwritten kernels, too.
         enable_backward: False makes every gradient a NotDifferentiableError.
         vmap_method, module_preload_mode: Accepted so that code for Warp runs; they do nothing here, and a
             KernelWarning says so once.
@@ -116,7 +117,7 @@ class KernelFunction:
         launch_dims: Dims | None,
         output_dims: OutputDims | None,
         in_out_argnames: Sequence[str] | None,
-        block_dim: int | None,
+        block_dim: BlockDim | None,
         enable_backward: bool,
         has_side_effect: bool,
         sharding_rule: Any = None,
@@ -131,20 +132,24 @@ class KernelFunction:
             "has_side_effect": has_side_effect,
             "sharding_rule": sharding_rule,
         }
-        num_outputs, in_out_argnames = kernel.wrapped_outputs(num_outputs, in_out_argnames)
-        in_outs = _read_in_outs(kernel, in_out_argnames)
-        count = _read_num_outputs(kernel, num_outputs, len(in_outs))
-        first_output = len(kernel.signature) - count + len(in_outs)
-        _check_outputs(kernel, in_outs, first_output)
-        self._inputs, self._fresh = kernel.signature[:first_output], range(first_output, len(kernel.signature))
+        known = kernel.known_outputs if num_outputs == 1 and not in_out_argnames else None
+        if known is None:
+            in_outs = _read_in_outs(kernel, in_out_argnames)
+            count = _read_num_outputs(kernel, num_outputs, len(in_outs))
+            first_output = len(kernel.signature) - count + len(in_outs)
+            _check_outputs(kernel, in_outs, first_output)
+            self._fresh: Sequence[int] = range(first_output, len(kernel.signature))
+        else:
+            in_outs, self._fresh = map(list, known)
+        self._inputs = tuple(p for u, p in enumerate(kernel.signature) if u not in self._fresh)
         self._block_dim = geometry.read_block_dim(block_dim, kernel.name)
         if launch_dims is not None:
             geometry.read_dim(launch_dims, kernel.name, "launch_dims")
         _check_output_names(kernel, output_dims, self._fresh)
         self._launch_dims, self._output_dims = launch_dims, output_dims
-        roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
-        self._roles = (*roles, *(Role.ZEROS for _ in self._fresh))
-        self._outputs = (*in_outs, *self._fresh)
+        kinds = dict.fromkeys(in_outs, Role.IN_OUT) | dict.fromkeys(self._fresh, Role.ZEROS)
+        self._roles = tuple(kinds.get(u, Role.READ) for u in range(len(kernel.signature)))
+        self._outputs = tuple(sorted(kinds))
         self._differentiable = enable_backward and kernel.enable_backward
         self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
         self._sharding_rule = sharding_rule
@@ -202,12 +207,14 @@ class KernelFunction:
         if output_dims is not None:
             _check_output_names(kernel, output_dims, self._fresh)
         shapes = self._output_dims if output_dims is None else output_dims
-        made = [_shape_of(kernel, u, threads if shapes is None else shapes) for u in self._fresh]
+        made = {u: _shape_of(kernel, u, threads if shapes is None else shapes) for u in self._fresh}
+        given = iter(args)
+        values = tuple(made[u] if u in made else next(given) for u in range(len(self._roles)))
         return Call(
             kernel,
             program_of(kernel, config.settings),
             threads,
-            Matched(self._roles, (*args, *made), self._outputs),
+            Matched(self._roles, values, self._outputs),
             block_dim=self._block_dim,
             differentiable=self._differentiable,
             side_effect=self._has_side_effect,
@@ -422,7 +429,7 @@ def _check_outputs(kernel: Kernel, in_outs: list[int], first_output: int) -> Non
             )
 
 
-def _check_output_names(kernel: Kernel, output_dims: Any, outputs: range) -> None:
+def _check_output_names(kernel: Kernel, output_dims: Any, outputs: Sequence[int]) -> None:
     if not isinstance(output_dims, Mapping):
         return
     names = [kernel.signature[index].name for index in outputs]

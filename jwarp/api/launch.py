@@ -7,16 +7,18 @@ from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
+from jwarp.arrays.commands import listeners
 from jwarp.devices import get_device
 from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
-from jwarp.dispatch.instances import instance_for_launch, with_handles
+from jwarp.dispatch.instances import instance_for_launch, with_handles, with_tables
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.types import MAX_DIMS
 
@@ -32,7 +34,7 @@ def launch(
     outputs: Mapping[str, Any] | None = None,
     *,
     adjoint: Literal[False] = False,
-    block_dim: int | None = None,
+    block_dim: BlockDim | None = None,
     record_cmd: Literal[False] = False,
     stream: Any = None,
 ) -> dict[str, Any]: ...
@@ -44,7 +46,7 @@ def launch(
     outputs: Sequence[Any] = (),
     *,
     adjoint: Literal[False] = False,
-    block_dim: int | None = None,
+    block_dim: BlockDim | None = None,
     record_cmd: Literal[False] = False,
     stream: Any = None,
 ) -> tuple[Any, ...]: ...
@@ -58,7 +60,7 @@ def launch(
     adjoint: bool = False,
     adj_inputs: Any = None,
     adj_outputs: Any = None,
-    block_dim: int | None = None,
+    block_dim: BlockDim | None = None,
     record_cmd: Literal[True],
     stream: Any = None,
 ) -> Launch: ...
@@ -72,7 +74,7 @@ def launch(
     adjoint: Literal[True],
     adj_inputs: Any = None,
     adj_outputs: Any = None,
-    block_dim: int | None = None,
+    block_dim: BlockDim | None = None,
     stream: Any = None,
 ) -> Any: ...
 def launch(
@@ -88,7 +90,7 @@ def launch(
     record_tape: bool = True,
     record_cmd: bool = False,
     max_blocks: int = 0,
-    block_dim: int | None = None,
+    block_dim: BlockDim | None = None,
     **unknown: Any,
 ) -> Any:
     """Run `kernel` with `dim` threads and return its outputs: new JAX arrays, or the NumPy arrays it wrote to.
@@ -113,12 +115,12 @@ def launch(
             shape (int, tuple or list) is an array that starts as zeros; a JAX array is the content that
             the output starts from. Elements that no thread writes keep zero or that content. NumPy arrays,
             and other arrays in this computer's memory that have `__dlpack__`, are written in place, if all
-            outputs are such; strides may be any. So are contiguous arrays of CuPy, PyTorch and others in the memory
+            outputs are such; strides may be any. So are arrays of CuPy, PyTorch and others in the memory
             of an NVIDIA GPU. One that is also given as an input, as the same view, is
             one array to the kernel.
             Without `outputs`, `inputs` fill all parameters, and each array that the kernel writes starts
             from the one that was passed.
-        block_dim: Threads in a block, for kernels with tiles.
+        block_dim: Threads in a block, for kernels with tiles; those along (x, y, z) of handwritten kernels, too.
         adjoint: Run the adjoint instead: gradients of inputs from cotangents of outputs. `outputs` are given as for
             the forward launch.
         adj_outputs: One cotangent for each output, None for zeros, or a dict by name.
@@ -162,6 +164,13 @@ def launch(
         plain = kernel, inputs
         kernel, inputs = with_handles(kernel, inputs, outputs)
         asked = None if kernel is plain[0] else plain
+    if kernel.id_lists:
+        why_not = "this is a record" if record_cmd else "this is an adjoint" if adjoint else ""
+        if not listeners.idle and (record_tape or listeners.capture is not None):
+            why_not = why_not or "a tape or a capture is open"
+        before = kernel
+        kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
+        asked = asked if kernel is before else None
     if kernel.is_generic:
         try:
             kernel = instance_for_launch(kernel, inputs, outputs)
@@ -258,7 +267,7 @@ def launch_tiled(
         >>> (sums,) = wp.launch_tiled(row_sums, dim=[rows], inputs=[x], outputs=[rows], block_dim=64)
     """
     kernel = read_kernel(kernel, "wp.launch_tiled")
-    size = geometry.read_block_dim(block_dim, kernel.name)
+    size = None if block_dim is None else geometry.one_block_dim(block_dim, kernel.name)
     if size is None:
         raise LaunchError(f"kernel '{kernel.name}': wp.launch_tiled needs block_dim, the threads of a block")
     dims = geometry.read_dim(dim, kernel.name)

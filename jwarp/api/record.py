@@ -22,6 +22,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
 from jwarp.launching.arguments import Matched
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import program_of
 from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
@@ -50,7 +51,7 @@ class Launch(Record):
     Args:
         kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes.
         adjoint: Whether it runs the adjoint, whose gradients and cotangents the setters set with `adjoint=True`.
-        block_dim: Threads in a block, for kernels with tiles.
+        block_dim: Threads in a block, for kernels with tiles; those along (x, y, z) of handwritten kernels, too.
 
     Attributes:
         kernel: The kernel.
@@ -70,7 +71,7 @@ class Launch(Record):
         >>> (y,) = record.launch()
     """
 
-    def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: int | None = None):
+    def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: BlockDim | None = None):
         kernel = read_kernel(kernel, "wp.Launch")
         if isinstance(kernel, GenericKernel):
             kernel = kernel.the_overload()
@@ -441,7 +442,7 @@ def record(
     adjoint: bool,
     adj_inputs: Any,
     adj_outputs: Any,
-    block_dim: int | None,
+    block_dim: BlockDim | None,
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):

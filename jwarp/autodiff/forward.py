@@ -55,6 +55,7 @@ def jvp(
     *,
     repeated: bool = False,
     alone: bool = False,
+    single: Iterable[int] = (),
     taken: Iterable[int] = (),
     of_derivative: bool = False,
 ) -> Derived:
@@ -62,16 +63,17 @@ def jvp(
 
     The tangent of an array that is written is also that of its initial content. With `wanted`, arrays that are
     not among them are scratch. With `repeated`, several threads have the same coordinates; one that is `alone` is the
-    only one. From arrays `taken`, what an exchange finds is what it found before, as one thread takes what is there.
-    A kernel that is itself the one `of_derivative` has checks that no other launch makes, and has settled collisions.
+    only one, and along the axes `single` there is one. From arrays `taken`, what an exchange finds is what it found
+    before, as one thread takes what is there. A kernel that is itself the one `of_derivative` has checks that no other
+    launch makes, and has settled collisions.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
     kernel = simplify(for_derivatives(kernel, reverse=False))
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
-    owned = frozenset() if repeated else owned_arrays(kernel)
-    meets = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone)
+    owned = frozenset() if repeated else owned_arrays(kernel, single)
+    meets = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone, single=single)
     forward = _Forward(kernel, activity(kernel, given, floats, carries), owned, meets, keeps_checks=of_derivative)
     with forward.builder.block() as first:
         forward.numbers = marks(forward.builder, kernel, meets.untold)

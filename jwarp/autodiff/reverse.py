@@ -65,6 +65,7 @@ def vjp(
     shared: Iterable[int] = (),
     repeated: bool = False,
     alone: bool = False,
+    single: Iterable[int] = (),
     gathered: Iterable[int] = (),
     storage: Storage = Storage.TAPE,
 ) -> Derived:
@@ -72,8 +73,8 @@ def vjp(
 
     Parameters `shared` are the same for many launches of a batch, and with `repeated` several threads have
     the same coordinates; both make sums of what would else be one thread's own. A thread that is `alone` is the only
-    one of the launch. The gradients of parameters `gathered`, which `stencils` knows and whose loads are in range, are
-    stored once for each element.
+    one of the launch, and along the axes `single` there is one. The gradients of parameters `gathered`, which
+    `stencils` knows and whose loads are in range, are stored once for each element.
 
     `storage` says where loops keep what their trips started with.
 
@@ -81,17 +82,19 @@ def vjp(
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
     wants, gives = frozenset(wanted), frozenset(given)
+    gathered = frozenset(gathered)
+    single = () if gathered else tuple(single)  # gradients are gathered by threads beyond those of the launch
     kernel = for_derivatives(kernel, reverse=True)
 
     def of(kernel: Kernel) -> Derived:
         written = frozenset(written_params(kernel))
         kernel = simplify(speculate(simplify(kernel)))
-        owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
+        owned = frozenset() if repeated else owned_arrays(kernel, single) - frozenset(shared)
         active, counters = activity(kernel, wants, gives, carries), replayed(kernel, owned)
-        meets = collisions(kernel, repeated=repeated, alone=alone)
+        meets = collisions(kernel, repeated=repeated, alone=alone, single=single)
         reverse = _Reverse(kernel, wants, active, written, owned, meets, counters, storage,
                            frozenset(shared), repeated)  # fmt: skip
-        places = {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned}
+        places = {p: axes for p, axes in stencils(kernel).items() if p in gathered - owned}
         return reverse.adjoint(kernel, {} if counters else places)
 
     try:

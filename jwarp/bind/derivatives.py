@@ -21,7 +21,7 @@ from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
 from jwarp.launching.derived import DerivedLaunch, Source, Variant
 from jwarp.launching.descriptor import Descriptor, descriptor_of
-from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 
@@ -214,6 +214,7 @@ def _launch_jvp(
     variant = Variant(
         "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
         repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
+        single=single_axes(program, launch.geometry),
         for_gpu=may_have_gpu(),
     )  # fmt: skip
     launch = dataclasses.replace(launch, program=in_known_order(program, _faces(variant)))
@@ -322,6 +323,7 @@ def bind_adjoint(
     variant = Variant(
         "adjoint", tuple(wanted), tuple(cotangents), fresh=fresh, gathered=gathered, gatherable=known,
         repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
+        single=single_axes(program, launch.geometry),
         for_gpu=may_have_gpu(),
     )  # fmt: skip
     values: dict[Source, tuple[Any, Mask]] = {}

@@ -9,7 +9,7 @@ from jwarp.bind import compat, values
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, descriptor_of
-from jwarp.launching.geometry import Geometry
+from jwarp.launching.geometry import BlockDim, Geometry
 from jwarp.launching.program import Program
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.wire import Role
@@ -24,7 +24,7 @@ class Prepared:
     zeros: tuple[tuple[int, ...], ...]
 
 
-def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> Prepared:
+def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: BlockDim | None = None) -> Prepared:
     """Check the arguments of a launch over `dims`.
 
     Raises:
@@ -33,7 +33,9 @@ def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim
     return prepare_arranged(*program.arranged(dims, block_dim), matched, block_dim)
 
 
-def prepare_arranged(program: Program, threads: Geometry, matched: Matched, block_dim: int | None = None) -> Prepared:
+def prepare_arranged(
+    program: Program, threads: Geometry, matched: Matched, block_dim: BlockDim | None = None
+) -> Prepared:
     """The same for a program whose threads are `threads`."""
     roles, operands, zeros = _read(program, matched)
     program.refuse_content(roles)

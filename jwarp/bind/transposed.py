@@ -23,7 +23,7 @@ from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.derive import derive, switched_off
 from jwarp.launching.derived import Source, Variant
 from jwarp.launching.descriptor import Descriptor
-from jwarp.launching.meetings import gatherable, is_alone, may_coincide, meetings, refuse_race
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, meetings, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role
@@ -78,6 +78,7 @@ def _transpose_launch(
         fresh=tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS),
         gathered=tuple(p for p in can_gather if p in wanted and p not in shared), gatherable=can_gather,
         repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
+        single=single_axes(program, launch.geometry),
         for_gpu=may_have_gpu(),
     )  # fmt: skip
     values = {Source("primal", p): pair for p, pair in known.items()}

@@ -21,9 +21,11 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import CompositeValue, Struct, indexedarray
 
 # Launches that an array keeps, the first one that they are given.
-MAX_LAUNCHES = 16
+MAX_LAUNCHES = 256
 # After so many launches that begin with arrays of some memory, those that come again are made ready for their arrays.
 MIN_USES = 8
+# Of an array that keeps as many as it may, one of so many is made ready: that takes as long as running some dozens.
+RARELY = 512
 _SEEN = "seen"
 
 Number = tuple[Any, eager.Convert]  # the array of shape () that the launch reads, and what makes its content
@@ -190,5 +192,6 @@ def keep(key: Hashable, memory: Memory, command: Any) -> None:
         memory.plans = Cache("launches on an array", MAX_LAUNCHES)
     memories = dict.fromkeys(value.memory for value in command.values if type(value) is array)
     plan = Repeated(ready.run.native, tuple(memories), command.memories, numbers)
-    memory.plans.keep(key, plan)
     memory.plans.replace(key, plan)
+    if len(memory.plans) >= MAX_LAUNCHES // 2:
+        memory.uses = MIN_USES - RARELY

@@ -18,12 +18,13 @@ from jwarp.dispatch.aliases import identical, refuse_unordered
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched, without_absent
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program
 from jwarp.wire import Role
 
 
 def run_traced(
-    kernel: Kernel, program: Program, dims: tuple[int, ...], block_dim: int | None, given: Sequence[Any]
+    kernel: Kernel, program: Program, dims: tuple[int, ...], block_dim: BlockDim | None, given: Sequence[Any]
 ) -> None:
     """Run a launch on JAX values, which arrays stand for; `given` has one value for each parameter of the IR.
 

@@ -32,6 +32,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program, program_of
 from jwarp.types import Struct, array_of, indexedarray, renewed
 from jwarp.wire import Role
@@ -81,7 +82,7 @@ class ArrayLaunch(Command):
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
     _made_of: Program | None = None
 
-    def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: int | None):
+    def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: BlockDim | None):
         self.kernel, self.dims, self.block_dim = kernel, dims, block_dim or 1
         self.inputs, self.outputs = inputs, outputs
         self.program: Program = _program(kernel)
@@ -438,7 +439,7 @@ def launch(
     return None
 
 
-def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
+def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
     """`block_dim` as Warp takes it: what is not positive is left out."""
     if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
         return None

@@ -9,13 +9,14 @@ from typing import Any
 
 import jax
 
-from jwarp.dispatch.kinds import Kind, is_mutable, kind_of
+from jwarp.dispatch.kinds import Kind, is_mutable, is_on_device, kind_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import grouping
 from jwarp.launching.adjoints import Request
 from jwarp.launching.arguments import Matched, without_absent
+from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program
 
 
@@ -34,7 +35,7 @@ class Call:
     dims: tuple[int, ...]
     given: Matched
     request: Request | None = None
-    block_dim: int | None = None
+    block_dim: BlockDim | None = None
     is_named: bool = False
     differentiable: bool = True
     side_effect: bool = False
@@ -85,10 +86,14 @@ class Call:
         """
         if self.is_functional:
             return Kind.JAX
+        if self.is_shared and not self.parts.outputs and self.request is None:
+            return Kind.HOST  # arrays that change, which the kernel only reads
         found = kind_of(self.parts.values[p] for p in self.parts.outputs)
         if self.request is None or found is Kind.DEVICE:
             return found
         starts = [x for x in self.gradients.wanted.values() if x is not True]
+        if any(map(is_on_device, starts)):
+            return Kind.DEVICE
         mutable, immutable = any(map(is_mutable, starts)), any(isinstance(x, jax.Array) for x in starts)
         if mutable and immutable:
             raise LaunchError(

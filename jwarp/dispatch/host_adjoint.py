@@ -11,8 +11,8 @@ from jwarp.analysis.affine import Extents
 from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
 from jwarp.launching.derive import derive, rounding_as
 from jwarp.launching.derived import DerivedLaunch, Feed, Variant
-from jwarp.launching.geometry import Geometry
-from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, may_coincide
+from jwarp.launching.geometry import BlockDim, Geometry
+from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, may_coincide, single_axes
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 
@@ -54,7 +54,7 @@ class InPlaceAdjoint:
         outputs: Sequence[int],
         wanted: Mapping[int, np.ndarray],
         cotangents: Mapping[int, np.ndarray],
-        block_dim: int | None = None,
+        block_dim: BlockDim | None = None,
     ):
         self.program, self.outputs, self.geometry = program, outputs, geometry
         self.contents, self.extents, self.wanted, self.cotangents = contents, extents, wanted, cotangents
@@ -113,6 +113,7 @@ class InPlaceAdjoint:
             gatherable=known,
             repeated=may_coincide(self.program, self.geometry),
             alone=is_alone(self.program, self.geometry),
+            single=single_axes(self.program, self.geometry),
         )
 
     def _needs(self, derived: DerivedLaunch) -> tuple[Need, ...]:

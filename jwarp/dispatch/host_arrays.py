@@ -15,7 +15,7 @@ from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import PerOwner
 from jwarp.errors import LaunchError
 from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
-from jwarp.launching.geometry import MAX_EXTENT, Geometry
+from jwarp.launching.geometry import MAX_EXTENT, BlockDim, Geometry
 from jwarp.launching.program import Program
 from jwarp.wire import Role
 
@@ -70,7 +70,7 @@ class InPlace:
         program: Program,
         geometry: Geometry,
         places: Sequence[Place],
-        block_dim: int | None = None,
+        block_dim: BlockDim | None = None,
         *,
         shared: bool = False,
     ):

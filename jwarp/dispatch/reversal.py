@@ -17,8 +17,8 @@ from jwarp.ir.nodes import Param
 from jwarp.launching.derive import derive, in_known_order, rounding_as
 from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.descriptor import descriptor_of, extents_of
-from jwarp.launching.geometry import Geometry
-from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, refuse_race
+from jwarp.launching.geometry import BlockDim, Geometry
+from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 
@@ -35,7 +35,7 @@ class Launched:
     """
 
     geometry: Geometry
-    block_dim: int | None
+    block_dim: BlockDim | None
     extents: Extents
     moving: tuple[int, ...]
     integers: tuple[tuple[int, int], ...] = ()
@@ -47,7 +47,7 @@ _REVERSALS: PerOwner[GeneratedProgram, Launched, Reversal] = PerOwner("ways back
 def reversal(
     program: GeneratedProgram,
     geometry: Geometry,
-    block_dim: int | None,
+    block_dim: BlockDim | None,
     extents: Extents,
     moving: tuple[int, ...],
     contents: Arrays,
@@ -127,6 +127,7 @@ class Reversal:
             gatherable=known,
             repeated=geometry.may_repeat,
             alone=is_alone(program, geometry),
+            single=single_axes(program, geometry),
         )
         self.derived: DerivedLaunch | None = None
         self.finals = False
@@ -228,7 +229,7 @@ def _compiled(
     geometry: Geometry,
     roles: Sequence[Role],
     shapes: Sequence[tuple[int, ...]],
-    block_dim: int | None,
+    block_dim: BlockDim | None,
 ) -> _native.HostLaunch:
     launch = descriptor_of(program, geometry, tuple(roles), block_dim)
     kernel = lower_kernel(program.kernel, program.settings)

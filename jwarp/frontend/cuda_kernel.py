@@ -12,8 +12,17 @@ from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.ir import nodes
 from jwarp.types import Type
 
-# Blocks of a launch along its axes: a number, two, or a function of the launch's dimensions.
-Grid = int | tuple[int, int] | Callable[[tuple[int, ...]], Any] | None
+# Blocks of a launch along its axes: up to three numbers, or a function of the launch's dimensions.
+Grid = int | tuple[int, ...] | Callable[[tuple[int, ...]], Any] | None
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Threads of a block, and along (x, y, z) where they have a shape; and how many blocks a launch has along z."""
+
+    size: int
+    shape: tuple[int, ...] = ()
+    depth: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +44,7 @@ class Definition:
     options: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
-    block_dim: int = 256
-    block_shape: tuple[int, ...] = ()  # of blocks with several axes, x first: their product is `block_dim`
+    blocks: Blocks = Blocks(256)
     grid: Grid = None
     shared_bytes: int | Callable[[tuple[int, ...]], int] = 0
     adjoint: Kernel | Callable | None = None
@@ -75,8 +83,7 @@ class HandwrittenKernel(Kernel):
     def may_read(self, output: int) -> bool:
         return output in self.definition.in_outs
 
-    def wrapped_outputs(self, num_outputs: int, in_outs: Sequence[str] | None) -> tuple[int, Sequence[str] | None]:
-        """As the kernel's author said, where the defaults would be others."""
-        if num_outputs == 1 and not in_outs:
-            return len(self.definition.outputs), [self.definition.params[p].name for p in self.definition.in_outs]
-        return num_outputs, in_outs
+    @property
+    def known_outputs(self) -> tuple[Sequence[int], Sequence[int]]:
+        in_outs, outputs = self.definition.in_outs, self.definition.outputs
+        return in_outs, [p for p in outputs if p not in in_outs]

@@ -51,6 +51,8 @@ class Kernel(ByName):
 
     handles: tuple[int, ...] = ()  # the parameters that grids, trees and meshes may be given for
 
+    id_lists: tuple[int, ...] = ()  # the parameters that arrays of the ids of such may be given for
+
     module = ""  # the name of the module whose options are its own
     options: Mapping[str, Any] = {}  # that count more than the module's
 
@@ -137,9 +139,10 @@ class Kernel(ByName):
         """Whether what an output starts from may count."""
         return True
 
-    def wrapped_outputs(self, num_outputs: int, in_outs: Sequence[str] | None) -> tuple[int, Sequence[str] | None]:
-        """The number of outputs of `wp.jax_kernel`, and which of them are inputs too, from what it was told."""
-        return num_outputs, in_outs
+    @property
+    def known_outputs(self) -> tuple[Sequence[int], Sequence[int]] | None:
+        """The in-out parameters and the other outputs, where the kernel's author has said which they are."""
+        return None
 
     def __getitem__(self, kinds: Any) -> Kernel:
         """The instance of a generic kernel for these types of what its parameters leave open."""

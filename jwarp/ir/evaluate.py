@@ -211,6 +211,8 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "select": np.where,
     "replayed": lambda x, y: x,
     "nearby": lambda x: x,
+    "beside": lambda x: x,
+    "one_of": lambda x: x,
     "follow": lambda x, y: x,
     "slope": lambda x, y, z: x,
     "barred": lambda x, y: x,

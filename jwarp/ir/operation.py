@@ -84,7 +84,8 @@ class Operation:
     shapes, which it only keeps together. One that `is_unit` works on whole shared arrays.
 
     The result of one that `is_step` is constant between jumps, that of one that `jumps` is not; one that `is_count` is
-    never negative; one that `tells_threads` gives each thread its own. One that `moves_bits` takes floats of every
+    never negative; one that `tells_threads` gives each thread its own, and one that `is_common` the same to all that
+    run in step. One that `moves_bits` takes floats of every
     width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first operand, or
     nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
     and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
@@ -115,6 +116,7 @@ class Operation:
     jumps: bool = False
     is_count: bool = False
     tells_threads: bool = False
+    is_common: bool = False
     moves_bits: bool = False
     for_derivatives: bool = False
     combines: str = ""

@@ -138,6 +138,8 @@ _TABLE: list[Operation] = [
     *_rows(2, BITS, same, and_="bitwise and", or_="bitwise or", xor="bitwise exclusive or"),
     *_rows(1, BITS, same, not_="bitwise complement"),
     *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
+    *_rows(1, BOOL, same, "is_common", beside="x, or true where it is for another thread that runs in step"),
+    *_rows(1, INT, same, "is_common", one_of="x of this thread, or of another one that runs in step"),
     *_rows(1, INT, same, nearby="x, where a loop begins in about the same place for threads beside each other"),
     *_rows(
         2,
@@ -232,11 +234,7 @@ _TABLE: list[Operation] = [
         writes=Memory.ELEMENTS,
     ),
     Operation(
-        "clear",
-        0,
-        ANY,
-        None,
-        "set every element of the local array to zero",
+        *("clear", 0, ANY, None, "set every element of the local array to zero"),
         effect="write",
         attribute=ArrayNumber,
         writes=Memory.ELEMENTS,
@@ -526,6 +524,7 @@ _TABLE: list[Operation] = [
         same,
         "at least x, and the same for all threads that run in step",
         effect="look",
+        is_common=True,
         stages=FROM_DERIVATIVES,
     ),
     Operation(

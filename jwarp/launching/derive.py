@@ -135,7 +135,16 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
             "add up with wp.atomic_add, which needs no lock, or wrap the arguments in jax.lax.stop_gradient",
         )
     if not variant.is_adjoint:
-        return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated, alone=variant.alone)], None
+        return [
+            jvp(
+                kernel,
+                variant.given,
+                variant.wanted,
+                repeated=variant.repeated,
+                alone=variant.alone,
+                single=variant.single,
+            )
+        ], None
 
     def adjoint(storage: Storage) -> Derived:
         return vjp(
@@ -145,6 +154,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
             shared=variant.shared,
             repeated=variant.repeated,
             alone=variant.alone,
+            single=variant.single,
             gathered=variant.gathered,
             storage=storage,
         )

@@ -20,7 +20,8 @@ class Variant:
     `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
     the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, the
     gradients of `gathered`, some of those that are `gatherable`, are stored by element, and `repeated` says
-    that several threads have the same coordinates, `alone` that a launch has one thread. With `for_gpu` a GPU
+    that several threads have the same coordinates, `alone` that a launch has one thread, and
+    `single` along which axes it has one. With `for_gpu` a GPU
     may run it: what needs a tape then has another form beside it that needs none.
     """
 
@@ -34,6 +35,7 @@ class Variant:
     gatherable: tuple[int, ...] = ()
     repeated: bool = False
     alone: bool = False
+    single: tuple[int, ...] = ()
     for_gpu: bool = False
 
     def __repr__(self) -> str:

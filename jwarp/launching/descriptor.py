@@ -12,7 +12,7 @@ import numpy as np
 from jwarp.analysis.affine import Extents
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.ir.nodes import Param
-from jwarp.launching.geometry import Geometry
+from jwarp.launching.geometry import BlockDim, Geometry
 from jwarp.launching.program import Program
 from jwarp.launching.sizes import Formulas, is_known
 from jwarp.wire import Binding, Role, encode_launch
@@ -31,7 +31,7 @@ class Descriptor(Generic[P]):
     program: P
     geometry: Geometry
     roles: tuple[Role, ...]
-    block_dim: int | None = None
+    block_dim: BlockDim | None = None
     is_cut: bool = False
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -84,13 +84,13 @@ def extents_of(params: Iterable[Param], shapes: Iterable[tuple[int, ...]]) -> Ex
     return tuple(shape if param.is_array else None for param, shape in zip(params, shapes, strict=True))
 
 
-LaunchKey = tuple[Geometry, tuple[Role, ...], int | None]
+LaunchKey = tuple[Geometry, tuple[Role, ...], BlockDim | None]
 
 _LAUNCHES: PerOwner[Program, LaunchKey, Descriptor] = PerOwner("launches of a program", MAX_SHAPES)
 
 
 def descriptor_of(
-    program: Q, geometry: Geometry, roles: tuple[Role, ...], block_dim: int | None = None
+    program: Q, geometry: Geometry, roles: tuple[Role, ...], block_dim: BlockDim | None = None
 ) -> Descriptor[Q]:
     """The descriptor of these parts; the same object for a launch that is repeated."""
     if not is_known(*geometry.dims, geometry.repeat):

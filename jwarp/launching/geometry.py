@@ -16,6 +16,10 @@ MAX_EXTENT = 2**31 - 1
 MAX_THREADS = 2**63 - 1
 
 
+# Threads of a block; of blocks of handwritten kernels also those along x, y and z.
+BlockDim = int | tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """Extents of the coordinates that `tid()` reads, padded with 1, and runs of each coordinate.
@@ -65,10 +69,17 @@ def _read_extent(entry: Any, where: str) -> Any:
     return extent
 
 
-def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
-    """`block_dim` as a positive int, or None."""
+def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
+    """`block_dim` as a positive int, those along x, y and z of a handwritten kernel, or None."""
     if block_dim is None:
         return None
+    if isinstance(block_dim, (tuple, list)):
+        return tuple(one_block_dim(n, kernel_name) for n in block_dim)
+    return one_block_dim(block_dim, kernel_name)
+
+
+def one_block_dim(block_dim: Any, kernel_name: str) -> int:
+    """`block_dim` as a positive int."""
     try:
         size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
     except TypeError:

@@ -134,6 +134,28 @@ def is_alone(program: GeneratedProgram, geometry: Geometry) -> bool:
     return is_known(*sizes) and math.prod(sizes) == 1 and bool(meetings(program, repeated=False))
 
 
+_SINGLE: PerOwner[GeneratedProgram, tuple[int, ...], bool] = PerOwner(
+    "axes of one thread that decide what threads of a program meet", MAX_SHAPES
+)
+
+
+def single_axes(program: GeneratedProgram, geometry: Geometry) -> tuple[int, ...]:
+    """The axes along which a launch of several threads has one, where that makes its derivative another one.
+
+    For blocks they are those of blocks: a kernel may read the number of a lane as well.
+    """
+    if geometry.may_repeat or is_alone(program, geometry) or not meetings(program, repeated=False):
+        return ()
+    sizes = enumerate(geometry.dims[: program.kernel.tid_dims])
+    single = tuple(axis for axis, size in sizes if is_known(size) and size == 1)
+
+    def decides() -> bool:
+        kernel = program.simplified
+        return collisions(kernel, single=single) != collisions(kernel)
+
+    return single if single and _SINGLE.of(program).made(single, decides) else ()
+
+
 _RACES: PerOwner[GeneratedProgram, tuple[Geometry, Extents], Race | None] = PerOwner("races of a program", MAX_SHAPES)
 
 

@@ -30,7 +30,7 @@ from jwarp.ir import nodes
 from jwarp.ir.functions import inlined
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.launching.geometry import Geometry, blocks, fold, not_whole
+from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, not_whole
 from jwarp.launching.handwritten import configuration
 from jwarp.launching.running import by_settings, by_settings_on_gpu
 from jwarp.launching.shelf import NO_SHELF, Shelf
@@ -143,7 +143,7 @@ class Program(abc.ABC):
         """Whether the kernel must run although nothing needs its results."""
 
     @abc.abstractmethod
-    def arranged(self, dims: tuple[int, ...], block_dim: int | None) -> tuple[Program, Geometry]:
+    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[Program, Geometry]:
         """The program of launches over `dims` in blocks of `block_dim` threads, and what it is launched over.
 
         Raises:
@@ -185,7 +185,7 @@ class Program(abc.ABC):
 
     @abc.abstractmethod
     def gpu_code(
-        self, version: str, geometry: Geometry, block_dim: int | None, architectures: Sequence[str]
+        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
     ) -> GpuCode:
         """A version compiled for the architectures.
 
@@ -277,7 +277,12 @@ class GeneratedProgram(Program):
         unseen = not self.written and bool(nodes.failure_texts(self.kernel))
         return unseen or nodes.prints(self.kernel)
 
-    def arranged(self, dims: tuple[int, ...], block_dim: int | None) -> tuple[GeneratedProgram, Geometry]:
+    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[GeneratedProgram, Geometry]:
+        if isinstance(block_dim, tuple):
+            raise LaunchError(
+                f"kernel '{self.name}': block_dim must be a positive int, got {block_dim}",
+                hint="blocks with several axes are for kernels of wp.cuda_kernel",
+            )
         if self.kernel.block_dim:
             return self._in_blocks(dims, DEFAULT_BLOCK if block_dim is None else block_dim)
         return self, fold(dims, self.kernel.tid_dims, self.name)
@@ -349,9 +354,10 @@ class GeneratedProgram(Program):
         return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat)
 
     def gpu_code(
-        self, version: str, geometry: Geometry, block_dim: int | None, architectures: Sequence[str]
+        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
     ) -> GpuCode:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
+        assert not isinstance(block_dim, tuple), "`arranged` has refused it"
         image = kernel.image(version, architectures, block_dim)
         return GpuCode(image, kernel.plan, image.shared, image.grid, kernel.failure_texts)
 
@@ -381,7 +387,7 @@ class HandwrittenProgram(Program):
     def lasts(self) -> bool:
         return False
 
-    def arranged(self, dims: tuple[int, ...], block_dim: int | None) -> tuple[HandwrittenProgram, Geometry]:
+    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[HandwrittenProgram, Geometry]:
         rank = max(1, len(dims))
         program = self if rank == self.kernel.tid_dims else _OF_RANK.of(self).made(rank, lambda: self._of_rank(rank))
         return program, fold(dims, rank, self.name)
@@ -439,11 +445,11 @@ class HandwrittenProgram(Program):
         return ""
 
     def gpu_code(
-        self, version: str, geometry: Geometry, block_dim: int | None, architectures: Sequence[str]
+        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
     ) -> GpuCode:
         asked = configuration(self.definition, geometry.dims[: self.kernel.tid_dims], block_dim)
         kernel = Handwritten(self.definition, self.kernel, self.settings)
-        return GpuCode(kernel.image(architectures, asked.block), kernel.plan, asked.shared, asked.grid)
+        return GpuCode(kernel.image(architectures, asked.blocks), kernel.plan, asked.shared, asked.grid)
 
 
 _PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)

@@ -12,6 +12,7 @@ from jwarp.config import LAUNCH_SETTINGS, Settings
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
+from jwarp.launching.geometry import BlockDim
 from jwarp.types import MAX_DIMS, SCALARS, ArrayType
 
 MAGIC = b"jwarp launch 1\n"
@@ -47,7 +48,7 @@ class LaunchDescriptor:
     fingerprint: str
     variant: str
     dims: tuple[int, ...] | None
-    block_dim: int | None
+    block_dim: BlockDim | None
     params: tuple[ParamInfo, ...]
     settings: tuple[tuple[str, Any], ...]
 

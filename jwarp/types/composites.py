@@ -274,6 +274,14 @@ class CompositeValue(np.ndarray):
         shown = np.array2string(self.view(np.ndarray), separator=", ")
         return f"{composite(kind, self.shape, dtype)}({shown})"
 
+    def __str__(self) -> str:
+        """The components as Python's numbers, a line for each row, as Warp has them."""
+        rows = self.view(np.ndarray).tolist()
+        if self.own_kind is None or self.ndim != 2:
+            return str(rows) if self.ndim == 1 else str(self.view(np.ndarray))
+        lines = ",\n ".join(map(str, rows))
+        return f"[{lines}]"
+
     def _selected(self, name: str) -> tuple[Any, CompositeKind | None] | None:
         """The index of what a name selects, and its kind if it is a part."""
         kind = self.own_kind

@@ -173,7 +173,7 @@ def test_kernels_compile(name, architecture):
         kernel = device.kernels()[name](dtype)
         program = program_of(kernel, wp.config.settings)
         made = Handwritten(kernel.definition, program.kernel, program.settings)
-        code = made.codes([architecture], kernel.definition.block_dim, ["-Xptxas=-v"])[architecture]
+        code = made.codes([architecture], kernel.definition.blocks, ["-Xptxas=-v"])[architecture]
         assert code.spills == 0 and code.registers <= 64
 
 

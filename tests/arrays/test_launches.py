@@ -303,3 +303,14 @@ def test_training_loops_in_graphs():
     for _ in range(5):
         expected -= 0.01 * 4.0 * expected
     np.testing.assert_allclose(trained(True), expected, rtol=1e-5)
+
+
+@wp.kernel
+def shown(x: wp.array[float], at: wp.int64, scale: wp.float64):
+    print(scale * wp.float64(x[at]))
+
+
+def test_kernels_that_only_read_arrays_take_numbers_of_64_bits(capfd):
+    assert not jax.config.jax_enable_x64
+    wp.launch(shown, 1, [wp.array([1.0, 2.0], dtype=float), 1, 0.25])
+    assert capfd.readouterr().out == "0.5\n"

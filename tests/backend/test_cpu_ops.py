@@ -104,6 +104,23 @@ def test_operations_with_a_constant_operand(type_):
         check(part, f"constant_{type_}", "16", [x], len(x))
 
 
+@pytest.mark.parametrize("target", SOME_TARGETS)
+@pytest.mark.parametrize("type_", INTS, ids=str)
+def test_divisions_by_one_number_for_all(type_, target):
+    rng = np.random.default_rng(7)
+    x = np.concatenate([corners(type_), rng.permutation(operand_sets(type_, 1, 8)[0])[:60]])
+    ops = Ops([Param("x", ArrayType(type_, 1)), Param("d", type_)])
+    for name in ("div", "mod", "floordiv"):
+        ops.apply(name, tuple(ops.operands), type_)
+    kernel, compiled = ops.kernel(f"by_one_{type_}"), compiled_for(ops, f"by_one_{type_}", target)
+    for d in np.concatenate([corners(type_), rng.integers(1, 100, 4).astype(type_.dtype)]):
+        given = arguments(ops, [x, d], len(x))
+        compare(ops, compiled.run((len(x),), given), run(kernel, (len(x),), given), [x, d], target)
+        multiples = (np.arange(len(x)) - 20).astype(type_.dtype) * d  # and beside them, where a rounding would show
+        given = arguments(ops, [multiples - (np.arange(len(x)) % 2).astype(type_.dtype), d], len(x))
+        compare(ops, compiled.run((len(x),), given), run(kernel, (len(x),), given), given[:2], target)
+
+
 @pytest.mark.parametrize(("source", "target"), TYPES_AND_TARGETS)
 def test_conversions(source, target):
     ops = Ops([Param("x", ArrayType(source, 1))])

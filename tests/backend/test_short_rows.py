@@ -16,8 +16,8 @@ from jwarp.backend.cpu.loading import emit
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 
-# Numbers of a row: one, as many as registers hold, and more.
-COLUMNS = (1, 19, 32, 64, 65)
+# Numbers of a row: one, as many as registers hold, more, and so many that only what lies around a lane is loaded.
+COLUMNS = (1, 19, 32, 64, 65, 300, 301, 302)
 
 
 def picked(element):
@@ -72,6 +72,11 @@ def arguments(seed, element, columns, threads, inside):
     rng, rows = np.random.default_rng(seed), 5
     row, column = rng.integers(0, rows, rows), rng.integers(0, columns, threads)
     table = rng.integers(0, columns, columns)
+    if columns > 65:  # neighbours of one thread, at the ends of rows as well, and all at one place
+        begin, lanes = rng.choice([-9, 3, 150, columns - 15]), np.arange(threads)
+        column = begin + [lanes, rng.integers(0, 20, threads), 20 - lanes, 0 * lanes + 5][columns % 3]
+        table = np.arange(columns) + rng.integers(-4, 5, columns)
+        column, table = np.clip(column, 0, columns - 1), np.clip(table, 0, columns - 1)
     if not inside:
         row, column, table = (
             np.where(rng.random(i.shape) < 0.3, rng.choice([-(2**31), -70, -columns, -1, n, 70, 2**31 - 1], i.shape), i)
@@ -115,7 +120,7 @@ def run_between_fences() -> None:
         made = CpuKernel(make(ELEMENTS[name]).ir(), Settings(cache_dir=""))
         for version, at_end in itertools.product(("launcher", "checked"), (True, False)):
             compiled = Compiled(made, Variant("16", version))
-            for columns, inside in ((1, False), (19, True), (19, False), (65, False)):
+            for columns, inside in ((1, False), (19, True), (65, False), (300, True), (301, True), (302, False)):
                 print(make.__name__, name, version, at_end, columns, inside, flush=True)
                 given = arguments(columns, ELEMENTS[name], columns, 35, inside)
                 expected = run(made.kernel, (5, 35), given)

@@ -69,6 +69,43 @@ def test_what_cannot_meet_costs_nothing():
     assert g == 1
 
 
+def test_axes_of_one_thread_tell_nobody_apart():
+    """A kernel with tiles that reads the number of its lane, and one of threads, over one column or several."""
+
+    @wp.kernel
+    def rows(x: wp.array2d[F], y: wp.array2d[F]):
+        i, _, _ = wp.tid()
+        a = wp.tile_load(x, shape=(1, 4), offset=(i, 0))
+        wp.tile_store(y, a * a, offset=(i, 0))
+
+    @wp.kernel
+    def columns(x: wp.array2d[F], y: wp.array2d[F]):
+        i, j = wp.tid()
+        y[0, i] = x[j, i] * x[j, i]
+
+    assert "final" in origins(rows) and "final" not in origins(rows, single=[1, 2])
+    assert "final" in origins(columns) and "final" not in origins(columns, single=[1])
+    assert "final" in origins(columns, single=[0])
+    for count in (1, 3):
+        x, seed = jnp.asarray(random(2, 4)), random(2, 4, seed=1)
+        rows_fn = wp.jax_kernel(rows, launch_dims=(2, count, 8), output_dims=(2, 4), block_dim=8)
+        assert_allclose(jax.vjp(lambda x, f=rows_fn: f(x)[0], x)[1](seed)[0], 2.0 * x * seed)
+        columns_fn = wp.jax_kernel(columns, launch_dims=(4, count), output_dims=(1, 4))
+        x, seed = jnp.asarray(random(3, 4)), random(1, 4, seed=1)
+        y, back = jax.vjp(lambda x, f=columns_fn: f(x)[0], x)
+        wanted = np.zeros((3, 4))
+        for i in range(4):
+            winner = next(j for j in range(count) if float(x[j, i]) ** 2 == float(y[0, i]))
+            wanted[winner, i] = 2.0 * x[winner, i] * seed[0, i]
+        assert_allclose(back(seed)[0], wanted)
+        tape, given = wp.Tape(), wp.array(x, dtype=F, requires_grad=True)
+        with tape:
+            out = wp.zeros((1, 4), dtype=F, requires_grad=True)
+            wp.launch(columns, (4, count), inputs=[given], outputs=[out])
+        tape.backward(grads={out: wp.array(seed, dtype=F)})
+        assert_allclose(given.grad.numpy(), wanted)
+
+
 @wp.kernel
 def three_each(x: wp.array[F], y: wp.array[F]):
     i = wp.tid()

@@ -50,7 +50,7 @@ def compiled(text, name, params, outputs, architecture="sm_90", **keywords):
     kernel = wp.cuda_kernel(text, name, params, outputs=outputs, **keywords)
     program = program_of(kernel, wp.config.settings)
     unit = Handwritten(kernel.definition, program.kernel, program.settings)
-    return unit.image([architecture], kernel.definition.block_dim)
+    return unit.image([architecture], kernel.definition.blocks)
 
 
 X = jnp.ones((3, 5)), 2.0, jnp.ones(5)
@@ -294,7 +294,7 @@ def test_registers_and_spills():
     kernel = powers_kernel()
     program = program_of(kernel, wp.config.settings)
     made = Handwritten(kernel.definition, program.kernel, program.settings)
-    code = made.codes(["sm_90"], 256, ["-Xptxas=-v"])["sm_90"]
+    code = made.codes(["sm_90"], kernel.definition.blocks, ["-Xptxas=-v"])["sm_90"]
     assert 8 <= code.registers <= 40 and code.spills == 0
 
 

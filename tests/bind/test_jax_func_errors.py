@@ -13,9 +13,9 @@ import jwarp as wp
 LARGE = np.ones((80, 80), np.float32)
 
 
-def fft(x):
+def eigenvalues(x):
     return jnp.abs(
-        jnp.fft.rfft(jnp.stack([x, x])),  # here
+        jnp.linalg.eigvals(x * jnp.ones((2, 2))),  # here
     )[0]
 
 
@@ -66,7 +66,15 @@ def hundreds(x):
 
 
 def complex_numbers(x):
-    return jnp.real(jnp.exp(1j * x))  # here
+    return jnp.real(jnp.tanh(1j * x))  # here
+
+
+def complex_order(x):
+    return jnp.max(x * jnp.array([1j, 2.0]))  # here
+
+
+def complex_rule(x):
+    return jnp.linalg.inv(x * jnp.array([[1j, 2.0], [2.0, 1.0]]))[0, 0].real  # here
 
 
 def other_keys(x):
@@ -78,7 +86,7 @@ def sorting(x):
 
 
 IN_THE_FUNCTION = [
-    (fft, "dtype complex64, which kernels do not know|`fft` of JAX is a transform of whole arrays"),
+    (eigenvalues, "`eig` is a primitive of JAX that kernels do not have"),
     (singular, "`svd` of JAX is used in a way that kernels do not have: NotImplementedError: a matrix of 9 x 9"),
     (schur, "`schur` is a primitive of JAX that kernels do not have|dtype complex64"),
     (printing, "`debug_(print|callback)` of JAX"),
@@ -89,7 +97,9 @@ IN_THE_FUNCTION = [
     (misshapen, "TypeError: dot_general requires contracting dimensions"),
     (python_fault, "AttributeError"),
     (hundreds, r"more than 30000 operations on scalars, \d+ of them for `dot_general` here"),
-    (complex_numbers, "dtype complex64, which kernels do not know"),
+    (complex_numbers, "`tanh` of complex numbers"),
+    (complex_order, "`reduce_max` of complex numbers"),
+    (complex_rule, "of complex numbers"),
     (other_keys, "keys of random numbers are `rbg`, and kernels have threefry2x32 alone"),
     (sorting, "50 numbers are sorted in a kernel"),
 ]
@@ -115,6 +125,10 @@ def returning_cube(x):
     return jnp.ones((2, 2, 2)) * x
 
 
+def returning_complex(x):
+    return jnp.fft.fft(x * jnp.ones(3))
+
+
 def returning_key(x):
     return jax.random.key(3)
 
@@ -125,6 +139,7 @@ OF_THE_FUNCTION = [
     (returning_dict, "returns a dict, which kernels do not know"),
     (returning_none, "returns None"),
     (returning_cube, r"returns an array of shape \(2, 2, 2\)"),
+    (returning_complex, "returns complex numbers"),
     (returning_key, "returns a key of random numbers"),
 ]
 

@@ -28,6 +28,10 @@ def spd(x, y):
     return m @ m.T + jnp.eye(3, dtype=x.dtype)
 
 
+def signal(x, y, n=12):
+    return jnp.sin(x * jnp.arange(n, dtype=x.dtype)) + y * jnp.cos(3.1 * jnp.arange(n, dtype=x.dtype))
+
+
 v, w = stacked, lambda x, y: stacked(y, x)
 GROUPS = {
     "arithmetic": [
@@ -120,6 +124,23 @@ GROUPS = {
         lambda x, y: lax.scan(lambda c, z: (c * z, c + z), x, v(x, y))[1][2],
         lambda x, y: jax.grad(lambda x: jnp.tanh(x * y) * x)(x), lambda x, y: jax.jvp(jnp.sinh, (x,), (y,))[1],
         lambda x, y: jax.vmap(jnp.hypot)(v(x, y), w(x, y))[1],
+    ],
+    "complex numbers and transforms": [
+        lambda x, y: jnp.abs(jnp.fft.fft(signal(x, y)))[3], lambda x, y: jnp.angle(jnp.fft.rfft(signal(x, y)))[2],
+        lambda x, y: jnp.sum(jnp.abs(jnp.fft.rfft(signal(x, y, 9))) ** 2),
+        lambda x, y: jnp.fft.ifft(signal(x, y, 8)).imag[3],
+        lambda x, y: jnp.fft.irfft(jnp.fft.rfft(signal(x, y)) * jnp.exp(-1j * x))[5],
+        lambda x, y: jnp.fft.irfft(jnp.fft.rfft(signal(x, y, 7)) * (2 - 1j), n=7)[2],
+        lambda x, y: jnp.fft.irfft2(jnp.fft.rfft2(signal(x, y).reshape(4, 3)) * y, s=(4, 3))[1, 2],
+        lambda x, y: jnp.fft.fft2(signal(x, y).reshape(3, 4), axes=(1, 0)).real[2, 1],
+        lambda x, y: jnp.fft.hfft(jnp.fft.rfft(signal(x, y, 6)))[1],
+        lambda x, y: jnp.fft.fftshift(jnp.fft.fft(v(x, y)))[0].real,
+        lambda x, y: ((x + 1j * y) / (y - 2j * x) + 3.0).real, lambda x, y: ((x + 1j * y) ** 3).imag,
+        lambda x, y: jnp.log(x - 1j * y).imag, lambda x, y: jnp.vdot(v(x, y) + 1j, w(x, y) * 1j).real,
+        lambda x, y: jnp.real(jnp.conj(x + 1j * y) * jnp.where(x > y, x * 1j, y)),
+        lambda x, y: jnp.abs(lax.fori_loop(0, 3, lambda i, z: z * z + (x + 1j * y), 0.2j * x)),
+        lambda x, y: (matrix(x, y) @ jnp.fft.fft(v(x, y)[:3]))[1].imag,
+        lambda x, y: jnp.fft.fft(v(x, y))[jnp.int32(x)].imag,
     ],
     "jax.scipy.special": [
         lambda x, y: sp.erf(x), lambda x, y: sp.erfc(x), lambda x, y: sp.erfinv(0.4 * x), lambda x, y: sp.expit(x),

@@ -1,22 +1,26 @@
 """Runs one example program of Warp's, under Warp or under jwarp, and writes down its arrays and how long it took.
 
-python one_program.py under=jwarp file=PROGRAM out=FOLDER perturb=0 repeat=2 -- ARGUMENTS OF THE PROGRAM
+python one_program.py under=jwarp file=PROGRAM out=FOLDER perturb=0 -- ARGUMENTS OF THE PROGRAM
+
+Once it has written its report, it runs a step more, a few times, for each line that it reads, and writes a line with
+what that took.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import importlib.metadata
 import inspect
-import io
 import json
+import math
 import os
+import statistics
 import sys
 import time
 import traceback
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +28,14 @@ import numpy as np
 
 # So deep are arrays looked for in what a program leaves behind.
 DEPTH = 4
-# What is short is timed again, up to so often, for so long.
-MOST, SECONDS = 50, 0.5
+# What is short runs so often, or for so long, for each line read.
+MOST, SECONDS = 20, 0.2
 
 
 def main(arguments: list[str]) -> None:
+    # What programs print, kernels among them, must not come between the lines that tell what a step took.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     split = arguments.index("--")
     given = dict(each.split("=", 1) for each in arguments[:split])
     folder = Path(given["out"])
@@ -40,27 +47,33 @@ def main(arguments: list[str]) -> None:
     stand_ins(wp)
     if float(given["perturb"]):
         perturb(wp, float(given["perturb"]))
-    report: dict[str, Any] = {"error": "", "seconds": None}
+    report: dict[str, Any] = {"error": ""}
     found: dict[str, np.ndarray] = {}
+    steps = None
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            found, report["first"], report["seconds"], report["busy"], report["what"] = run(
-                Path(given["file"]), arguments[split + 1 :], int(given["repeat"]), wp
-            )
+        found, report["first"], steps, report["what"] = run(Path(given["file"]), arguments[split + 1 :], wp)
     except BaseException as error:
         if not (isinstance(error, SystemExit) and not error.code):
             report["error"] = f"{type(error).__name__}: {error}"
             report["trace"] = traceback.format_exc()
     np.savez(folder / "arrays.npz", **found)
     (folder / "report.json").write_text(json.dumps(report))
+    answers.write("ready\n")
+    for _ in sys.stdin:
+        try:
+            seconds, busy = steps() if steps else (math.nan, math.nan)
+        except BaseException:
+            (folder / "trace_steps.txt").write_text(traceback.format_exc())
+            seconds = busy = math.nan
+        answers.write(f"{seconds} {busy}\n")
 
 
 def run(
-    file: Path, arguments: list[str], repeat: int, wp: Any
-) -> tuple[dict[str, np.ndarray], float, float, float, str]:
-    """Run a program: its arrays after that, the seconds of the first time and of a later one, and of what that is.
+    file: Path, arguments: list[str], wp: Any
+) -> tuple[dict[str, np.ndarray], float, Callable[[], tuple[float, float]], str]:
+    """Run a program: its arrays after that, the seconds that took, and what times some steps, and what such a step is.
 
-    The later one is a step of the program's `example`, if it has such. Else its main part runs once more, of which
+    A step is that of the program's `example`, if it has such. Else its main part runs once more, of which
     what the library is called for counts: launches and ways back, as the rest is argparse and NumPy. Seconds of the
     processor, of all threads, come along.
     """
@@ -93,39 +106,49 @@ def run(
         again, what = once, "launches"
     else:
         again, what = spent.watched(step), "step"
-    seconds: list[float] = []
-    busy: list[float] = []
-    while repeat and (len(seconds) < repeat or (sum(seconds) < SECONDS and len(seconds) < MOST)):
-        spent.seconds = spent.busy = 0.0
+
+    def steps() -> tuple[float, float]:
+        """The fewest seconds of some steps, by the clock and of the processor."""
+        seconds, busy = [], []
         start = time.perf_counter()
-        again()
-        seconds.append(spent.seconds)
-        busy.append(spent.busy)
-        if len(seconds) >= repeat and time.perf_counter() - start > SECONDS:
-            break
-    lowest = functools.partial(min, default=float("nan"))
-    return found, first, lowest(seconds), lowest(busy), what
+        while not seconds or (time.perf_counter() - start < SECONDS and len(seconds) < MOST):
+            spent.seconds = spent.busy = 0.0
+            again()
+            seconds.append(spent.seconds)
+            busy.append(spent.busy)
+        return min(seconds), min(busy)
+
+    return found, first, steps, what
 
 
 class Spent:
-    """Seconds spent in some calls, by the clock and of the processor."""
+    """Seconds spent in some calls, by the clock and of the processor, without what it takes to look at them."""
 
     def __init__(self) -> None:
         self.seconds = self.busy = 0.0
         self.depth = 0
+        self.own = (0.0, 0.0)
+        watched, looks = self.watched(lambda: None), []
+        for _ in range(1000):
+            self.seconds = self.busy = 0.0
+            watched()
+            looks.append((self.seconds, self.busy))
+        self.own = (min(clock for clock, _ in looks), statistics.median(busy for _, busy in looks))
 
     def watched(self, call: Any) -> Any:
         @functools.wraps(call)
         def timed(*args: Any, **keywords: Any) -> Any:
-            self.depth += 1
-            start, busy = time.perf_counter(), time.process_time()
+            if self.depth:
+                return call(*args, **keywords)
+            self.depth = 1
+            busy = time.process_time()
+            start = time.perf_counter()
             try:
                 return call(*args, **keywords)
             finally:
-                self.depth -= 1
-                if not self.depth:
-                    self.seconds += time.perf_counter() - start
-                    self.busy += time.process_time() - busy
+                self.seconds += time.perf_counter() - start - self.own[0]
+                self.busy += time.process_time() - busy - self.own[1]
+                self.depth = 0
 
         return timed
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +26,7 @@ PERTURBATION = 1e-7
 SLACK = 4.0
 # Relative to the largest element of an array: what a few roundings come to, where the changed inputs show nothing.
 ROUNDING = {2: 4e-3, 4: 4e-6, 8: 1e-12}
-SECONDS = 600
+SECONDS, ROUNDS = 600, 7
 
 
 @dataclass(frozen=True)
@@ -99,36 +101,57 @@ class Ran:
 
     arrays: dict[str, np.ndarray]
     error: str
-    first: float  # seconds, compiling included
-    again: float  # seconds of a step, or of the launches of the main part, once more
-    busy: float = math.nan  # of the processor
+    first: float = math.nan  # seconds, compiling included
     what: str = ""
 
 
-def run(program: Program, under: str, folder: Path, perturbation: float = 0.0, repeat: int = 3) -> Ran:
-    """Run a program in a process of its own."""
-    text = program.file.read_text()
-    for old, new in program.edits.items():
-        text = text.replace(old, new)
-    copy = folder / program.file.name
-    copy.write_text(text)
-    given = [f"under={under}", f"file={copy}", f"out={folder}", f"perturb={perturbation}", f"repeat={repeat}"]
-    command = [sys.executable, str(HERE / "one_program.py"), *given, "--", *program.arguments]
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return Ran({}, f"more than {SECONDS} seconds", math.nan, math.nan)
-    report = folder / "report.json"
-    if not report.exists():
-        return Ran({}, f"ended with {done.returncode}: {done.stderr.strip()[-400:]}", math.nan, math.nan)
-    found = json.loads(report.read_text())
-    if found["error"]:
-        (folder / f"trace_{under}.txt").write_text(found["trace"] + done.stderr)
-    with np.load(folder / "arrays.npz") as arrays:
-        kept = {name: arrays[name] for name in arrays.files}
-    report.unlink()
-    again, busy = (found.get(name) or math.nan for name in ("seconds", "busy"))
-    return Ran(kept, found["error"], found.get("first", math.nan), again, busy, found.get("what", ""))
+class Running:
+    """A program in a process of its own, which runs steps more when it is asked to."""
+
+    def __init__(self, program: Program, under: str, folder: Path, perturbation: float = 0.0):
+        self.under, self.folder = under, folder
+        folder.mkdir()
+        text = program.file.read_text()
+        for old, new in program.edits.items():
+            text = text.replace(old, new)
+        copy = folder / program.file.name
+        copy.write_text(text)
+        given = [f"under={under}", f"file={copy}", f"out={folder}", f"perturb={perturbation}"]
+        command = [sys.executable, str(HERE / "one_program.py"), *given, "--", *program.arguments]
+        self.errors = (folder / "stderr.txt").open("w+")
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+        self.timer = threading.Timer(SECONDS, self.process.kill)
+        self.timer.start()
+
+    def ran(self) -> Ran:
+        """What came of the first run."""
+        assert self.process.stdout
+        if self.process.stdout.readline() != "ready\n":
+            self.errors.seek(0)
+            return Ran({}, f"ended with {self.process.wait()}: {self.errors.read().strip()[-400:]}")
+        found = json.loads((self.folder / "report.json").read_text())
+        with np.load(self.folder / "arrays.npz") as arrays:
+            kept = {name: arrays[name] for name in arrays.files}
+        return Ran(kept, found["error"], found.get("first", math.nan), found.get("what", ""))
+
+    def step(self) -> tuple[float, float]:
+        """Seconds of a step, by the clock and of the processor."""
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write("step\n")
+            self.process.stdin.flush()
+            seconds, busy = map(float, self.process.stdout.readline().split())
+        except (OSError, ValueError):
+            return math.nan, math.nan
+        return seconds, busy
+
+    def end(self) -> None:
+        self.timer.cancel()
+        self.process.kill()
+        self.process.communicate()
+        self.errors.close()
 
 
 def difference(x: np.ndarray, y: np.ndarray) -> float:
@@ -163,15 +186,23 @@ def compared(program: Program, warps: Ran, changed: Ran, ours: Ran) -> Iterator[
 
 def tried(program: Program, folder: Path) -> str:
     """A row of the table."""
-    warps = run(program, "warp", folder)
-    changed = run(program, "warp", folder, PERTURBATION, repeat=0)
-    ours = run(program, "jwarp", folder)
+    other = Running(program, "warp", folder / "changed", PERTURBATION)
+    changed = other.ran()
+    other.end()
+    sides = Running(program, "warp", folder / "warp"), Running(program, "jwarp", folder / "jwarp")
+    warps, ours = (side.ran() for side in sides)
+    # In turn, so that what else the machine does slows both.
+    rounds = np.array([[side.step() for side in sides] for _ in range(ROUNDS)])
+    for side in sides:
+        side.end()
+    (clock, busy), (our_clock, our_busy) = rounds.min(axis=0)
     times = (
-        f"{ours.what:8} {warps.again * 1e3:10.3f} {ours.again * 1e3:10.3f} {warps.again / ours.again:6.1f}x"
-        f" {warps.busy / ours.busy:6.1f}x {warps.first:7.1f} {ours.first:7.1f}"
+        f"{ours.what:8} {clock * 1e3:10.3f} {our_clock * 1e3:10.3f} {clock / our_clock:6.1f}x"
+        f" {busy / our_busy:6.1f}x {warps.first:7.1f} {ours.first:7.1f}"
     )
-    if warps.again > 0.0 and ours.again > 0.0:
-        RATIOS.append(warps.again / ours.again)
+    if clock > 0.0 and our_clock > 0.0:
+        RATIOS.append(clock / our_clock)
+        BUSY.append(busy / our_busy)
     if warps.error:
         return f"{program.name:40} {'no':8} {times}  under Warp: {warps.error[:200]}"
     if ours.error:
@@ -184,7 +215,9 @@ def tried(program: Program, folder: Path) -> str:
     return f"{program.name:40} {'equal':8} {times}  {len(warps.arrays)} arrays, at most {worst:.0e} apart"
 
 
-RATIOS: list[float] = []  # of Warp's seconds to jwarp's
+# Of Warp's seconds to jwarp's, by the clock and of the processor.
+RATIOS: list[float] = []
+BUSY: list[float] = []
 
 
 def main(words: list[str]) -> None:
@@ -197,7 +230,8 @@ def main(words: list[str]) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 print(tried(program, Path(folder)), flush=True)
     if RATIOS:
-        print(f"geometric mean {math.exp(sum(map(math.log, RATIOS)) / len(RATIOS)):.1f}x of {len(RATIOS)}")
+        clock, busy = (statistics.geometric_mean(each) for each in (RATIOS, BUSY))
+        print(f"geometric mean {clock:.1f}x of {len(RATIOS)}, of the processor's time {busy:.1f}x")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from host import BACKWARD, FORWARD, compile_host, pack
 import jwarp as wp
 from jwarp.api import device
 from jwarp.backend.cuda.handwritten import Handwritten
-from jwarp.launching.handwritten import configuration
+from jwarp.launching.handwritten import configuration, read_blocks
 from jwarp.launching.program import program_of
 
 ORDERS = (FORWARD, BACKWARD, 3)
@@ -27,9 +27,10 @@ class OnHost:
     """A handwritten kernel, compiled for the processor."""
 
     def __init__(self, kernel, block=None):
-        self.kernel, self.block = kernel, block or kernel.definition.block_dim
+        self.kernel, self.block = kernel, block
         program = program_of(kernel, wp.config.settings)
-        text = Handwritten(kernel.definition, program.kernel, program.settings).unit(self.block).text
+        blocks = read_blocks("", block) if block else kernel.definition.blocks
+        text = Handwritten(kernel.definition, program.kernel, program.settings).unit(blocks).text
         (self.host,) = compile_host([text])
 
     def __call__(self, dims, inputs, outputs, *, batch=(), axes=None, order=FORWARD, items=None):
@@ -49,7 +50,7 @@ class OnHost:
         words = pack(kernel.params, arrays, dims, batch=batch, batched=axes)
         grid = (*config.grid, items or max(1, min(math.prod(batch), 65535)))
         before = [a.tobytes() for a in arrays]
-        self.host.run(words, grid, (config.block,), shared=config.shared, order=order)
+        self.host.run(words, grid, (config.blocks.size,), shared=config.shared, order=order)
         for p, array in enumerate(arrays):
             assert p in definition.outputs or array.tobytes() == before[p], "an input has changed"
         return [arrays[p] for p in definition.outputs]

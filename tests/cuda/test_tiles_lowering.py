@@ -30,8 +30,8 @@ def loss(a, b):
 def test_the_call_has_a_block_of_threads_for_each_block():
     text, _ = lowered(product, A, B)
     assert calls(text) == ["jwarp_cuda_v1"] and attribute(text, "entry") == b"jwarp_multiply"
-    # The sums, and two places for the tiles of each operand.
-    shared = 4 * (TILE * TILE + 4 * TILE * STEP)
+    # Four places for the tiles of each operand, rows of one of which are apart. The sums are there when these are not.
+    shared = 4 * 4 * (TILE * (STEP + 4) + TILE * STEP)
     for expected in (f"block = {BLOCK} : i64", f"shared = {shared} : i64", "grid = dense<1> : tensor<1xi64>"):
         assert expected in text
 

@@ -31,10 +31,10 @@ class Lowered:
             texts[made.entry] = kernel.unit(version, made.block, room_of(architectures)).text
             return made
 
-        def recorded_own_image(kernel, architectures, block):
-            made = own_image(kernel, architectures, block)
+        def recorded_own_image(kernel, architectures, blocks):
+            made = own_image(kernel, architectures, blocks)
             # Headers of the library are in the folder that the stand-in's compiler looks in.
-            texts[made.entry] = kernel.unit(block).text.replace('"jwarp/', '"')
+            texts[made.entry] = kernel.unit(blocks).text.replace('"jwarp/', '"')
             return made
 
         def recorded_lowering(target, **options):

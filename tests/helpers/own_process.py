@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from forks import server
 
 TESTS = Path(__file__).parents[1]
 NATIVE = "JWARP_TEST_NATIVE"  # names the native module to the process
@@ -43,7 +43,10 @@ def build_mock(*defines: str) -> Path:
 def own_process(
     test: Callable[..., None] | None = None, *, defines: Sequence[str] = (), driver: str = "", seconds: int = 120
 ) -> Any:
-    """Runs the test in a process of its own, with the stand-in for the driver or the library `driver`."""
+    """Runs the test in a process of its own, with the stand-in for the driver or the library `driver`.
+
+    It has imported jwarp, unless the file of the test imports `native`.
+    """
     if test is None:
         return functools.partial(own_process, defines=defines, driver=driver, seconds=seconds)
 
@@ -55,13 +58,13 @@ def own_process(
         from jwarp import _native
 
         file = test.__code__.co_filename
-        call = f"from own_process import call; call({file!r}, {test.__name__!r}, {arguments!r})"
-        environment = {**os.environ, "JWARP_LIBCUDA": library, NATIVE: _native.__file__}
-        done = subprocess.run(
-            [sys.executable, "-c", call], env=environment, capture_output=True, text=True, timeout=seconds
+        code = f"from own_process import call; call({file!r}, {test.__name__!r}, {arguments!r})"
+        own = () if "native" in test.__globals__ else ("jax", "jwarp")  # see `native`
+        found, text = server("numpy", "pytest", "own_process", *own).run(
+            code, {"JWARP_LIBCUDA": library, NATIVE: _native.__file__}, seconds
         )
-        if done.returncode:
-            pytest.fail(f"the process ended with {done.returncode}\n{done.stdout}\n{done.stderr}", pytrace=False)
+        if found:
+            pytest.fail(f"the process ended with {found}\n{text}", pytrace=False)
 
     return run
 

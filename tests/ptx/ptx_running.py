@@ -23,7 +23,7 @@ from jwarp.backend.cuda.records import HEAP
 from jwarp.backend.cuda.shared import room_of
 from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
-from jwarp.launching.handwritten import configuration
+from jwarp.launching.handwritten import Configuration, configuration
 from jwarp.launching.program import program_of
 
 ARCHITECTURE = "compute_90"
@@ -119,29 +119,38 @@ class PtxKernel:
 class PtxHandwritten:
     """A handwritten kernel, called as the library calls it."""
 
-    def __init__(self, kernel: Any, block: int | None = None, edits: Mapping[str, str] | None = None):
-        self.kernel, self.block = kernel, block or kernel.definition.block_dim
-        program = program_of(kernel, config.settings)
-        made = Handwritten(kernel.definition, program.kernel, program.settings)
-        self.unit = edited(made.unit(self.block), edits or {})
-        self.machine = Machine(ptx_of(self.unit), made.entry)
+    def __init__(
+        self, kernel: Any, block: Any = None, edits: Mapping[str, str] | None = None, changes_inputs: bool = False
+    ):  # fmt: skip
+        self.kernel, self.block, self.edits, self.changes_inputs = kernel, block, edits or {}, changes_inputs
+
+    def unit(self, dims: Sequence[int]) -> Unit:
+        """What is compiled for a launch over `dims`."""
+        program = program_of(self.kernel, config.settings)
+        made = Handwritten(self.kernel.definition, program.kernel, program.settings)
+        blocks = self.configuration(dims).blocks
+        return edited(made.unit(blocks, changes_inputs=self.changes_inputs), self.edits)
+
+    def configuration(self, dims: Sequence[int]) -> Configuration:
+        return configuration(self.kernel.definition, tuple(dims), self.block)
 
     def run(
         self, dims: Sequence[int], inputs: Sequence[Any], outputs: Sequence[Any], order: int = 0,
-        counts: Counts | None = None,
+        counts: Counts | None = None, items: int = 0, batched: Sequence[Sequence[bool]] | None = None,
     ) -> list[np.ndarray]:  # fmt: skip
-        """The outputs, by shape or initial content."""
+        """The outputs, by shape or initial content; of a batch of `items`, which the `batched` parameters have."""
         kernel, definition = self.kernel, self.kernel.definition
         values = iter(inputs)
         given = [None if p in definition.outputs else next(values) for p in range(len(kernel.params))]
         for p, output in zip(definition.outputs, outputs, strict=True):
             given[p] = np.zeros(output) if isinstance(output, (tuple, int)) else output
         arrays = [aligned(a, p.dtype.dtype) for a, p in zip(given, kernel.params, strict=True)]
-        program, _ = program_of(kernel, config.settings).arranged(tuple(dims), None)
-        shape = configuration(program.definition, tuple(dims), self.block)
-        words = pack(kernel.params, arrays, tuple(dims))
+        shape, unit = self.configuration(dims), self.unit(dims)
+        words = pack(kernel.params, arrays, tuple(dims), batch=(items,) if items else (), batched=batched)
         memory = GlobalMemory()
         for p, array in enumerate(arrays):
             memory.add(array, f"parameter {kernel.params[p].name}", p in definition.outputs)
-        self.machine.launch(memory, words.tobytes(), shape.grid, (shape.block,), shape.shared, order, counts)
+        machine = Machine(ptx_of(unit), unit.name.removesuffix(".cu"))
+        grid = (*shape.grid, items or 1)
+        machine.launch(memory, words.tobytes(), grid, (shape.blocks.size,), shape.shared, order, counts)
         return [arrays[p] for p in definition.outputs]

@@ -60,8 +60,8 @@ def images_are_stubs(patch: Any) -> None:
         made = compiled(kernel, version, architectures, block_dim)
         return _registered(made, kernel.unit(version, made.block, room_of(architectures)))
 
-    def own_image(kernel: Handwritten, architectures: Any, block: int) -> Any:
-        return _registered(own_compiled(kernel, architectures, block), kernel.unit(block))
+    def own_image(kernel: Handwritten, architectures: Any, blocks: Any) -> Any:
+        return _registered(own_compiled(kernel, architectures, blocks), kernel.unit(blocks))
 
     stub = b"\x7fELF\x02\x01".ljust(64, b"\0")
     patch.setattr(CudaKernel, "_compiled", lambda *_: stub)

@@ -7,6 +7,7 @@ from ptx_running import PtxHandwritten
 
 import jwarp as wp
 from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.launching.handwritten import read_blocks
 from jwarp.launching.program import program_of
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -48,7 +49,7 @@ def test_blocks_with_two_axes():
     kernel = transpose(block_dim=(16, 16))
     x = np.random.default_rng(0).normal(size=(20, 37)).astype(np.float32)
     made = PtxHandwritten(kernel)
-    assert "__launch_bounds__(256, 2)" in made.unit.text
+    assert "__launch_bounds__(256, 2)" in made.unit((20, 37)).text
     y, largest = made.run((20, 37), [x, 20, 37], [(37, 20), 6])
     np.testing.assert_array_equal(y, x.T)
     tops = [x[i : i + 16, j : j + 16].max() for i in (0, 16) for j in (0, 16, 32)]
@@ -58,18 +59,19 @@ def test_blocks_with_two_axes():
 def test_an_axis_that_blocks_do_not_have():
     """A 16 x 16 kernel in blocks of 256 along x would leave most of its elements."""
 
-    def image(kernel, block=256):
+    def image(kernel, block=None):
         program = program_of(kernel, wp.config.settings)
-        return Handwritten(kernel.definition, program.kernel, program.settings).image(["sm_90"], block)
+        blocks = read_blocks("transpose", block) if block else kernel.definition.blocks
+        return Handwritten(kernel.definition, program.kernel, program.settings).image(["sm_90"], blocks)
 
     with wp.config(cache_dir=""):
-        for kernel, block in ((transpose(), 256), (transpose(block_dim=(8, 16)), 256)):
+        for kernel, block in ((transpose(), None), (transpose(block_dim=(8, 16)), 256)):
             message = r"(?s)looks at threadIdx.y, and its blocks have the axis x alone.*<transpose>:13"
             with pytest.raises(wp.CompileError, match=message):
                 image(kernel, block)
         image(transpose(block_dim=(256, 1)))  # which says that this is meant
         with pytest.raises(wp.LaunchError, match=r"__launch_bounds__ say 256 threads at most, and its blocks have 512"):
-            image(transpose(block_dim=(32, 16)), 512)
+            image(transpose(block_dim=(32, 16)))
 
 
 @pytest.mark.parametrize("block", [(16, 0), (64, 32), (1, 1, 128), (2, 2, 2, 2), (16, "x"), ()])
@@ -82,7 +84,7 @@ def test_a_grid_that_nobody_says():
     kernel = transpose(block_dim=(16, 16))
     x = np.zeros((4, 4), np.float32)
     function = jax.jit(
-        lambda x: wp.launch(kernel, (2, 4, 4), {"x": x, "rows": 4, "columns": 4}, {"y": (4, 4), "largest": 1})
+        lambda x: wp.launch(kernel, (2, 1, 4, 4), {"x": x, "rows": 4, "columns": 4}, {"y": (4, 4), "largest": 1})
     )
     with pytest.raises(wp.LaunchError, match=r"blocks of \(16, 16\) threads do not say which blocks a launch"):
         function.trace(x).lower(lowering_platforms=("cuda",))

@@ -47,8 +47,8 @@ def numbers(*shape):
 
 def halves():
     return [
-        RNG.normal(size=(32, 64)).astype(np.float16),
-        RNG.normal(size=(64, 48)).astype(np.float16),
+        RNG.normal(size=(32, 160)).astype(np.float16),
+        RNG.normal(size=(160, 48)).astype(np.float16),
         np.zeros((32, 48)),
     ]
 
@@ -66,8 +66,10 @@ HEAP = TAPED, "flat checked", (5,), lambda: [np.int32(70) if p.type is wp.int32 
 TAKEN = "__syncwarp();\n#pragma unroll\n  for (int k = 0; k < n; ++k) own[k]"
 REDUCED = "if (lane_number() == 0) scratch[warp_number()] = value;\n    __syncthreads();\n    // Each"
 LANES = "const int lanes = lane_count<NT>();\n  const unsigned mask = lane_mask(lanes);\n  value = first"
-WAITED = "  if constexpr (NEWEST == 0) ptx::copy_wait_all();"
+WAITED = "  else ptx::copy_wait_group<NEWEST>();"
 ARRIVED = "  else ptx::copy_wait_group<NEWEST>();\n  __syncthreads();"
+STORED = "__syncthreads();\n    own.template put<"
+HELD = "n + j * Unit::n + 2 * t"
 FLUSHED = "for (int distance = 16; distance > 0; distance /= 2) total ="
 MULTIPLIED = '"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])'
 
@@ -83,7 +85,11 @@ MUTANTS = {
     "the halves of a fragment are swapped": (PRODUCT, replaced(MULTIPLIED, "[1]", "[2]"), "wrong"),
     "the rows of B are its columns": (PRODUCT, replaced("load_matrices<!TRANS>(both", "!", ""), "wrong"),
     "a step of a product is left out": (PRODUCT, replaced("for (int k = 0; k < K; k += Unit", "0", "Unit::k"), "wrong"),
-    "copies are not waited for": (PRODUCT, replaced(WAITED, "ptx::copy_wait_all();", "{}"), "wrong"),
+    "copies are not waited for": (PRODUCT, replaced(WAITED, "ptx::copy_wait_group<NEWEST>();", "{}"), "wrong"),
+    "copies are waited for a trip too late": (PRODUCT, {"wait_async<2>": "wait_async<3>"}, "race"),
+    "tiles come to the place that is read": (PRODUCT, {"(v_5 == 0 ? 3 : v_5 - 1)": "v_5"}, "race"),
+    "sums are stored where others read": (PRODUCT, replaced(STORED, "__syncthreads();", ""), "race"),
+    "a thread has the sums of its neighbour": (PRODUCT, replaced(HELD, "+ 2 * t", "+ 2 * (t ^ 1)"), "wrong"),
     "no barrier after copies": (PRODUCT, replaced(ARRIVED, "__syncthreads();", ""), "race"),
     "one copy too many": (PRODUCT, replaced("at < ROWS * pieces; at += NT", "<", "<="), "bounds"),
     "matrices begin anywhere": (PRODUCT, replaced("<TRANS>(x, rows +", "+", "+ 4 +"), "alignment"),

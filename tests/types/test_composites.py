@@ -74,3 +74,10 @@ def test_threads_get_the_same_type():
     for thread in threads:
         thread.join()
     assert all(len({id(t) for t in same}) == 1 for same in zip(*found, strict=True))
+
+
+def test_values_are_shown_as_in_warp():
+    assert str(wp.vec3(1.0, 0.5, -2.0)) == "[1.0, 0.5, -2.0]"
+    assert f"{wp.vec2i(1, 2)} {wp.quat_identity()}" == "[1, 2] [0.0, 0.0, 0.0, 1.0]"
+    assert str(wp.mat22(1.0, 2.0, 3.0, 4.0)) == "[[1.0, 2.0],\n [3.0, 4.0]]"
+    assert str(wp.vec2h(0.1, 0.5)) == "[0.0999755859375, 0.5]"  # the numbers as they are, in double

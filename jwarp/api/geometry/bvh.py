@@ -8,8 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import as_command, note_trace, read_array, read_groups, refuse_ended, settled
-from jwarp.api.geometry.pytrees import register
+from jwarp.api.geometry.arrays import (
+    as_command,
+    checked_array,
+    is_here,
+    note_trace,
+    read_groups,
+    refuse_ended,
+    settled,
+)
+from jwarp.api.geometry.pytrees import as_jax, register
+from jwarp.api.geometry.refits import boxes_refitted_here
+from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
 from jwarp.types import Geometry
@@ -41,7 +51,7 @@ class Bvh(Geometry):
         check_options("wp.Bvh", constructor, leaf_size)
         self.leaf_size = int(leaf_size)
         boxes = self._boxes()
-        self._keep(tree.built(boxes, read_groups("wp.Bvh", groups, boxes.shape[0]), self.leaf_size))
+        self._keep(boxes, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0])))
 
     def refit(self) -> None:
         """Let the tree be of what `lowers` and `uppers` are now, which may have been written to, or replaced.
@@ -55,7 +65,7 @@ class Bvh(Geometry):
         boxes = self._boxes()
         if boxes.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.refit: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")
-        self._keep(tree.refitted(boxes, self.items, self.groups, self.leaf_size))
+        self._keep(boxes, self.items, self.groups)
 
     def rebuild(self, constructor: Any = None) -> None:
         """Build the tree anew of what `lowers` and `uppers` are now; groups stay with their boxes."""
@@ -66,18 +76,26 @@ class Bvh(Geometry):
         boxes = self._boxes()
         if boxes.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.rebuild: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")
-        groups = jnp.zeros_like(self.groups).at[self.items].set(self.groups) if self.groups.shape[0] else self.groups
-        self._keep(tree.built(boxes, groups, self.leaf_size))
+        groups = jnp.asarray(self.groups)
+        if groups.shape[0]:
+            groups = jnp.zeros_like(groups).at[self.items].set(groups)
+        self._keep(boxes, *tree.ordered(boxes, groups))
 
     def _boxes(self) -> Any:
-        lowers = read_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))
-        uppers = read_array("wp.Bvh", "uppers", self.uppers, np.float32, (3,))
+        lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))
+        uppers = checked_array("wp.Bvh", "uppers", self.uppers, np.float32, (3,))
         if lowers.shape != uppers.shape:
             raise LaunchError(f"wp.Bvh: {lowers.shape[0]} lower corners and {uppers.shape[0]} upper ones")
+        if is_not_tracing() and is_here(lowers) and is_here(uppers):
+            return np.concatenate([lowers, uppers], -1)
         return jnp.concatenate([lowers, uppers], -1)
 
-    def _keep(self, made: tree.Tree) -> None:
-        self.nodes, self.bounds, self.items, self.groups = settled(made, self.lowers, self.uppers)
+    def _keep(self, boxes: Any, items: Any, groups: Any) -> None:
+        if isinstance(boxes, np.ndarray) and is_here(items):
+            made = boxes_refitted_here(boxes, items, groups, self.leaf_size)
+        else:
+            made = settled(tree.refitted(boxes, items, groups, self.leaf_size), self.lowers, self.uppers)
+        self.nodes, self.bounds, self.items, self.groups = made
         note_trace(self)
         self.version += 1
 
@@ -85,6 +103,11 @@ class Bvh(Geometry):
     def arrays(self) -> Any:  # type: ignore[override]
         """What a kernel is given."""
         refuse_ended(self, _LEAVES)
+        as_jax(self, _LEAVES)
+        return self.in_place
+
+    @property
+    def in_place(self) -> Any:
         kind: Any = BvhArrays
         return kind(self.nodes, self.bounds, self.items, self.groups, self.leaf_size)
 

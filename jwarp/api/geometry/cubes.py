@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
+
 from jwarp.caches import cached
 
 # Corners are numbered round the lower side, then round the upper one; edges by the corners that they go between.
@@ -39,12 +41,35 @@ def polygons(case: int) -> list[list[int]]:
     return found
 
 
-def triangles(case: int) -> list[tuple[int, int, int]]:
-    """The triangles of a case; their normals point to where the field is greater."""
-    return [(p[0], p[k + 1], p[k]) for p in polygons(case) for k in range(1, len(p) - 1)]
+def divisions(polygon: list[int]) -> list[list[tuple[int, int, int]]]:
+    """All the ways to cut a polygon into triangles by diagonals, in the order of what is at its last side."""
+    if len(polygon) < 3:
+        return [[]]
+    return [
+        [*before, *after, (polygon[0], polygon[k], polygon[-1])]
+        for k in range(1, len(polygon) - 1)
+        for before in divisions(polygon[: k + 1])
+        for after in divisions(polygon[k:])
+    ]
+
+
+# Which of its divisions a polygon has, as a letter for each of four sides or more, in the order of cases. Any would do:
+# these are Warp's, so that programs have the same triangles.
+CHOSEN = (
+    "bacbcacbbaeaalabacddbaakbbcaalaabcaadcdacaeabPPbbbbdlbaaliaacbaaexbbbxiebbelcaaebabcPcncablbclaebdubnxnbaabe"
+    "blddlaadacaeabneacdleabbbbkbcbaxekugbmlbdixelcnbsnbbbbaeccPccanadaabldCcssfbbebbgcacudkbhlCCeeabadadabdaeb"
+)
 
 
 @cached("one")
 def cases() -> tuple[list[tuple[int, int, int]], ...]:
-    """The triangles of every case."""
-    return tuple(map(triangles, range(256)))
+    """The triangles of every case; their normals point to where the field is greater."""
+    chosen = iter(CHOSEN)
+    found: list[list[tuple[int, int, int]]] = []
+    for case in range(256):
+        triangles: list[tuple[int, int, int]] = []
+        for polygon in polygons(case):
+            which = ascii_letters.index(next(chosen)) if len(polygon) > 3 else 0
+            triangles += [(a, c, b) for a, b, c in divisions(polygon)[which]]
+        found.append(triangles)
+    return tuple(found)

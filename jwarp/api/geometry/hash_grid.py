@@ -26,7 +26,7 @@ from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.launch import launch
 from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.lib.geometry.builders import CELLS
+from jwarp.lib.geometry.builders import CELLS, sorted_by_cells
 from jwarp.lib.geometry.hash_grid import KINDS
 from jwarp.types import Geometry, as_type, float16, float32, float64
 
@@ -137,23 +137,33 @@ def _built(points: Any, scale: Any, groups: Any, dims: tuple[int, ...]) -> tuple
     """The points in order of their cells, where each cell starts, and the groups in that order."""
     count = points.shape[0]
     given = _SCALARS[points.dtype.name]
-    (cells,) = launch(CELLS[given], count, [jax.lax.stop_gradient(points), scale, np.asarray(dims, np.int32)], [count])
-    numbers = jnp.arange(count, dtype=np.int32)
+    (cells,) = launch(CELLS[given], count, [jax.lax.stop_gradient(points), scale, *dims], [count])
+    total = math.prod(dims)
     if groups.shape[0]:
+        numbers = jnp.arange(count, dtype=np.int32)
         cells, groups, order = jax.lax.sort((cells, groups, numbers), num_keys=2, is_stable=True)
-    else:
-        cells, order = jax.lax.sort((cells, numbers), num_keys=1, is_stable=True)
-    sizes = jnp.zeros(math.prod(dims) + 1, np.int32).at[cells + 1].add(1)
-    return order, jnp.cumsum(sizes, dtype=np.int32), groups
+        return order, _starts(cells, total), groups
+    order, starts = jax.lax.platform_dependent(
+        cells,
+        cpu=lambda cells: tuple(reversed(launch(sorted_by_cells, 1, [cells], [total + 1, count]))),
+        default=lambda cells: (jnp.argsort(cells, stable=True).astype(np.int32), _starts(cells, total)),
+    )
+    return order, starts, groups
+
+
+def _starts(cells: Any, total: int) -> Any:
+    """Where each of so many cells starts, by the cells of points."""
+    return jnp.cumsum(jnp.zeros(total + 1, np.int32).at[cells + 1].add(1), dtype=np.int32)
 
 
 def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """As `_built`, of arrays in this computer's memory. What comes back is read-only."""
     cells = np.zeros(len(points), np.int32)
-    launch(CELLS[_SCALARS[points.dtype.name]], len(points), [points, scale, np.asarray(dims, np.int32)], [cells])
-    order = order_of(cells, *([groups] if len(groups) else []))
-    starts = np.zeros(math.prod(dims) + 1, np.int32)
-    np.cumsum(np.bincount(cells, minlength=math.prod(dims)), out=starts[1:])
+    launch(CELLS[_SCALARS[points.dtype.name]], len(points), [points, scale.item(), *dims], [cells])
+    starts, order = np.zeros(math.prod(dims) + 1, np.int32), np.empty(len(points), np.int32)
+    launch(sorted_by_cells, 1, [cells], [starts, order])
+    if len(groups):
+        order = order_of(cells, groups)
     made = order, starts, groups[order] if len(groups) else _NOTHING
     for part in made:
         part.flags.writeable = False

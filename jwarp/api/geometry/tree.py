@@ -34,12 +34,7 @@ def leaves_of(count: int, size: int) -> int:
     return leaves
 
 
-def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
-    """The tree of boxes, an array (n, 6) of lower and upper corners."""
-    return refitted(boxes, *ordered(boxes, groups), size)
-
-
-def ordered(boxes: jax.Array, groups: jax.Array) -> tuple[jax.Array, jax.Array]:
+def ordered(boxes: Any, groups: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The order that a tree has boxes in, which is cut into leaves, and their groups in that order.
 
     It is that of their groups, if there are any, and then of their middles on a curve that fills space.
@@ -47,7 +42,8 @@ def ordered(boxes: jax.Array, groups: jax.Array) -> tuple[jax.Array, jax.Array]:
     if not (is_here(boxes) and is_here(groups)):
         return _ordered(boxes, groups)
     own = np.asarray(groups)
-    order = order_of(*([own] if len(own) else []), np.asarray(_places(boxes)))
+    places = _places_here(boxes) if isinstance(boxes, np.ndarray) else np.asarray(_places(boxes))
+    order = order_of(*([own] if len(own) else []), places)
     return jnp.asarray(order), jnp.asarray(own[order] if len(own) else own)
 
 
@@ -62,8 +58,26 @@ def _places(boxes: jax.Array) -> jax.Array:
     extent = jnp.max(middles, axis=0, initial=-np.inf, where=known) - low
     longest = jnp.max(extent, initial=0.0, where=jnp.isfinite(extent))
     scale = jnp.where(longest > 0.0, 1024.0 / jnp.where(longest > 0.0, longest, 1.0), 0.0)
-    low, scale = jnp.where(jnp.isfinite(low), low, 0.0), jnp.full(3, scale, np.float32)
-    (places,) = launch(places_on_curve, count, [boxes, low, scale], [count])
+    low = jnp.where(jnp.isfinite(low), low, 0.0)
+    (places,) = launch(places_on_curve, count, [boxes, *low, scale], [count])
+    return places
+
+
+def _places_here(boxes: np.ndarray) -> np.ndarray:
+    """As `_places`, in this computer's memory."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        middles = np.float32(0.5) * (boxes[:, :3] + boxes[:, 3:])
+        low, high = middles.min(0, initial=np.inf), middles.max(0, initial=-np.inf)
+        if not (np.isfinite(low) & np.isfinite(high)).all():
+            known = np.isfinite(middles)
+            low = np.min(middles, axis=0, initial=np.inf, where=known)
+            high = np.max(middles, axis=0, initial=-np.inf, where=known)
+        extent = high - low
+    longest = np.max(extent, initial=0.0, where=np.isfinite(extent))
+    scale = float(np.float32(1024.0) / np.float32(longest)) if longest > 0.0 else 0.0
+    low = np.where(np.isfinite(low), low, np.float32(0.0)).astype(np.float32)
+    places = np.empty(len(boxes), np.int32)
+    launch(places_on_curve, len(boxes), [boxes, *low.tolist(), scale], [places])
     return places
 
 

@@ -21,7 +21,7 @@ from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.loading import emit
 from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.shared_trips import with_shared_trips
-from jwarp.backend.cpu.target import host_target, target_machine
+from jwarp.backend.cpu.target import host_target, machine_code
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
@@ -39,6 +39,8 @@ from jwarp.tiling.to_scalars import lower_tiles
 
 LOCAL_PASSES = ("sroa",)
 UNROLLING_PASSES = ("loop_rotate", "loop_unroll")
+# From here on, registers are allocated in less time, at no cost that was seen.
+LONG_TEXT = 1 << 17
 
 
 def optimized(kernel: Kernel) -> Kernel:
@@ -100,9 +102,8 @@ class CpuKernel(AnalysedKernel):
         if content is not None:
             return content, "disk"
         made = self.generate(version, self.options)
-        content = to_line(made.units) + target_machine(self.options.target).emit_object(
-            optimized_code(made, self.options)
-        )
+        module, is_long = optimized_code(made, self.options), len(made.text) > LONG_TEXT
+        content = to_line(made.units) + machine_code(module, self.options.target, is_long=is_long)
         self._store.save(key, content)
         return content, "compiled"
 

@@ -7,9 +7,10 @@ is run without a jump; such a branch holds nothing that would be wrong with an e
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 
-from jwarp.backend.cpu import atomics, effects, elements, functions
+from jwarp.backend.cpu import atomics, effects, elements, functions, quotients
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.grouped import Accesses
@@ -19,9 +20,9 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Kernel, Op, While
+from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, While, walk
 from jwarp.ir.ops import OPS
-from jwarp.types import bool_
+from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
@@ -29,6 +30,12 @@ MAX_UNTESTED_OPS = 6
 
 class BodyEmitter(Accesses):
     """Writes the body of a kernel for one vector of threads."""
+
+    @functools.cached_property
+    def quotients(self) -> set[tuple[Operand, ...]]:
+        """What the kernel takes quotients of as well as remainders, which are then nearly free."""
+        found = (node for node in walk(self.memory.kernel.body) if isinstance(node, Op))
+        return {node.args for node in found if node.name in quotients.RULES and node.name != "mod"}
 
     def block(self, block: Block) -> None:
         at = 0
@@ -73,6 +80,9 @@ class BodyEmitter(Accesses):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
+        if node.row.is_common and not args[0].shape.is_uniform:
+            self.bind(node.result, COMMON[node.name](self, self.vector(args[0]), args[0].type))
+            return
         if shape.is_varying:
             level, texts = BODY, [self.vector(a) for a in args]
         else:
@@ -80,6 +90,9 @@ class BodyEmitter(Accesses):
         out = self.code.instructions(level, shape.is_varying)
         if node.name == "mod" and shape.is_varying and args[1].shape.is_uniform and node.result.type.is_int:
             self.remainder(node, args[1], texts)
+            return
+        if shape.is_varying and quotients.divides(node, args[-1]):
+            self.bind(node.result, quotients.divided(self.code, node, texts[0], args[1]), level=level)
             return
         self.bind(node.result, LLVM_RULES[node.name](out, node, texts), level=level)
 
@@ -90,14 +103,20 @@ class BodyEmitter(Accesses):
         """What is left of numbers divided by one: zero where that is 1, as for parameters that all worlds share."""
         assert node.result is not None
         type = node.result.type
-        if not divisor.text.startswith("%"):
-            self.bind(node.result, LLVM_RULES["mod"](self.code.instructions(BODY, True), node, texts))
+
+        def rest() -> str:
+            if quotients.divides(node, divisor):
+                return quotients.divided(self.code, node, texts[0], divisor)
+            return LLVM_RULES["mod"](self.code.instructions(BODY, True), node, texts)
+
+        if not divisor.text.startswith("%") or node.args in self.quotients:
+            self.bind(node.result, rest())
             return
         one = self.code.instructions(divisor.level, False).compare("eq", type, divisor.text, "1")
         [text] = self.two_ways(
             one,
             lambda: ["zeroinitializer"],
-            lambda: [LLVM_RULES["mod"](self.code.instructions(BODY, True), node, texts)],
+            lambda: [rest()],
             [self.code.vector(scalar_type(type))],
         )
         self.bind(node.result, text)
@@ -243,6 +262,20 @@ class BodyEmitter(Accesses):
         text = lanes.text if uniform else lane_max(self.code, self.vector(lanes), lanes.type, self.mask)
         self.bind(node.result, text)
 
+    def beside(self, x: str, type: ScalarType) -> str:
+        """Whether x holds for a lane that is at work."""
+        return self.any_lane(x if self.mask is None else self.mask_and(self.mask, x))
+
+    def one_of(self, x: str, type: ScalarType) -> str:
+        """The x of the first lane that is at work, or of the last one where none is."""
+        code, bits, lane = self.code, f"i{self.code.width}", "0"
+        if self.mask is not None:
+            code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
+            packed = code.define(f"bitcast {code.vector('i1')} {self.mask} to {bits}")
+            some = code.define(f"or {bits} {packed}, {1 << (code.width - 1) if code.width > 1 else 'true'}")
+            lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {some}, i1 true)")
+        return code.define(f"extractelement {code.vector(scalar_type(type))} {x}, {bits} {lane}")
+
     def rule(self, node: Op) -> None:
         """A derivative is nothing to run."""
 
@@ -379,6 +412,8 @@ TAPE_RULES = {
     "rewind": BodyEmitter.rewind,
     "lane_max": BodyEmitter.lane_max,
 }
+# What lanes have in common, where they differ.
+COMMON = {"beside": BodyEmitter.beside, "one_of": BodyEmitter.one_of}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,

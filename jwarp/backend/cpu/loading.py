@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, Options, memory_type, scalar_type
 from jwarp.backend.cpu.memory import Memory
-from jwarp.backend.cpu.rows import LENGTHS, LONGEST_ROW, ShortRow
+from jwarp.backend.cpu.rows import LENGTHS, LONGEST_ROW, MAX_NEAR, ShortRow, Window, has_tables
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.backend.cpu.strided import AnyElements
 from jwarp.backend.cpu.target import Target
@@ -110,13 +110,8 @@ def emit(load: Loading, target: Target, *, is_near: bool = False) -> str:
             if not load.is_short:
                 code.line("br label %done")
                 code.label(f"above{length}")
-    if not load.is_short and is_near:
-        code.declarations.add(declaration(load))
-        called = code.define(f"call {load.result} @{load.symbol}({given})")
-        parts = [code.define(f"extractvalue {load.result} {called}, {k}") for k in range(len(load.positions))]
-        found.append((parts, code.block))
-    elif not load.is_short:
-        found.append((_any(load, memory, indices), code.block))
+    if not load.is_short:
+        found += _ways(load, memory, indices, given if is_near else "")
     texts = found[0][0]
     if len(found) > 1:
         code.line("br label %done")
@@ -150,10 +145,33 @@ def declaration(load: Loading, name: str = "") -> str:
     return f"declare {load.result} @{name or load.symbol}({', '.join(load.params)}) nounwind memory(read)"
 
 
-def _any(load: Loading, memory: Memory, indices: list[Lanes]) -> list[str]:
+def _ways(load: Loading, memory: Memory, indices: list[Lanes], given: str) -> list[tuple[list[str], str]]:
+    """The components, and the label of the block that has them, for elements close to each other, and anywhere.
+
+    In line, the latter is a call with what is `given`.
+    """
+    code, found = memory.code, []
+    mask = code.define(f"bitcast i{code.width} %active to {code.vector('i1')}")
+    if has_tables(code.options.target) and load.size <= MAX_NEAR and set(load.types) == {int32.name}:
+        window = Window(code, memory, indices, load.trusted, mask)
+        code.line(f"br i1 {window.fits()}, label %near, label %far")
+        code.label("near")
+        found.append((window.load(load.positions), code.block))
+        code.line("br label %done")
+        code.label("far")
+    if given:
+        code.declarations.add(declaration(load))
+        called = code.define(f"call {load.result} @{load.symbol}({given})")
+        parts = [code.define(f"extractvalue {load.result} {called}, {k}") for k in range(len(load.positions))]
+        found.append((parts, code.block))
+    else:
+        found.append((_any(load, memory, indices, mask), code.block))
+    return found
+
+
+def _any(load: Loading, memory: Memory, indices: list[Lanes], mask: str) -> list[str]:
     """The components, wherever the threads' elements are."""
     code = memory.code
-    mask = code.define(f"bitcast i{code.width} %active to {code.vector('i1')}")
     if load.whole:
         return AnyElements(code, memory, 0, indices, load.trusted).load_active(load.positions, mask)
     places = ([*indices, *([Lanes(str(p), int32, UNIFORM, ENTRY)] if load.size > 1 else [])] for p in load.positions)

@@ -288,6 +288,8 @@ LLVM_RULES: dict[str, Rule] = {
     "separation": lambda out, node, x: x[0],
     "replayed": lambda out, node, x: x[0],
     "nearby": lambda out, node, x: x[0],
+    "beside": lambda out, node, x: x[0],
+    "one_of": lambda out, node, x: x[0],
     "cast": _cast,
     "bitcast": _bitcast,
 }

@@ -204,7 +204,7 @@ class _Analysis(Visitor):
             return UNIFORM
         if node.name == "call_part":
             return self.calls[node.args[0]][node.number]
-        if node.name == "lane_max" or all(a.is_uniform for a in args):
+        if node.row.is_common or all(a.is_uniform for a in args):
             return UNIFORM
         rule = _LINEAR.get(node.name)
         assert node.result is not None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
@@ -70,6 +73,41 @@ def target_machine(target: Target) -> llvm.TargetMachine:
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=False
     )
+
+
+def machine_code(module: llvm.ModuleRef, target: Target, *, is_long: bool = False) -> bytes:
+    """The object code of an optimised module."""
+    with _quick_splits() if is_long else contextlib.nullcontext():
+        return target_machine(target).emit_object(module)
+
+
+# The register allocator goes along so many edges of a function to find where a value is best kept in a register, before
+# it takes what is nearest. LLVM's own bound lets that take half of the whole time for a kernel of 50,000 instructions.
+MAX_SPLIT_EDGES, LLVM_SPLIT_EDGES = 100, 10000
+
+_emitting = 0
+_settings = threading.Lock()
+
+
+@contextlib.contextmanager
+def _quick_splits() -> Iterator[None]:
+    """LLVM's settings are those of the process, which others may generate code in, too: they get theirs back."""
+    global _emitting
+    with _settings:
+        _emitting += 1
+        if _emitting == 1:
+            _set_split_edges(MAX_SPLIT_EDGES)
+    try:
+        yield
+    finally:
+        with _settings:
+            _emitting -= 1
+            if _emitting == 0:
+                _set_split_edges(LLVM_SPLIT_EDGES)
+
+
+def _set_split_edges(count: int) -> None:
+    llvm.set_option("", f"-grow-region-complexity-budget={count}")
 
 
 def llvm_version() -> str:

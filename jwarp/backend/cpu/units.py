@@ -14,7 +14,7 @@ from jwarp.backend.cpu import gemm, loading
 from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.loading import Loading
 from jwarp.backend.cpu.optimize import optimized_module
-from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.cpu.target import Target, host_target, machine_code
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.caches import Cache
@@ -29,7 +29,7 @@ Unit = Request | Loading
 def unit_object(unit: Unit, target: Target) -> bytes:
     """The object code of one unit."""
     text = gemm.emit(unit, target) if isinstance(unit, Request) else loading.emit(unit, target)
-    return target_machine(target).emit_object(optimized_module(text, target))
+    return machine_code(optimized_module(text, target), target)
 
 
 def addresses(units: Iterable[Unit], kernel: str, store: Store) -> dict[str, int]:

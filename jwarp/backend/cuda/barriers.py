@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
+from jwarp.backend.cuda.accumulators import NO_ACCUMULATORS, Accumulators
 from jwarp.backend.cuda.copies import NO_COPIES, Copies
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
@@ -86,9 +87,11 @@ def is_common(kernel: Kernel, array: int) -> bool:
     return local is None or local.shared
 
 
-def barriers(kernel: Kernel, copies: Copies = NO_COPIES) -> frozenset[int]:
+def barriers(
+    kernel: Kernel, copies: Copies = NO_COPIES, accumulators: Accumulators = NO_ACCUMULATORS
+) -> frozenset[int]:
     """The ids of the nodes of a lowered kernel that a barrier has to come before."""
-    search = _Search(kernel, copies)
+    search = _Search(kernel, copies, accumulators)
     search.block(kernel.body, NONE)
     return frozenset(search.found)
 
@@ -96,8 +99,8 @@ def barriers(kernel: Kernel, copies: Copies = NO_COPIES) -> frozenset[int]:
 class _Search:
     """Follows what was accessed since the last barrier; `found` only grows."""
 
-    def __init__(self, kernel: Kernel, copies: Copies):
-        self.kernel, self.copies = kernel, copies
+    def __init__(self, kernel: Kernel, copies: Copies, accumulators: Accumulators):
+        self.kernel, self.copies, self.accumulators = kernel, copies, accumulators
         # What was fetched ahead is waited for, at a place of its own, and needs no barrier before.
         self.ahead = {id(node) for pipeline in copies.pipelines.values() for node in pipeline.prefix}
         self.written = frozenset(written_params(kernel))
@@ -106,7 +109,14 @@ class _Search:
 
     def block(self, block: Block, since: Accesses) -> Accesses:
         for node in block.nodes:
+            if self.accumulators.is_left_out(node):
+                continue
+            # Loads to registers and stores from them have barriers before and after.
+            if any(not run.is_zero for run in self.accumulators.starting(node)):
+                since = NONE
             since = self.node(node, since)
+            if self.accumulators.ending(node):
+                since = NONE
         return since
 
     def node(self, node: Node, since: Accesses) -> Accesses:
@@ -153,15 +163,17 @@ class _Search:
     def ends_with_barrier(self, node: Node) -> bool:
         """Whether the code of a node has a barrier after its accesses."""
         if isinstance(node, Op):
-            return node.row.is_unit or self.tells(node)
+            return (node.row.is_unit and self.accumulators.of(node) is None) or self.tells(node)
         assert isinstance(node, For)
         return bool(node.params) or is_checked(node) or id(node) in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
         """What an operation that all threads run alike accesses."""
         if node.row.is_unit:
-            changed = (Access(x, node.name, LANES) for x in arrays_changed(node))
-            return frozenset((*changed, *(Access(x, "", LANES) for x in arrays_read(node))))
+            held = {run.array for run in (self.accumulators.of(node),) if run is not None}
+            changed = (Access(x, node.name, LANES) for x in arrays_changed(node) if x not in held)
+            read = (Access(x, "", LANES) for x in arrays_read(node) if x not in held)
+            return frozenset((*changed, *read))
         told = self.tells(node)
         change = _change(node)
         if change is None or not self.matters(node.array):

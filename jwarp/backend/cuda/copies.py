@@ -1,6 +1,6 @@
 """Finds loops that only fetch tiles for products from arrays, which the hardware does while the block works on.
 
-Of a loop that begins with such fetches, each trip begins those of the next one: its tiles have two places in turn.
+Of a loop that begins with such fetches, each trip begins those of a later one: its tiles have some places in turn.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Copies:
     pipelines: Mapping[int, Pipeline]
 
     @property
-    def twice(self) -> frozenset[int]:
-        """The shared arrays that need two places."""
+    def ahead(self) -> frozenset[int]:
+        """The shared arrays that are fetched ahead, which need several places."""
         return frozenset().union(*(p.targets for p in self.pipelines.values()))
 
 
@@ -198,7 +198,7 @@ class _Reader:
 
 
 def _pipeline(kernel: Kernel, loop: For, copies: Mapping[int, tuple[Copy, ...]]) -> Pipeline | None:
-    """What a loop can begin one trip ahead: what comes first, if it depends on nothing but the number of the trip."""
+    """What a loop can begin some trips ahead: what comes first, if it depends on nothing but the number of the trip."""
     unknown: set[Value] = set(loop.params)
     prefix: list[Node] = []
     for node in loop.body.nodes:

@@ -9,6 +9,7 @@ from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.sums import sums_of
 from jwarp.backend.cuda import narrow, staged
+from jwarp.backend.cuda.accumulators import find_accumulators
 from jwarp.backend.cuda.copies import Copies, find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter
 from jwarp.backend.cuda.names import array_names
@@ -101,7 +102,8 @@ def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> set[int]:
 def shared_of(proofs: Proofs, bounds: bool, room: int = LEAST_ROOM) -> Shared:
     """The shared memory of a kernel with tiles: one for all of its versions."""
     kernel = proofs.kernel
-    return lay_out(kernel, array_names(kernel), find_copies(kernel, trusted_accesses(proofs, "fast", bounds)), room)
+    copies = find_copies(kernel, trusted_accesses(proofs, "fast", bounds))
+    return lay_out(kernel, array_names(kernel), copies, find_accumulators(kernel), room)
 
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
@@ -345,9 +347,10 @@ class _Blocks(_Entry):
 
     def emitter(self, trusted: Container[int]) -> BodyEmitter:
         copies = find_copies(self.kernel, trusted)
-        if not self.shared.twice:
+        if self.shared.stages == 1:
             copies = Copies(copies.of, {})
-        return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies, self.shared.paddings)
+        accumulators = find_accumulators(self.kernel)
+        return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies, accumulators, self.shared)
 
     def steps(self) -> list[str]:
         if self.kernel.order:

@@ -16,7 +16,9 @@ import numpy as np
 from jwarp.analysis.affine import symbols_of
 from jwarp.backend.compiled_base import plan_numbers
 from jwarp.backend.cuda.compile import IMAGES, Image, lock_of
-from jwarp.backend.cuda.headers import cuda_headers, included_files
+from jwarp.backend.cuda.headers import cuda_headers, included_files, own_files
+from jwarp.backend.cuda.host_code import device_part, kernel_part
+from jwarp.backend.cuda.host_headers import KNOWN, host_headers
 from jwarp.backend.cuda.nvrtc import (
     Code,
     Message,
@@ -37,7 +39,7 @@ from jwarp.backend.generator import identity
 from jwarp.caches import Cache
 from jwarp.config import Settings
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, LaunchError, Span
-from jwarp.frontend.cuda_kernel import Definition
+from jwarp.frontend.cuda_kernel import Blocks, Definition
 from jwarp.ir.nodes import Kernel, Param
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType
@@ -61,58 +63,30 @@ _SHAPED = """\
 JW_INLINE uint3 jw_thread_index() {{
   return {{threadIdx.x % {x}u, threadIdx.x / {x}u % {y}u, threadIdx.x / {xy}u}};
 }}
-JW_INLINE uint3 jw_block_shape() {{ return {{{x}u, {y}u, {z}u}}; }}
+JW_INLINE dim3 jw_block_shape() {{ return dim3({x}u, {y}u, {z}u); }}
+#undef threadIdx
+#undef blockDim
 #define threadIdx jw_thread_index()
 #define blockDim jw_block_shape()
 """
-# NVRTC has no headers of the host. What they are included for it has built in, but for these.
-_EMPTY = (
-    "stdio.h", "cstdio", "stdlib.h", "cstdlib", "assert.h", "cassert", "string.h", "cstring", "iostream", "vector",
-    "cuda.h",
-)  # fmt: skip
-_LIMITS = """\
-#pragma once
-#define FLT_MAX 3.402823466e+38f
-#define FLT_MIN 1.175494351e-38f
-#define FLT_EPSILON 1.192092896e-07f
-#define DBL_MAX 1.7976931348623157e+308
-#define DBL_MIN 2.2250738585072014e-308
-#define DBL_EPSILON 2.2204460492503131e-16
-#define INT_MAX 2147483647
-#define INT_MIN (-INT_MAX - 1)
-#define UINT_MAX 4294967295u
-"""
-_INTEGERS = """\
-#pragma once
-typedef signed char int8_t;
-typedef short int16_t;
-typedef int int32_t;
-typedef long long int64_t;
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned uint32_t;
-typedef unsigned long long uint64_t;
-"""
-_MATHS = """\
-#pragma once
-#define M_PI 3.14159265358979323846
-#define M_PI_2 1.57079632679489661923
-#define M_SQRT2 1.41421356237309504880
-"""
-STUBS = {
-    **dict.fromkeys(_EMPTY, ""), "float.h": _LIMITS, "cfloat": _LIMITS, "limits.h": _LIMITS, "climits": _LIMITS,
-    "stdint.h": _INTEGERS, "cstdint": _INTEGERS, "math.h": _MATHS, "cmath": _MATHS,
-}  # fmt: skip
-# What nvcc knows without a header.
-_KNOWN = """\
-#ifndef JW_HOST_SHIM
-#define INFINITY __int_as_float(0x7f800000)
-#define NAN __int_as_float(0x7fffffff)
-#endif
+# Batch elements are along z, so that the author's axis z is the slower part of x.
+_GRID = """\
+JW_INLINE uint3 jw_block_index() {{
+  return {{blockIdx.x{rest}, blockIdx.y, {layer}}};
+}}
+JW_INLINE dim3 jw_grid_shape() {{ return dim3(gridDim.x / {depth}u, gridDim.y, {depth}u); }}
+JW_INLINE unsigned jw_item() {{ return blockIdx.z; }}
+JW_INLINE unsigned jw_items_at_once() {{ return gridDim.z; }}
+#undef blockIdx
+#undef gridDim
+#define blockIdx jw_block_index()
+#define gridDim jw_grid_shape()
 """
 _AFTER = """\
 #undef threadIdx
 #undef blockDim
+#undef blockIdx
+#undef gridDim
 #undef __global__
 #undef __launch_bounds__
 #undef __grid_constant__
@@ -148,7 +122,7 @@ class Handwritten:
         covers = [Cover.STORED if p in self.definition.full else Cover.UNKNOWN for p in range(len(self.kernel.params))]
         return plan_numbers(self.kernel, weight=1, covers=covers)
 
-    def unit(self, block: int, *, changes_inputs: bool = False) -> Unit:
+    def unit(self, blocks: Blocks, *, changes_inputs: bool = False) -> Unit:
         """The text of the whole, and what it is compiled with; inputs are const unless `changes_inputs`."""
         given = self.definition
         # Those of the library include each other by their names alone.
@@ -156,61 +130,101 @@ class Handwritten:
         names |= {f"jwarp/{name}": device_header(name) for name in LIBRARY}
         folders = (*given.folders, *cuda_headers())
         options = (*given.options, *(f"--include-path={folder}" for folder in folders))
+        if not _DEVICE_BY_DEFAULT.isdisjoint(option.lstrip("-") for option in given.options):
+            own, headers = given.text, dict(given.headers)
+        else:
+            own, headers = self._of_device
+            options = (*options, "--device-as-default-execution-space")
         text = "\n".join(
             [
                 f'#include "{ARRAYS}"',
-                self._shaped(block) + _KNOWN + _BEFORE + f"#line 1 {_quoted(given.file)}",
-                given.text.rstrip("\n"),
+                self._shaped(blocks) + KNOWN + _BEFORE + f"#line 1 {_quoted(given.file)}",
+                own.rstrip("\n"),
                 f"#line 1 {_quoted(self._wrapper_file)}",
                 _AFTER,
-                *self._wrapper(block, changes_inputs),
+                *self._wrapper(blocks.size, changes_inputs),
                 "",
             ]
         )
-        return Unit(text, f"{self.entry}.cu", options, {**STUBS, **names, **given.headers})
+        return Unit(text, f"{self.entry}.cu", options, {**host_headers(), **names, **headers})
 
-    def _shaped(self, block: int) -> str:
-        """What makes blocks have several axes."""
-        shape = self.definition.block_shape
-        if len(shape) < 2 or block != self.definition.block_dim:
-            return ""
-        x, y, z = (*shape, 1)[:3]
-        return _SHAPED.format(x=x, y=y, z=z, xy=x * y)
+    @functools.cached_property
+    def _of_device(self) -> tuple[str, dict[str, str]]:
+        """The text without what belongs to the host, and the headers without that: those that are given, and those
+        that the text includes from the author's folders if they have any."""
+        given = self.definition
+        files = own_files(given.text, given.folders, given.headers)
+        texts = {"": given.text, **given.headers, **{name: text for name, (_, text) in files.items()}}
+        made = device_part(texts, given.name)
+        changed = {
+            name: f"#line 1 {_quoted(str(path))}\n{made[name]}"
+            for name, (path, text) in files.items()
+            if made[name] != text
+        }
+        return made[""], {**{name: made[name] for name in given.headers}, **changed}
+
+    def _shaped(self, blocks: Blocks) -> str:
+        """What makes blocks have several axes, and the grid those of its author."""
+        depth = blocks.depth
+        rest, layer = (
+            (f" % (gridDim.x / {depth}u)", f"blockIdx.x / (gridDim.x / {depth}u)") if depth > 1 else ("", "0u")
+        )
+        grid = _GRID.format(rest=rest, layer=layer, depth=depth)
+        if len(blocks.shape) < 2:
+            return grid
+        x, y, z = (*blocks.shape, 1)[:3]
+        return grid + _SHAPED.format(x=x, y=y, z=z, xy=x * y)
 
     def _bounds(self, block: int) -> str:
-        """The launch bounds of the author's function, if numbers say them, or those of the block."""
+        """The launch bounds of the author's function, where numbers and macros say them, or those of the block."""
         function = re.escape(re.split(r"[<\s]", self.definition.name)[0].split("::")[-1])
-        found = re.search(rf"__launch_bounds__\s*\(([\d\s,]+)\)\s*(?:void\s+)?{function}\s*\(", self._plain_text)
+        found = re.search(rf"__launch_bounds__\s*\(([^;{{}}]*?)\)\s*(?:void\s+)?{function}\s*\(", self._plain_text)
         if found is None:
             return str(block)
-        threads, *others = (int(n) for n in found[1].split(","))
-        if threads < block:
+        threads, *others = (part.strip() for part in found[1].split(","))
+        if threads.isdigit() and int(threads) < block:
             raise LaunchError(
                 f"kernel '{self.definition.name}': its __launch_bounds__ say {threads} threads at most, and its blocks "
                 f"have {block}",
                 hint=f"give block_dim={threads}",
             )
-        return ", ".join(map(str, (block, *others)))
+        macros = set(
+            re.findall(r"#\s*define\s+(\w+)", "\n".join((self._plain_text, *self.definition.headers.values())))
+        )
+        known = all(set(re.findall(r"[A-Za-z_]\w*", part)) <= macros for part in others)
+        return ", ".join([str(block), *others]) if known else str(block)
 
     @functools.cached_property
     def _plain_text(self) -> str:
-        """The text without comments and what is in quotes, with the same lines."""
-        return _HIDDEN.sub(lambda m: "\n" * m[0].count("\n"), self.definition.text)
+        """The text without comments and what is in quotes, which are blank."""
+        return _plain(self.definition.text)
 
-    def _refuse_axes(self, code: Code, block: int) -> None:
+    def _check(self, code: Code, blocks: Blocks) -> None:
+        """Raise for what compiles and would not do what its author means."""
+        if "%envreg" in code.ptx:
+            raise CompileError(
+                f"kernel '{self.definition.name}' waits for its whole grid (or asks whether it can), which its launch "
+                "does not provide",
+                Span(self.definition.file, 0),
+                "make a kernel of each part, and launch them one after the other",
+            )
+        self._refuse_axes(code, blocks)
+
+    def _refuse_axes(self, code: Code, blocks: Blocks) -> None:
         """A function that looks at axes which its blocks do not have does nothing for most of its elements."""
-        if self.definition.block_shape and block == self.definition.block_dim:
+        if blocks.shape:
             return
-        named = _OTHER_AXES.search(self._plain_text)
+        # Other kernels of the file may have other blocks.
+        text = _plain(kernel_part(self.definition.text, self.definition.name))
+        named = _OTHER_AXES.search(text)
         if named is None or not re.search(r"%tid\.[yz]", code.ptx):
             return
-        text = self._plain_text
         start, line = text.rfind("\n", 0, named.start()) + 1, text.count("\n", 0, named.start()) + 1
         span = Span(self.definition.file, line, named.start() - start, named.end() - start)
         raise CompileError(
             f"kernel '{self.definition.name}' looks at {named[0]}, and its blocks have the axis x alone",
             span,
-            f"give block_dim=(16, 16), or ({block}, 1) if that is what is meant",
+            f"give block_dim=(16, 16), or ({blocks.size}, 1) if that is what is meant",
         )
 
     @property
@@ -227,9 +241,9 @@ class Handwritten:
         return [
             f'extern "C" __global__ void __launch_bounds__({self._bounds(block)})',
             f"{self.entry}(const __grid_constant__ jw_args<{symbols.count}, {len(arguments)}> args) {{",
-            "  for (long long item = blockIdx.z; item < args.items; item += gridDim.z) {",
+            "  for (long long item = jw_item(); item < args.items; item += jw_items_at_once()) {",
             "    // Shared memory is free for the next element when all threads are done with the last.",
-            "    if (item != blockIdx.z) __syncthreads();",
+            "    if (item != jw_item()) __syncthreads();",
             f"    {self.definition.name}(",
             ",\n".join(f"      {argument}" for argument in arguments),
             "    );",
@@ -249,7 +263,7 @@ class Handwritten:
 
     # -- compiling
 
-    def image(self, architectures: Sequence[str], block: int) -> Image:
+    def image(self, architectures: Sequence[str], blocks: Blocks) -> Image:
         """The compiled kernel for the architectures, from memory, disk or NVRTC.
 
         Raises:
@@ -258,7 +272,7 @@ class Handwritten:
             LaunchError: there is no NVRTC, or it does not know an architecture or an option.
         """
         require(f"kernel '{self.definition.name}'")
-        start, unit = time.perf_counter(), self.unit(block)
+        start, unit = time.perf_counter(), self.unit(blocks)
         # Texts that are included from disk are as much part of the kernel as its own.
         files = included_files(unit)
         store = Store(self.settings.cache_dir if files is not None and identity() else "")
@@ -270,20 +284,20 @@ class Handwritten:
             if content is None:
                 content, source = store.load(key), "disk"
             if content is None:
-                content, source = self._compiled(unit, architectures, block), "compiled"
+                content, source = self._compiled(unit, architectures, blocks), "compiled"
                 store.save(key, content)
             _images.keep(key, content)
         name = self.definition.name
         announce(CompileEvent(name, "forward", "cuda", time.perf_counter() - start, source, len(content)))
-        return Image(content, self.entry, block, 0)
+        return Image(content, self.entry, blocks.size, 0)
 
-    def codes(self, architectures: Sequence[str], block: int, options: Sequence[str] = ()) -> dict[str, Code]:
+    def codes(self, architectures: Sequence[str], blocks: Blocks, options: Sequence[str] = ()) -> dict[str, Code]:
         """The machine code for each architecture, compiled anew with more options."""
-        unit = self.unit(block)
-        return self._codes(dataclasses.replace(unit, options=(*unit.options, *options)), architectures, block)
+        unit = self.unit(blocks)
+        return self._codes(dataclasses.replace(unit, options=(*unit.options, *options)), architectures, blocks)
 
-    def _compiled(self, unit: Unit, architectures: Sequence[str], block: int) -> bytes:
-        codes = self._codes(unit, architectures, block)
+    def _compiled(self, unit: Unit, architectures: Sequence[str], blocks: Blocks) -> bytes:
+        codes = self._codes(unit, architectures, blocks)
         for message in messages_of(codes[architectures[0]].log):
             # What the library's own headers remark is nothing that the author could change.
             if message.kind == "warning" and message.file in (self.definition.file, *self.definition.headers):
@@ -292,18 +306,18 @@ class Handwritten:
                 warnings.warn_explicit(text, KernelWarning, message.file, message.line)
         return bundle(codes)
 
-    def _codes(self, unit: Unit, architectures: Sequence[str], block: int) -> dict[str, Code]:
+    def _codes(self, unit: Unit, architectures: Sequence[str], blocks: Blocks) -> dict[str, Code]:
         try:
             codes = {a: compile_unit(unit, a) for a in architectures}
-            self._refuse_axes(codes[architectures[0]], block)
+            self._check(codes[architectures[0]], blocks)
             return codes
         except Rejected as rejected:
             first = rejected
         if any(m.file == self._wrapper_file for m in first.messages):
-            again = dataclasses.replace(self.unit(block, changes_inputs=True), options=unit.options)
+            again = dataclasses.replace(self.unit(blocks, changes_inputs=True), options=unit.options)
             try:
                 codes = {a: compile_unit(again, a) for a in architectures}
-                self._refuse_axes(codes[architectures[0]], block)
+                self._check(codes[architectures[0]], blocks)
             except Rejected:
                 raise self._error(first) from None
             self._warn_of_inputs()
@@ -368,8 +382,16 @@ class Handwritten:
         return f"__global__ void {re.split('<', self.definition.name)[0]}({', '.join(parts)})"
 
 
+# What makes NVRTC take functions without a word like __device__ for the GPU's.
+_DEVICE_BY_DEFAULT = {"default-device", "device-as-default-execution-space"}
 # Comments, and texts and characters in quotes.
 _HIDDEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+
+
+def _plain(text: str) -> str:
+    return _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+
 _OTHER_AXES = re.compile(r"\bthreadIdx\s*\.\s*[yz]\b")
 
 _DECLARED = {
@@ -399,7 +421,7 @@ def _missing_header(errors: Sequence[Message]) -> str:
         return ""
     if re.search(r'"(cuda|cooperative|mma|vector|device|curand)', found.text) and not cuda_headers():
         return "CUDA's own headers are not installed: pip install nvidia-cuda-runtime"
-    return "give its text, or its folder, as `headers`"
+    return "give its text, or its folder, as `headers`: {'its/name.h': ''} for one of the host that nothing else needs"
 
 
 def _quoted(file: str) -> str:

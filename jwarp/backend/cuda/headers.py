@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from jwarp.backend.cuda.nvrtc import Unit
@@ -17,8 +17,22 @@ _NAMED = re.compile(r'(["<])([^">]+)[">]')
 
 @cached("one")
 def cuda_headers() -> tuple[str, ...]:
-    """The folder with cuda_fp16.h and its like, if there is one: NVRTC itself brings none."""
-    return next(((str(folder),) for folder in _candidates() if (folder / "cuda_fp16.h").is_file()), ())
+    """The folder with cuda_fp16.h and its like, if there is one, and that of CCCL: NVRTC itself brings none."""
+    found = next((folder for folder in _candidates() if (folder / "cuda_fp16.h").is_file()), None)
+    if found is None:
+        return ()
+    library = next((f for f in (found / "cccl", *_libraries()) if (f / "cuda" / "std").is_dir()), None)
+    # Older releases have it among CUDA's own.
+    if library is None and (found / "cuda" / "std").is_dir():
+        library = found
+    return (str(found),) if library is None else (str(found), str(library))
+
+
+def _libraries() -> Iterator[Path]:
+    """Where CCCL is if it does not lie among CUDA's own headers."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in spec.submodule_search_locations or () if spec else ():
+        yield from (Path(place) / part / "include" / "cccl" for part in ("cu13", "cuda_cccl"))
 
 
 def _candidates() -> Iterator[Path]:
@@ -29,6 +43,31 @@ def _candidates() -> Iterator[Path]:
         if os.environ.get(variable):
             yield Path(os.environ[variable]) / "include"
     yield Path("/usr/local/cuda/include")
+
+
+def own_files(text: str, folders: Sequence[str], given: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
+    """The files in these folders that a text includes in quotes, and those that these include, by the name they go by.
+
+    A name that stands for several files is left out, and what is `given` is no file.
+    """
+    found: dict[str, tuple[Path, str]] = {}
+    unclear, waiting = set(), [(text, tuple(map(Path, folders)))]
+    while waiting:
+        content, places = waiting.pop()
+        for line in _INCLUDE.findall(content):
+            named = _NAMED.match(line)
+            if named is None or named[1] != '"' or named[2] in given:
+                continue
+            path = next((p / named[2] for p in places if (p / named[2]).is_file()), None)
+            if path is None:
+                continue
+            known = found.get(named[2])
+            if known is None:
+                found[named[2]] = path, path.read_text(errors="replace")
+                waiting.append((found[named[2]][1], (path.parent, *map(Path, folders))))
+            elif not known[0].samefile(path):
+                unclear.add(named[2])
+    return {name: file for name, file in found.items() if name not in unclear}
 
 
 def included_files(unit: Unit) -> list[bytes] | None:

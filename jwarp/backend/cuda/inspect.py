@@ -52,14 +52,14 @@ def handwritten_text(kernel: Handwritten, stage: str) -> str:
     Raises:
         LaunchError: NVRTC or nvdisasm is not found.
     """
-    block = kernel.definition.block_dim
+    blocks = kernel.definition.blocks
     if stage == "cuda":
-        return kernel.unit(block).text
+        return kernel.unit(blocks).text
     require(f"kernel '{kernel.definition.name}'")
     if stage == "resources":
-        return _resources(kernel.codes(read_architectures(kernel.settings.cuda_arch), block, [VERBOSE]))
+        return _resources(kernel.codes(read_architectures(kernel.settings.cuda_arch), blocks, [VERBOSE]))
     architecture = _architecture(kernel.settings)
-    code = kernel.codes([architecture], block, ["--generate-line-info"])[architecture]
+    code = kernel.codes([architecture], blocks, ["--generate-line-info"])[architecture]
     return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))
 
 

@@ -207,6 +207,8 @@ CUDA_RULES: dict[str, Rule] = {
     "separation": lambda node, x: x[0],
     "replayed": lambda node, x: x[0],
     "nearby": lambda node, x: x[0],
+    "beside": lambda node, x: x[0],
+    "one_of": lambda node, x: x[0],
     "fma": _function("fma"),
     "neg": _neg,
     "abs": _abs,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from jwarp.backend.cuda.accumulators import HALVES, NO_ACCUMULATORS, Accumulators, instruction
 from jwarp.backend.cuda.barriers import is_told
 from jwarp.backend.cuda.copies import Copies
 from jwarp.backend.cuda.rules import memory_type
 from jwarp.errors import KernelTypeError
 from jwarp.ir.attributes import ArrayName, BlockMatmul
 from jwarp.ir.nodes import For, Kernel, Op, arrays_changed, arrays_read, used_values, walk, written_params
-from jwarp.types import bfloat16, float16, float32, float64
 
 # What generated code calls the whole memory, the place for a value of each warp, and that for one of the first thread.
 ARENA, SCRATCH, SLOT = "arena", "scratch", "slot"
@@ -27,6 +27,10 @@ LIMITS = {
 # What all of these have.
 LEAST_ROOM = min(LIMITS.values())
 FIRST_WITH_TILES = 80
+RESERVED = 1 << 10  # of each block, beside what it asks for
+# Places for what is fetched ahead, and blocks at a time that hide what others wait for.
+STAGES = (4, 3, 2)
+ENOUGH_BLOCKS = 2
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d+)")
 
 
@@ -51,13 +55,14 @@ class Padding:
 class Shared:
     """Where in the shared memory everything begins, by its C++ declaration, and the bytes of it all.
 
-    With `twice`, tiles that are fetched ahead have two places, one after the other. The arrays in `paddings` have more
-    room than their elements need.
+    Tiles that are fetched ahead have as many places as there are `stages`, one after the other, `steps` elements apart.
+    The arrays in `paddings` have more room than their elements need.
     """
 
     starts: tuple[tuple[str, str, int], ...]  # type, name, offset
     size: int
-    twice: bool
+    stages: int
+    steps: Mapping[int, int]
     paddings: Mapping[int, Padding]
 
     def declarations(self) -> list[str]:
@@ -67,42 +72,100 @@ class Shared:
         return [memory, *(f"{type}* const {name} = ({type}*)({ARENA} + {start});" for type, name, start in self.starts)]
 
 
-def lay_out(kernel: Kernel, names: Mapping[int, str], copies: Copies, room: int = LEAST_ROOM) -> Shared:
-    """The shared memory of a lowered kernel, whose arrays are called `names`.
+def lay_out(
+    kernel: Kernel,
+    names: Mapping[int, str],
+    copies: Copies,
+    accumulators: Accumulators = NO_ACCUMULATORS,
+    room: int = LEAST_ROOM,
+) -> Shared:
+    """The shared memory of a lowered kernel, whose arrays are called `names`, of at most `room` bytes if that can be.
 
-    Tiles that are fetched ahead have two places, and the rows of those that matrix instructions read are apart, if that
-    is not more than `room` bytes.
+    Where there is room, tiles that are fetched ahead have several places, and the rows of those that products read are
+    apart. More places are not worth that fewer blocks run at a time.
     """
+    plan = _Plan(kernel, names, copies, accumulators)
     padded = paddings(kernel, copies)
-    results = {
-        node.told(BlockMatmul).c for node in walk(kernel.body) if isinstance(node, Op) and node.name == "tile_matmul"
-    }
-    operands = {k: p for k, p in padded.items() if k not in results}
-    for twice in (copies.twice, frozenset[int]()):
-        for apart in (padded, operands, {}):
-            made = _laid_out(kernel, names, twice, apart)
-            if made.size <= room:
-                return made
-    return _laid_out(kernel, names, (), {})
+    results = {n.told(BlockMatmul).c for n in _products(kernel)}
+    choices: tuple[dict[int, Padding], ...] = (padded, {k: p for k, p in padded.items() if k not in results}, {})
+    for several in (STAGES if copies.pipelines else (1,), (1,)):
+        for apart in choices:
+            made = [plan.laid_out(stages, apart) for stages in several]
+            fitting = [m for m in made if m.size <= room]
+            if fitting:
+                at_once = min(ENOUGH_BLOCKS, _blocks(fitting[-1].size, room))
+                return next(m for m in fitting if _blocks(m.size, room) >= at_once)
+    return plan.laid_out(1, {})
 
 
-def _laid_out(kernel: Kernel, names: Mapping[int, str], twice: Container[int], padded: Mapping[int, Padding]) -> Shared:
-    parts = [("void", SCRATCH, _scratch_bytes(kernel)), ("void", SLOT, _slot_bytes(kernel))]
-    for number, local in enumerate(kernel.locals, len(kernel.params)):
-        if local.shared:
-            places = 2 if number in twice else 1
-            size = padded[number].size(local.size) if number in padded else local.size
-            parts.append((memory_type(local.dtype), names[number], places * size * local.dtype.dtype.itemsize))
-    starts, end = [], 0
-    for type, name, size in parts:
-        if size:
-            starts.append((type, name, end))
-            end += -(-size // ALIGNMENT) * ALIGNMENT
-    return Shared(tuple(starts), end, twice != frozenset() and twice != (), padded)
+def _blocks(size: int, room: int) -> int:
+    """How many blocks can be at work at a time."""
+    return (room + RESERVED) // (size + RESERVED)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is laid out."""
+
+    kernel: Kernel
+    names: Mapping[int, str]
+    copies: Copies
+    accumulators: Accumulators
+
+    def laid_out(self, stages: int, padded: Mapping[int, Padding]) -> Shared:
+        kernel, steps = self.kernel, {}
+        starts: list[tuple[str, str, int]] = []
+
+        def placed(at: int, array: int) -> int:
+            """Put an array at an offset; the end of it."""
+            local = kernel.local(array)
+            assert local is not None
+            size = padded[array].size(local.size) if array in padded else local.size
+            width = local.dtype.dtype.itemsize
+            places = stages if array in self.copies.ahead else 1
+            steps[array] = _whole(size * width) // width
+            if size:
+                starts.append((memory_type(local.dtype), self.names[array], at))
+            return at + places * _whole(size * width)
+
+        end, done = 0, set[int]()
+        for name, size in ((SCRATCH, _scratch_bytes(kernel)), (SLOT, _slot_bytes(kernel))):
+            if size:
+                starts.append(("void", name, end))
+                end += _whole(size)
+        for first, second in self.in_turn():
+            ends = []
+            for arrays in (first, second):
+                at = end
+                for array in sorted(arrays):
+                    at = placed(at, array)
+                ends.append(at)
+            end, done = max(ends), done | first | second
+        for array, local in enumerate(kernel.locals, len(kernel.params)):
+            if local.shared and array not in done:
+                end = placed(end, array)
+        return Shared(tuple(starts), end, stages, steps, padded)
+
+    def in_turn(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
+        """Arrays that are in registers while a loop fetches others, and these: either may have the same memory."""
+        done = frozenset[int]()
+        for loop, pipeline in self.copies.pipelines.items():
+            held = frozenset(run.array for run in self.accumulators.runs if loop in run.inside) - done
+            if held and not pipeline.targets & done:
+                done |= held | pipeline.targets
+                yield held, pipeline.targets
+
+
+def _whole(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _products(kernel: Kernel) -> list[Op]:
+    return [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "tile_matmul"]
 
 
 def paddings(kernel: Kernel, copies: Copies) -> dict[int, Padding]:
-    """Where rows of tiles are better apart: those that matrix instructions read a column at a time.
+    """Where rows of tiles are better apart: those that products read a column at a time.
 
     Shared memory has 32 banks of 4 bytes, and what a warp reads of one bank it reads in turn. Rows of 128 bytes all
     begin in the same bank. What other routines work on, and copies whose rows are others, keep their elements close.
@@ -115,27 +178,42 @@ def paddings(kernel: Kernel, copies: Copies) -> dict[int, Padding]:
         if node.name != "tile_matmul":
             excluded |= {*arrays_read(node), *arrays_changed(node)}
             continue
-        told = node.told(BlockMatmul)
-        a, b, c = (kernel.array(x).dtype for x in (told.a, told.b, told.c))
-        halves = a in (float16, bfloat16) and c in (a, float32) and told.m % 16 == told.n % 8 == told.k % 16 == 0
-        doubles = a == c == float64 and told.m % 8 == told.n % 8 == told.k % 4 == 0
-        columns = {
-            told.a: told.m if told.transposes.a else told.k,
-            told.b: told.k if told.transposes.b else told.n,
-            told.c: told.n,
-        }
-        for array, count in columns.items():
+        for array, (columns, unit) in _rows(kernel, node).items():
             width = kernel.array(array).dtype.dtype.itemsize
-            # Eight rows of 16 bytes, four of 32 or two of 64: in as many banks where the step is an odd multiple.
-            unit = 16 if width == 2 else 64 if width == 8 and array == told.c else 32
-            padding = Padding(count, count + (unit // width if count * width % (2 * unit) == 0 else 0))
-            if not (a == b and (halves or doubles)) or found.setdefault(array, padding) != padding:
+            step = columns + (unit // width if unit and columns * width % (2 * unit) == 0 else 0)
+            known = found.get(array)
+            if known is None or (known.columns == columns and known.step == columns):
+                found[array] = Padding(columns, step)
+            elif known.columns != columns:
                 excluded.add(array)
     for all_copies in copies.of.values():
         excluded |= {
             c.target for c in all_copies if c.target in found and not _fits(found[c.target], c.rows, c.columns)
         }
     return {k: p for k, p in found.items() if k not in excluded and p.step > p.columns and kernel.local(k) is not None}
+
+
+def _rows(kernel: Kernel, node: Op) -> dict[int, tuple[int, int]]:
+    """Of the arrays of a product, the elements in a row, and of which number of bytes rows should be odd multiples.
+
+    That is eight rows of 16 bytes, four of 32 or two of 64 that are read at a time; 0 where it does not matter.
+    """
+    told, unit = node.told(BlockMatmul), instruction(kernel, node)
+    # Whether an operand is read along its rows.
+    along = {told.a: not told.transposes.a, told.b: told.transposes.b}
+    rows = {
+        told.a: told.m if told.transposes.a else told.k,
+        told.b: told.k if told.transposes.b else told.n,
+        told.c: told.n,
+    }
+    if unit is None:
+        floats = all(kernel.array(x).dtype.is_float for x in rows)
+        wanted = {x: 16 if floats and is_along else 0 for x, is_along in along.items()} | {told.c: 0}
+    else:
+        of_operands = 16 if unit is HALVES else 32
+        width = kernel.array(told.c).dtype.dtype.itemsize
+        wanted = dict.fromkeys(along, of_operands) | {told.c: 8 * width}
+    return {x: (rows[x], wanted[x]) for x in rows}
 
 
 def _fits(padding: Padding, rows: int, columns: int) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
+from jwarp.backend.cuda.accumulators import Accumulators, Run
 from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_common, is_told
 from jwarp.backend.cuda.copies import Copies, Copy, Pipeline
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
-from jwarp.backend.cuda.shared import SCRATCH, SLOT, Padding
+from jwarp.backend.cuda.shared import SCRATCH, SLOT, Shared
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
@@ -37,19 +38,31 @@ class TileEmitter(BodyEmitter):
         failures: Sequence[str],
         thread: str,
         copies: Copies,
-        paddings: Mapping[int, Padding],
+        accumulators: Accumulators,
+        shared: Shared,
     ):
         super().__init__(kernel, trusted, failures, thread=thread)
-        self.block_dim, self.copies, self.paddings = kernel.block_dim, copies, paddings
-        self.waiting = barriers(kernel, copies)
+        self.block_dim, self.copies, self.accumulators = kernel.block_dim, copies, accumulators
+        self.shared, self.paddings = shared, shared.paddings
+        self.waiting = barriers(kernel, copies, accumulators)
         self.lanes: For | None = None  # the loop with lanes at hand
-        self.stages: dict[int, str] = {}  # which of two places the tiles of a loop have, by the id of the loop
+        self.stages: dict[int, str] = {}  # which of their places the tiles of a loop have, by the id of the loop
+        self.held: dict[int, str] = {}  # what arrays are called whose elements are in registers
         self.failed = ""  # the variable that is true once a check of a lane has failed
         _refuse_rollback(kernel)
 
     def node(self, node: Node) -> None:
+        if self.accumulators.is_left_out(node):
+            return
         if id(node) in self.waiting:
             self.line("__syncthreads();")
+        for run in self.accumulators.starting(node):
+            self.hold(run)
+        self.statement(node)
+        for run in self.accumulators.ending(node):
+            self.release(run)
+
+    def statement(self, node: Node) -> None:
         if isinstance(node, Op) and node.row.is_unit:
             self.span = node.span
             UNIT_RULES[node.name](self, node)
@@ -140,17 +153,31 @@ class TileEmitter(BodyEmitter):
         return offset if padding is None else f"jw::tile::placed<{padding.columns}, {padding.step}>({bare(offset)})"
 
     def pipelined(self, node: For) -> None:
-        """A loop each of whose trips begins to fetch what the next one needs; its tiles have two places in turn."""
-        pipeline = self.copies.pipelines[id(node)]
+        """A loop each of whose trips begins to fetch what a later one needs; its tiles have some places in turn."""
+        pipeline, ahead = self.copies.pipelines[id(node)], self.shared.stages - 1
         stage, sign = self.name(), "<" if node.step > 0 else ">"
         self.line("__syncthreads();")
         self.line(f"int {stage} = 0;")
-        lo, hi = self.text(node.lo), self.text(node.hi)
-        self.line(f"if ({lo} {sign} {hi}) {{")
-        self.begin(node, pipeline, lo, "0")
-        self.line("}")
+        type, lo, hi = C_TYPES[node.index.type], self.text(node.lo), self.text(node.hi)
+        for trip in range(ahead):
+            far = f" && {self.farther(node, lo, trip)}" if trip else ""
+            self.line(f"if ({lo} {sign} {hi}{far}) {{")
+            self.begin(node, pipeline, f"jw_add({lo}, ({type})({trip * node.step}))" if trip else lo, str(trip))
+            self.line("}")
+            self.end_group()
         self.stages[id(node)] = stage
         super().counted(node)
+
+    def farther(self, node: For, index: str, trips: int) -> str:
+        """Whether a loop goes on for more than so many trips from an index on."""
+        hi = self.text(node.hi)
+        left = f"jw_sub({hi}, {index})" if node.step > 0 else f"jw_sub({index}, {hi})"
+        return f"(jw_unsigned<{C_TYPES[node.index.type]}>){left} > {trips * abs(node.step)}"
+
+    def end_group(self) -> None:
+        """With two stages, all that was begun is waited for."""
+        if self.shared.stages > 2:
+            self.line("jw::tile::commit_async();")
 
     def begin(self, node: For, pipeline: Pipeline, index: str, stage: str) -> None:
         """Begin the copies of trip `index`, to the places numbered `stage`."""
@@ -160,20 +187,15 @@ class TileEmitter(BodyEmitter):
         for inner in pipeline.prefix:
             if id(inner) in self.copies.of:
                 copies = self.copies.of[id(inner)]
-                self.fetch(copies, {c.target: self.second(c.target, stage) for c in copies})
+                self.fetch(copies, {c.target: self.staged(c.target, stage) for c in copies})
             else:
                 self.node(inner)
         self.depth -= 1
         self.values = known
 
-    def second(self, array: int, stage: str) -> str:
-        """Where a tile is that has two places."""
-        local = self.kernel.local(array)
-        assert local is not None
-        if stage == "0":
-            return self.names[array]
-        size = self.paddings[array].size(local.size) if array in self.paddings else local.size
-        return f"{self.names[array]} + {stage} * {size}"
+    def staged(self, array: int, stage: str) -> str:
+        """Where a tile is that has several places."""
+        return self.names[array] if stage == "0" else f"{self.names[array]} + {stage} * {self.shared.steps[array]}"
 
     def trip(self, node: For, names: Sequence[str]) -> None:
         pipeline = self.copies.pipelines.get(id(node))
@@ -181,18 +203,19 @@ class TileEmitter(BodyEmitter):
             super().trip(node, names)
             return
         stage, index, known = self.stages[id(node)], self.values[node.index], dict(self.names)
+        last, type = self.shared.stages - 1, C_TYPES[node.index.type]
         self.depth += 1
-        self.line("jw::tile::wait_async();")
-        left = f"jw_sub({self.text(node.hi)}, {index})" if node.step > 0 else f"jw_sub({index}, {self.text(node.hi)})"
-        type = C_TYPES[node.index.type]
-        self.line(f"if ((jw_unsigned<{type}>){left} > {abs(node.step)}) {{")
-        self.begin(node, pipeline, f"jw_add({index}, ({type})({node.step}))", f"(1 - {stage})")
+        self.line(f"jw::tile::wait_async{f'<{last - 1}>' if last > 1 else ''}();")
+        self.line(f"if ({self.farther(node, index, last)}) {{")
+        free = f"({stage} == 0 ? {last} : {stage} - 1)"
+        self.begin(node, pipeline, f"jw_add({index}, ({type})({last * node.step}))", free)
         self.line("}")
+        self.end_group()
         for array in sorted(pipeline.targets):
             place = self.name()
-            self.line(f"{memory_type(self.kernel.array(array).dtype)}* const {place} = {self.second(array, stage)};")
+            self.line(f"{memory_type(self.kernel.array(array).dtype)}* const {place} = {self.staged(array, stage)};")
             self.names[array] = place
-        self.line(f"{stage} = 1 - {stage};")
+        self.line(f"{stage} = {stage} == {last} ? 0 : {stage} + 1;")
         begun = {id(inner) for inner in pipeline.prefix} & self.copies.of.keys()
         for inner in node.body.nodes:
             if id(inner) not in begun:
@@ -200,6 +223,27 @@ class TileEmitter(BodyEmitter):
         self.hand_on(names, node.body.yields)
         self.depth -= 1
         self.names = known
+
+    # -- tiles in registers
+
+    def hold(self, run: Run) -> None:
+        """Bring the elements of a tile to registers."""
+        told, array = run.products[0].told(BlockMatmul), run.array
+        types = [C_TYPES[self.kernel.array(x).dtype] for x in (told.a, told.b, told.c)]
+        flags = (told.transposes.a, told.transposes.b, run.by_matrices)
+        name = self.held[array] = self.name()
+        parameters = _joined(*types, told.m, told.n, *flags, self.block_dim)
+        self.line(f"jw::tile::block_sums<{parameters}> {name};")
+        start = "clear();" if run.is_zero else f"take<{self.row_step(array, told.n)}>({self.names[array]});"
+        self.line(f"{name}.{start}")
+
+    def release(self, run: Run) -> None:
+        told, array = run.products[0].told(BlockMatmul), run.array
+        self.line(f"{self.held.pop(array)}.put<{self.row_step(array, told.n)}>({self.names[array]});")
+
+    def row_step(self, array: int, columns: int) -> int:
+        """How many elements rows are apart."""
+        return self.paddings[array].step if array in self.paddings else columns
 
     # -- what one thread does for all
 
@@ -227,8 +271,7 @@ class TileEmitter(BodyEmitter):
     # -- routines for whole tiles
 
     def routine(self, name: str, *parameters: object, given: str) -> None:
-        texts = [str(x).lower() if isinstance(x, bool) else str(x) for x in parameters]
-        self.line(f"jw::tile::{name}<{', '.join(texts)}>({given});")
+        self.line(f"jw::tile::{name}<{_joined(*parameters)}>({given});")
 
     def copy(self, target: int, source: int) -> None:
         """The routines work in place."""
@@ -240,16 +283,19 @@ class TileEmitter(BodyEmitter):
 
     def product(self, node: Op) -> None:
         told = node.told(BlockMatmul)
-        arrays, extents = (told.a, told.b, told.c), (told.m, told.n, told.k)
-        types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
         flags = (told.transposes.a, told.transposes.b, told.accumulate)
-        given = ", ".join(self.names[x] for x in arrays)
-        steps: tuple[object, ...] = ()
-        if any(x in self.paddings for x in arrays):
-            rows = (told.m if told.transposes.a else told.k, told.k if told.transposes.b else told.n, told.n)
-            apart = (self.paddings[x].step if x in self.paddings else row for x, row in zip(arrays, rows, strict=True))
-            steps = (False, *apart)  # floats are not rounded to TF32
-        self.routine("gemm", *types, *extents, *flags, self.block_dim, *steps, given=given)
+        rows = (told.m if told.transposes.a else told.k, told.k if told.transposes.b else told.n, told.n)
+        arrays = (told.a, told.b, told.c)
+        steps = [self.row_step(x, row) for x, row in zip(arrays, rows, strict=True)]
+        a, b, c = (self.names[x] for x in arrays)
+        if self.accumulators.of(node) is not None:
+            self.line(f"{self.held[told.c]}.add<{_joined(told.k, *steps[:2])}>({a}, {b});")
+            return
+        types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
+        apart = (False, *steps) if any(x in self.paddings for x in arrays) else ()  # floats are not rounded to TF32
+        self.routine(
+            "gemm", *types, told.m, told.n, told.k, *flags, self.block_dim, *apart, given=_joined(a, b, c)
+        )  # fmt: skip
 
     def scan(self, node: Op) -> None:
         told = node.told(BlockScan)
@@ -278,6 +324,11 @@ UNIT_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
     "tile_cholesky": TileEmitter.cholesky,
     "tile_solve": TileEmitter.solve,
 }
+
+
+def _joined(*parameters: object) -> str:
+    """Arguments as C++ writes them."""
+    return ", ".join(str(x).lower() if isinstance(x, bool) else str(x) for x in parameters)
 
 
 def _refuse_rollback(kernel: Kernel) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 from jwarp.bind.jax_functions.equations import dtype_of
-from jwarp.bind.jax_functions.lowering import Key, Lowering, Scalars, filled, one
+from jwarp.bind.jax_functions.lowering import Lowering, Scalars, filled, one
+from jwarp.bind.jax_functions.parts import Complex, Key
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import (
@@ -141,6 +142,8 @@ def _struct(low: Lowering, tree: Any, arrays: list[Scalars], variables: list[Any
 def _value(low: Lowering, array: Scalars, variable: Any, wanted: Any) -> Binding:
     if any(isinstance(x, Key) for x in array.flat):
         raise low.error("it returns a key of random numbers", "return jax.random.key_data(key)")
+    if any(isinstance(x, Complex) for x in array.flat):
+        raise low.error("it returns complex numbers, which kernels do not know", "return z.real and z.imag")
     if array.ndim == 0:
         return one(array)
     if array.ndim > 2 or not array.size:

@@ -10,9 +10,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.authored import with_cotangents
-from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, places_of, vjp_of
+from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, name_of, places_of, vjp_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, Unknown, as_form, coefficients
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, primitive
 from jwarp.ir.builder import zero
@@ -32,6 +35,8 @@ def by_rule(
 
     Of a rule for reverse mode alone that is not linear in the cotangents, the derivative is a kernel of its own.
     """
+    if any(jax.numpy.issubdtype(v.aval.dtype, np.complexfloating) for v in (*equation.invars, *equation.outvars)):
+        raise low.error(f"`{name_of(equation)}` of complex numbers, where it has a derivative of its own")
     numbers = coefficients([x for x in flat(args) if isinstance(x, Form)])
     if numbers:
         return _of_tangents(low, equation, args, value, reverse, numbers)

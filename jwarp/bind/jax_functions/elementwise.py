@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, primitive, scalar_type
+from jwarp.bind.jax_functions.parts import Complex
 from jwarp.ir.builder import FALSE, TRUE, zero
 from jwarp.ir.nodes import Const
 from jwarp.types import SCALARS, ScalarType, bool_, int32
 
 Number = Callable[..., Any]  # takes the lowering and scalars, gives a scalar
+
+
+# Primitives that are what they are for complex numbers, too: of others, operations would make something else.
+_OF_COMPLEX = {
+    "add", "add_any", "sub", "mul", "div", "neg", "abs", "exp", "log", "eq", "ne", "square", "copy", "copy_p",
+    "stop_gradient", "real", "imag", "complex", "conj",
+}  # fmt: skip
 
 
 def of_numbers(*names: str) -> Callable[[Number], Number]:
@@ -22,6 +30,12 @@ def of_numbers(*names: str) -> Callable[[Number], Number]:
     def entered(rule: Number) -> Number:
         @primitive(*names)
         def each(low: Lowering, equation: Any, *arrays: Scalars) -> Scalars:
+            if any(isinstance(x, Complex) for array in arrays for x in array.flat) and not _OF_COMPLEX.issuperset(
+                names
+            ):
+                raise low.error(
+                    f"`{equation.primitive.name}` of complex numbers", "take their parts, z.real and z.imag"
+                )
             return low.each(lambda *x: rule(low, *x), *arrays)
 
         return rule

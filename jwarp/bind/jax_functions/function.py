@@ -21,6 +21,7 @@ from jwarp.bind.jax_functions import (  # noqa: F401 their rows
     reductions,
     shapes,
     traced,
+    transforms,
 )
 from jwarp.bind.jax_functions import random as _random  # noqa: F401 its rows
 from jwarp.bind.jax_functions.arguments import Arguments, binding_of

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,16 @@ import numpy as np
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.equations import is_literal, name_of, span_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, Scalar, linear_op
+from jwarp.bind.jax_functions.parts import (
+    COMPLEX_TYPES,
+    Complex,
+    ComplexType,
+    Key,
+    Parts,
+    cast_complex,
+    complex_constant,
+    complex_op,
+)
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.context import Context, UsesTiles
 from jwarp.ir.builder import nearest, zero
@@ -21,15 +30,8 @@ from jwarp.ir.evaluate import as_constant
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import ScalarType, from_dtype
 
-# An array of a traced function: a NumPy array of the scalars, or keys, in its shape.
+# An array of a traced function: a NumPy array of the scalars, or of what has several parts, in its shape.
 Scalars = np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Key:
-    """A key of random numbers, as the numbers that it is made of."""
-
-    numbers: tuple[Operand, ...]
 
 
 # How many scalar operations one call may become, and how many numbers of arrays from outside it may have.
@@ -46,7 +48,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "debug_print": ("prints", "print with wp.printf or print(…) in the kernel"),
     "io_callback": ("calls Python while the kernel runs", "do it outside of the kernel"),
     "pure_callback": ("calls Python while the kernel runs", "do it outside of the kernel, and pass what it gives"),
-    "fft": ("is a transform of whole arrays", "wp.tile_fft transforms tiles"),
 }
 
 
@@ -60,15 +61,16 @@ def primitive(*names: str) -> Callable[[Rule], Rule]:
     return entered
 
 
-def scalar_type(dtype: Any, what: str, span: Span) -> ScalarType:
-    """The type of the kernel language for a dtype of JAX's.
+def scalar_type(dtype: Any, what: str, span: Span) -> Any:
+    """The type of the kernel language for a dtype of JAX's, or a ComplexType.
 
     Raises:
         CompileError: there is none.
     """
-    found = None if compat.key_implementation(dtype) is not None else from_dtype(np.dtype(dtype))
+    is_key = compat.key_implementation(dtype) is not None
+    found = None if is_key else COMPLEX_TYPES.get(np.dtype(dtype)) or from_dtype(np.dtype(dtype))
     if found is None:
-        raise CompileError(f"{what} has dtype {dtype}, which kernels do not know", span, "use integers or real floats")
+        raise CompileError(f"{what} has dtype {dtype}, which kernels do not know", span, "use integers or floats")
     return found
 
 
@@ -177,28 +179,36 @@ class Lowering:
         if self.count > MAX_OPERATIONS:
             raise self.too_many()
         for x in args:
+            if isinstance(x, Complex):
+                return complex_op(self, name, args)
             if isinstance(x, Form):
                 return linear_op(self.build, name, args, type)
         if self.of_tangents and name == "mul" and any(isinstance(x, Const) and x == zero(x.type) for x in args):
             return zero(args[0].type)  # the tangent of a constant, times anything
         return self.build.op(name, *args, attr=attr, type=type)  # type: ignore[arg-type]
 
-    def cast(self, x: Scalar, type: ScalarType) -> Any:
+    def cast(self, x: Scalar, type: Any) -> Any:
         """A conversion, nothing where it is of that type."""
+        if isinstance(type, ComplexType):
+            return cast_complex(self, x, type)
         return x if x.type is type else self.op("cast", x, type=type)
 
-    def number(self, type: Any, value: float) -> Const:
+    def number(self, type: Any, value: float) -> Any:
         """The constant of a type that is nearest to a number."""
+        if isinstance(type, ComplexType):
+            return complex_constant(type, value)
         return nearest(type, value) if type.is_float else Const(type, value)
 
     def where(self, condition: Scalar, x: Any, y: Any) -> Any:
         """One of two values."""
-        if isinstance(x, Key) and isinstance(y, Key):
-            return Key(tuple(self.where(condition, *pair) for pair in zip(x.numbers, y.numbers, strict=True)))
+        if isinstance(x, Parts) and isinstance(y, Parts):
+            return type(x)(tuple(self.where(condition, *pair) for pair in zip(x.numbers, y.numbers, strict=True)))
         return self.op("select", condition, x, y)
 
     def undifferentiated(self, x: Scalar) -> Any:
         """The value, whose derivative is zero."""
+        if isinstance(x, Complex):
+            return Complex(tuple(map(self.undifferentiated, x.numbers)))
         return self.op("follow", x, zero(x.type)) if isinstance(x.type, ScalarType) and x.type.is_float else x
 
     def sloped(self, value: Scalar, *slopes: tuple[Scalar, Scalar], author: str | None = None) -> Any:
@@ -241,6 +251,8 @@ class Lowering:
         array = np.asarray(value)
         kind = scalar_type(array.dtype if dtype is None else dtype, "a number from outside", self.span)
         array = array.astype(kind.dtype)
+        if isinstance(kind, ComplexType):
+            return filled(array.shape, (complex_constant(kind, complex(x)) for x in array.flat))
         return filled(array.shape, (as_constant(x, kind) for x in array.flat))
 
     def each(self, rule: Callable[..., Scalar], *arrays: Scalars) -> Scalars:
@@ -270,7 +282,7 @@ def one(array: Scalars) -> Any:
 
 def flat(arrays: Sequence[Scalars]) -> list[Operand]:
     """The scalars of arrays, in order."""
-    return [part for array in arrays for x in array.flat for part in (x.numbers if isinstance(x, Key) else (x,))]
+    return [part for array in arrays for x in array.flat for part in (x.numbers if isinstance(x, Parts) else (x,))]
 
 
 def alike(arrays: Sequence[Scalars], scalars: Sequence[Any]) -> list[Scalars]:
@@ -278,7 +290,7 @@ def alike(arrays: Sequence[Scalars], scalars: Sequence[Any]) -> list[Scalars]:
     left = iter(scalars)
 
     def made(x: Any) -> Any:
-        return Key(tuple(next(left) for _ in x.numbers)) if isinstance(x, Key) else next(left)
+        return type(x)(tuple(next(left) for _ in x.numbers)) if isinstance(x, Parts) else next(left)
 
     return [filled(array.shape, map(made, array.flat)) for array in arrays]
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.equations import spec_of
-from jwarp.bind.jax_functions.lowering import Key, Lowering, Scalars, filled, primitive
+from jwarp.bind.jax_functions.lowering import Lowering, Scalars, filled, primitive
+from jwarp.bind.jax_functions.parts import Key
 from jwarp.ir.nodes import Const
 from jwarp.types import uint32
 

@@ -538,6 +538,20 @@ def _lower_nearby(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
     return args[0] if _is_computed_at_once(ctx) else ctx.emit("nearby", ctx.scalar(args[0], span), span=span)
 
 
+def _lower_in_step(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    if _is_computed_at_once(ctx) or ctx.block_dim:
+        return FALSE
+    return ctx.emit("not", ctx.emit("on_gpu", span=span), span=span)
+
+
+def _lower_beside(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    return args[0] if _is_computed_at_once(ctx) else ctx.emit("beside", ctx.condition(args[0], span), span=span)
+
+
+def _lower_one_of(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    return args[0] if _is_computed_at_once(ctx) else ctx.emit("one_of", ctx.scalar(args[0], span), span=span)
+
+
 def _lower_on_gpu(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     return FALSE if _is_computed_at_once(ctx) else ctx.emit("on_gpu", span=span)
 
@@ -552,5 +566,13 @@ nearby = Builtin(
     "x, from where a loop begins: threads beside each other begin in about the same place, and may go on together.",
     _lower_nearby,
 )
+in_step = Builtin("in_step() -> bool", "Whether threads may run in step, with `beside` and `one_of`.", _lower_in_step)
+beside = Builtin(
+    "beside(x: bool) -> bool",
+    "x, or true where it is for another thread that runs in step: one value for all of them, by which they go together."
+    " What is computed must not depend on which threads these are.",
+    _lower_beside,
+)
+one_of = Builtin("one_of(x: int) -> int", "x of one of the threads that run in step, as `beside`.", _lower_one_of)
 on_gpu = Builtin("on_gpu() -> bool", "Whether the code runs on a GPU.", _lower_on_gpu)
 rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

@@ -15,24 +15,45 @@ vec3, vec3h, vec3d, vec3i = NAMED["vec3"], NAMED["vec3h"], NAMED["vec3d"], NAMED
 
 
 @kernel
-def cells_of_points(points: array[vec3], scale: float32, dims: vec3i, cells: array[int32]):
-    """The cell of each point."""
+def cells_of_points(points: array[vec3], scale: float32, x: int32, y: int32, z: int32, cells: array[int32]):
+    """The cell of each point, in a grid of so many cells along each axis."""
     i = tid()
-    cells[i] = cell_of(points[i], scale, dims)
+    cells[i] = cell_of(points[i], scale, vec3i(x, y, z))
 
 
 @kernel
-def cells_of_points_h(points: array[vec3h], scale: float16, dims: vec3i, cells: array[int32]):
+def cells_of_points_h(points: array[vec3h], scale: float16, x: int32, y: int32, z: int32, cells: array[int32]):
     """The cell of each point in half precision."""
     i = tid()
-    cells[i] = cell_of(points[i], scale, dims)
+    cells[i] = cell_of(points[i], scale, vec3i(x, y, z))
 
 
 @kernel
-def cells_of_points_d(points: array[vec3d], scale: float64, dims: vec3i, cells: array[int32]):
+def cells_of_points_d(points: array[vec3d], scale: float64, x: int32, y: int32, z: int32, cells: array[int32]):
     """The cell of each point in double precision."""
     i = tid()
-    cells[i] = cell_of(points[i], scale, dims)
+    cells[i] = cell_of(points[i], scale, vec3i(x, y, z))
+
+
+@kernel
+def sorted_by_cells(cells: array[int32], starts: array[int32], ids: array[int32]):
+    """Put points in order of their cells, and say where each cell starts; one thread, for all. `starts` are zeros."""
+    count = cells.shape[0]
+    last = starts.shape[0] - 1
+    for i in range(count):
+        cell = cells[i]
+        starts[cell] = starts[cell] + 1
+    total = int32(0)
+    for cell in range(last):
+        total += starts[cell]
+        starts[cell] = total
+    starts[last] = total
+    for back in range(count):  # of a cell, the last one first: then it starts where the first one is
+        i = count - 1 - back
+        cell = cells[i]
+        slot = starts[cell] - 1
+        starts[cell] = slot
+        ids[slot] = i
 
 
 CELLS = {float16: cells_of_points_h, float32: cells_of_points, float64: cells_of_points_d}
@@ -69,13 +90,14 @@ def hilbert(point: vec3i):
 
 
 @kernel
-def places_on_curve(bounds: array[vec6], low: vec3, scale: vec3, places: array[int32]):
-    """Where the middles of boxes lie on Hilbert's curve through the cube from `low`."""
+def places_on_curve(bounds: array[vec6], x: float32, y: float32, z: float32, scale: float32, places: array[int32]):
+    """Where the middles of boxes lie on Hilbert's curve through the cube from (x, y, z)."""
     i = tid()
+    low = vec3(x, y, z)
     box = bounds[i]
     cell = vec3i()
     for axis in range(3):
         middle = 0.5 * (box[axis] + box[axis + 3])
-        at = (middle - low[axis]) * scale[axis]
+        at = (middle - low[axis]) * scale
         cell[axis] = int32(where((at > 0.0) and (at < 1023.0), at, where(at >= 1023.0, 1023.0, 0.0)))
     places[i] = hilbert(cell)

@@ -6,6 +6,8 @@ that no derivative goes through a traversal, and none is recorded.
 
 from __future__ import annotations
 
+from typing import Any
+
 from jwarp.arrays.array import array
 from jwarp.frontend.builtins.scalar import max, on_gpu, where
 from jwarp.frontend.builtins.table import library
@@ -59,7 +61,7 @@ class MeshQueryPoint:
 
 
 @func
-def corner(corners: vec9, first: int32):
+def corner(corners: Any, first: int32):
     """One corner of three."""
     return vector(corners[first], corners[first + 1], corners[first + 2])
 

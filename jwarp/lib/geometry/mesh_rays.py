@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.scalar import on_gpu, rolled, where
+from jwarp.frontend.builtins.scalar import beside, cast, in_step, on_gpu, one_of, rolled, where
 from jwarp.frontend.builtins.table import library
-from jwarp.frontend.builtins.vector import cross, dot, length_sq, normalize, vector
+from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.mesh import MeshArrays, corner, face_corner
-from jwarp.lib.geometry.tree import INFINITE, above, group_slots, inverse_of, is_number, slab_entry
+from jwarp.lib.geometry.tree import INFINITE, above, greater, group_slots, inverse_of, is_number, slab_entry
 from jwarp.lib.geometry.triangles import crossing, ray_frame
-from jwarp.lib.geometry.wide import WIDTH, RayAsked, first_box, first_face, more_faces, searched, within
+from jwarp.lib.geometry.wide import WIDTH, RayAsked, first_box, first_face, more_faces, part_at, searched, within
 from jwarp.lib.random import rand_init, randf
 from jwarp.types import NAMED, Reference, bool_, float32, int32, struct
 
 vec3 = NAMED["vec3"]
+
+
+BEAM = 16.0  # how wide a beam of rays may be that go together, in sides of faces
 
 
 @struct
@@ -63,11 +66,77 @@ def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, l
     found = -1
     if on_gpu():
         found = first_slot_of_many(mesh, start, direction, limit, low, high, any_hit)
+    elif in_step() and is_beam(mesh, start, direction):
+        found = first_slot_together(mesh, start, direction, limit, low, high, any_hit)
     else:
         none = within(limit)
         asked = ray_asked(start, direction, low, high)
         best = searched(mesh.wide, asked, first_box, first_face, none, is_ray(start, direction), any_hit == 1)
         found = where(best < none, int32(best), -1)
+    return found
+
+
+@func
+def of_one(v: vec3):
+    """The vector of one of the threads that run in step."""
+    x = cast(one_of(cast(v[0], int32)), float32)
+    y = cast(one_of(cast(v[1], int32)), float32)
+    z = cast(one_of(cast(v[2], int32)), float32)
+    return vector(x, y, z)
+
+
+@func
+def is_beam(mesh: MeshArrays, start: vec3, direction: vec3):
+    """Whether the rays of threads in step are close together where the mesh is, and meet about the same boxes."""
+    is_wide = True
+    if mesh.bvh.nodes.shape[0] > 1:
+        box = mesh.bvh.nodes[1]
+        middle = 0.25 * (corner(box, 0) + corner(box, 3) + corner(box, 6) + corner(box, 9))
+        way = normalize(direction)
+        begun = of_one(start)
+        apart = length(start - begun) + length(way - of_one(way)) * length(middle - begun)
+        is_wide = beside(is_ray(start, direction) and not apart <= BEAM * mesh.edge)
+    return not is_wide
+
+
+@func
+def first_slot_together(
+    mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, low: int32, high: int32, any_hit: int32
+):
+    """As `first_slot`, where threads in step go together: to each box that one of their rays meets."""
+    leaves = mesh.bvh.nodes.shape[0]
+    size = mesh.bvh.size
+    x, y, z = ray_frame(direction)
+    inverse = inverse_of(direction)
+    way = of_one(direction)
+    best = where(is_ray(start, direction), limit, -1.0)
+    found = -1
+    node = int32(1)
+    pending = int32(0)
+    while node > 0:
+        while node > 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            first = beside(greater(slab_entry(start, inverse, box, 0, 0.0), 0.0) * 0.999999 <= best)
+            second = beside(greater(slab_entry(start, inverse, box, 6, 0.0), 0.0) * 0.999999 <= best)
+            if first or second:
+                beyond = corner(box, 6) + corner(box, 9) - corner(box, 0) - corner(box, 3)
+                swapped = second and (not first or dot(way, beyond) < 0.0)
+                pending = (pending << 1) | where(first and second, 1, 0)
+                node = 2 * node + where(swapped, 1, 0)
+            else:
+                node, pending = above(node, pending)
+        if node > 0:
+            for k in range(size):
+                slot = (node - leaves) * size + k
+                p = part_at(mesh.wide.faces, slot // WIDTH, slot % WIDTH)
+                q = part_at(mesh.wide.faces, slot // WIDTH, slot % WIDTH + 3 * WIDTH)
+                r = part_at(mesh.wide.faces, slot // WIDTH, slot % WIDTH + 6 * WIDTH)
+                t, _, _, _ = crossing(start, x, y, z, p, q, r)
+                if (t < best or (t == best and slot < found)) and slot >= low and slot < high:
+                    best = t
+                    found = slot
+            best = where(any_hit == 1 and found >= 0, -1.0, best)
+            node, pending = above(node, pending)
     return found
 
 

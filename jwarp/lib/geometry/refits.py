@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from jwarp.arrays.array import array, array2d
 from jwarp.frontend.builtins.control import tid
-from jwarp.frontend.builtins.scalar import isnan, max, min, sqrt
+from jwarp.frontend.builtins.scalar import isnan, max, min, sqrt, where
 from jwarp.frontend.builtins.vector import cross, dot
 from jwarp.frontend.kernel import kernel
+from jwarp.lib.geometry.tree import vec6
 from jwarp.lib.geometry.wide import WIDTH
 from jwarp.types import NAMED, float32, int32
 
@@ -83,6 +84,19 @@ def faces_in_slots(
             count += 1
     sides[i] = total
     counts[i] = count
+
+
+@kernel
+def boxes_in_slots(boxes: array[vec6], items: array[int32], bounds: array[vec6], clean: array[vec6]):
+    """The box of each slot, and what is in the box of slots around it: nothing where a corner is no number."""
+    i = tid()
+    nothing = vec6(INF, INF, INF, -INF, -INF, -INF)
+    box = nothing
+    if i < items.shape[0]:
+        box = boxes[items[i]]
+    bounds[i] = box
+    is_clean = box[0] == box[0] and box[1] == box[1] and box[2] == box[2]
+    clean[i] = where(is_clean and box[3] == box[3] and box[4] == box[4] and box[5] == box[5], box, nothing)
 
 
 @kernel

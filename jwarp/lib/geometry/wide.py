@@ -25,6 +25,7 @@ WIDTH = 16
 BOX, FACE = 6 * WIDTH, 9 * WIDTH  # numbers of a node, and of a leaf
 LAST = 2147483647
 NOTHING = int64(2**63 - 1)
+FARTHEST = 0x7F7FFFFF  # of a box that is met: the largest number, as an integer
 
 
 @struct
@@ -65,7 +66,7 @@ class RayAsked:
 def child_key(distance: float32, k: int32, after: int32, best: int32):
     """The key of a node's child; the last one there is, if it does not come after another one or is too far away."""
     key = (cast(distance, int32) & -WIDTH) | k
-    return where(key > after and (key & -WIDTH) < best, key, LAST)
+    return where(key > after and (key & -WIDTH) <= best, key, LAST)
 
 
 @func
@@ -183,7 +184,7 @@ def searched(wide: WideArrays, asked: Any, child: Any, leaf: Any, best: int64, i
     above = vec7i()
     pending = int32(0)  # a bit for each node above: whether it has children left that may be near enough
     while level >= 0:
-        key, count = child(wide.boxes, wide.levels[level] + node, asked, after, int32(best >> int64(32)))
+        key, count = child(wide.boxes, wide.levels[level] + node, asked, after, min(int32(best >> int64(32)), FARTHEST))
         below = WIDTH * node + (key & (WIDTH - 1))
         is_done = count < 2
         if count > 0:

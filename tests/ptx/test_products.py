@@ -1,0 +1,117 @@
+"""Products of tiles whose sums stay in registers over loops, run by the PTX machine: types, transposes, derivatives."""
+
+import numpy as np
+import pytest
+from host import pack
+from ptx_running import PtxKernel
+from tile_programs import Tiles, product, times
+
+from jwarp.autodiff.reverse import vjp
+from jwarp.backend.interpreter.machine import run
+from jwarp.ir.attributes import Transposes
+from jwarp.ir.builder import make_block
+from jwarp.ir.nodes import Const, For, Value
+from jwarp.types import bfloat16, float16, float32, float64, int32, tile_type
+
+pytestmark = pytest.mark.usefixtures("compiler")
+DIGITS = {float16: 2e-3, bfloat16: 2e-2, float32: 2e-5, float64: 1e-13, int32: 0}
+
+
+def looped(type_, sums, extents, block_dim, transposes=(False, False), start=None):
+    """c += op(a) @ op(b), a tile for each block, in a loop of steps along k; c = start + ... where that is a number.
+
+    Where it is "twice", a second tile has the products of a with twice b, and goes to the lower half of c.
+    """
+    (m, n, k), (ta, tb), b = extents, transposes, Tiles()
+    i, j = times(b, b.tid(0), m), times(b, b.tid(1), n)
+    steps = b.op("div", b.extent(0, int(not ta)), Const(int32, k))
+    kind = tile_type(sums, (m, n))
+    count = 2 if start == "twice" else 1
+    first = b.load(2, sums, (m, n), i, j) if start is None else Const(kind, 0 if start == "twice" else start)
+    index = Value(int32)
+    params, results = (tuple(Value(kind) for _ in range(count)) for _ in range(2))
+    with b.block() as nodes:
+        at = times(b, index, k)
+        x = b.load(0, type_, (k, m) if ta else (m, k), *((at, i) if ta else (i, at)))
+        y = b.load(1, type_, (n, k) if tb else (k, n), *((j, at) if tb else (at, j)))
+        flags = Transposes(ta, tb)
+        made = [b.op("matmul", x, z, p, attr=flags) for z, p in zip((y, b.op("add", y, y)), params, strict=False)]
+    b.append(For(index, Const(int32, 0), steps, 1, params, (first,) * count, make_block(nodes, made), results))
+    b.store(2, results[0], i, j)
+    if count > 1:
+        b.store(2, results[1], b.op("add", i, b.extent(0, int(ta))), j)
+    return b.kernel("looped", [("a", type_), ("b", type_), ("c", sums)], 2, block_dim)
+
+
+def operands(rng, type_, sums, extents, transposes, depth, rows=1):
+    m, n, _ = extents
+    a, b = rng.integers(-3, 4, (2 * m, depth)), rng.integers(-3, 4, (depth, 2 * n))
+    if not type_.is_int:
+        a, b = a + rng.normal(size=a.shape), b + rng.normal(size=b.shape)
+    c = rng.integers(-3, 4, (2 * m * rows, 2 * n))
+    left, right = (x.astype(type_.dtype) for x in (a, b))
+    given = [x.T.copy() if flag else x for x, flag in zip((left, right), transposes, strict=True)]
+    return left.astype(float) @ right.astype(float), [*given, c.astype(sums.dtype)]
+
+
+CASES = [
+    (float16, float32, (32, 24, 16), 64, (True, False), None, "flat fast"),
+    (float16, float16, (48, 40, 32), 96, (False, True), 0.0, "flat fast"),
+    (bfloat16, float32, (64, 32, 16), 128, (False, False), None, "either"),
+    (bfloat16, float32, (32, 32, 24), 64, (True, True), 1.0, "flat fast"),  # 24 is no multiple of 16
+    (float32, float32, (32, 32, 16), 64, (False, False), 0.0, "checked"),
+    (float32, float32, (33, 18, 6), 96, (False, True), None, "flat fast"),
+    (float32, float32, (40, 64, 8), 128, (True, True), -1.0, "flat checked"),
+    (float64, float64, (16, 24, 8), 64, (True, False), None, "flat fast"),
+    (float64, float64, (17, 12, 5), 32, (False, True), 0.0, "flat fast"),
+    (int32, int32, (20, 12, 8), 64, (True, False), None, "flat fast"),
+    (float16, float32, (32, 32, 16), 128, (False, False), "twice", "flat fast"),
+    (float32, float32, (32, 32, 16), 64, (False, False), "twice", "flat fast"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[1]}-{'x'.join(map(str, c[2]))}-{c[5]}")
+def test_sums_in_registers(case):
+    type_, sums, extents, block_dim, transposes, start, version = case
+    made = PtxKernel(looped(type_, sums, extents, block_dim, transposes, start), version)
+    count = 2 if start == "twice" else 1
+    copies = 2 if version == "either" else 1  # of the code
+    assert made.unit.text.count("block_sums<") == count * copies and "gemm<" not in made.unit.text
+    assert made.unit.text.count(".take<") == copies * (start not in (0.0, "twice")), "zeros are not stored first"
+    rng, k = np.random.default_rng(0), extents[2]
+    for trips, order in ((0, 0), (1, -1), (2, 7), (5, 0), (6, 3)):
+        exact, args = operands(rng, type_, sums, extents, transposes, trips * k, count)
+        before = args[2].astype(float) if start is None else 0.0 if start == "twice" else start
+        expected = np.concatenate([exact, 2 * exact]) if count == 2 else exact + before
+        *_, c = made.run((2, 2), args, order)
+        np.testing.assert_allclose(c.astype(float), expected, rtol=0, atol=DIGITS[type_] * (4 * trips * k + 10))
+
+
+def test_batches():
+    """Under vmap, with one operand for all."""
+    made, rng = PtxKernel(product(float16, float32, 32, 16, 16, 64), "either"), np.random.default_rng(1)
+    a, b = rng.normal(size=(3, 64, 48)).astype(np.float16), rng.normal(size=(48, 32)).astype(np.float16)
+    arrays = [a, b, np.zeros((3, 64, 32), np.float32)]
+    axes = [(True,), (False,), (True,)]
+    made.launch(pack(made.kernel.params, arrays, (2, 2), tid_dims=2, batch=(3,), batched=axes), arrays)
+    np.testing.assert_allclose(arrays[2], a.astype(float) @ b.astype(float), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[4], CASES[6], CASES[8]], ids=lambda c: f"{c[0]}-{c[4]}")
+def test_adjoints(case):
+    """The products for the gradients of the operands, which are added to what other blocks have."""
+    type_, sums, extents, block_dim, transposes, start, _ = case
+    made = PtxKernel(vjp(looped(type_, sums, extents, block_dim, transposes, start), [0, 1], [2]).kernel, "flat fast")
+    rng = np.random.default_rng(2)
+    _, args = operands(rng, type_, sums, extents, transposes, 3 * extents[2])
+    given = {"a": args[0], "b": args[1], "c": args[2], "adj_c": args[2], "adj_a": 0 * args[0], "adj_b": 0 * args[1]}
+    arrays = [given[p.name] for p in made.kernel.params]
+    expected, found = run(made.made.kernel, (2, 2), arrays), made.run((2, 2), arrays, 3)
+    g = args[2].astype(float)
+    a, b = (x.astype(float).T if flag else x.astype(float) for x, flag in zip(args[:2], transposes, strict=True))
+    exact = [x.T if flag else x for x, flag in zip((g @ b.T, a.T @ g), transposes, strict=True)]
+    for p, x, y in zip(made.kernel.params, found, expected, strict=True):
+        if p.name in ("adj_a", "adj_b"):
+            size = 100 * DIGITS[type_]
+            np.testing.assert_allclose(x.astype(float), exact[p.name == "adj_b"], rtol=0, atol=size)
+            np.testing.assert_allclose(y.astype(float), exact[p.name == "adj_b"], rtol=0, atol=size)

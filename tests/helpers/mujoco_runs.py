@@ -144,7 +144,7 @@ def transforms(name: str) -> dict[str, float]:
 
 
 def rule(name: str) -> dict[str, float]:
-    """The implicit rule of the solver against its unrolled gradient: how a step's derivatives differ, and what they cost.
+    """The implicit rule of the solver against its unrolled gradient: how derivatives of a step differ, and prices.
 
     The times are those of the solver alone, without and with either gradient.
     """

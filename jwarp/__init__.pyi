@@ -2075,7 +2075,10 @@ def pow(x: Float, y: Float) -> Float:
     """x to the power y."""
 
 def print(*values: Any) -> None:
-    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread."""
+    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread.
+
+    A tile is written once for its block, as `[1 2 3] = tile(shape=(3))`, of at most 256 elements.
+    """
 
 def printf(fmt: str, *args: Any) -> None:
     """Write text to the standard output for each thread, formatted as in C.

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from jwarp.dispatch.kinds import Kind, is_mutable, kind_of
+from jwarp.dispatch.kinds import Kind, is_mutable, is_on_device, kind_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -92,6 +92,8 @@ class Call:
         if self.request is None or found is Kind.DEVICE:
             return found
         starts = [x for x in self.gradients.wanted.values() if x is not True]
+        if any(map(is_on_device, starts)):
+            return Kind.DEVICE
         mutable, immutable = any(map(is_mutable, starts)), any(isinstance(x, jax.Array) for x in starts)
         if mutable and immutable:
             raise LaunchError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from jwarp.dispatch import device, eager, functional, host
+from jwarp.dispatch import device, device_adjoint, eager, functional, host
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.kinds import Kind
 from jwarp.dispatch.ready import Ready, stream_refusal
@@ -18,7 +18,7 @@ _WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
     (Kind.HOST, False): host.Forward,
     (Kind.HOST, True): host.Adjoint,
     (Kind.DEVICE, False): device.Forward,
-    (Kind.DEVICE, True): device.refuse_adjoint,
+    (Kind.DEVICE, True): device_adjoint.Adjoint,
 }
 
 

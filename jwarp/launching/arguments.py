@@ -217,7 +217,7 @@ def check_gradient(where: str, param: Param, shape: tuple[int, ...], given: Argu
     expected = f"{where}: expected {dtype}{list(shape)}"
     if given.origin == "number" and not shape and param.dtype.is_float:
         return None
-    if given.origin not in ("jax", "numpy"):
+    if given.origin not in ("jax", "numpy", "cuda"):
         return Fault(KernelTypeError, f"{expected}, got {given}", "pass an array, None or (for an input) True")
     if given.dtype != dtype:
         return Fault(KernelTypeError, f"{expected}, got {given}", f"convert it with astype(wp.{param.dtype}.dtype)")

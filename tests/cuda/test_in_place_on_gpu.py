@@ -169,8 +169,6 @@ def test_records():
     record.launch()
     np.testing.assert_array_equal(f.array, [*(-4 * other.array[:4]), 0])
     assert "inout" in repr(record.descriptor)
-    with pytest.raises(wp.LaunchError, match="does not run in place on arrays on a GPU"):
-        wp.launch(spring, 5, [x, 2.0], [f], adjoint=True, adj_outputs=[f])
     with pytest.raises(wp.LaunchError, match="record has no stream"):
         wp.launch(spring, 5, [x, 2.0], [f], record_cmd=True, stream=1)
 
@@ -208,8 +206,7 @@ def test_what_is_refused():
 
     refused("overlaps 'x'", [x, 2.0], [Lender(memory[2 : 2 + n])])
     refused("read-only", [x, 2.0], [Lender(floats(n), read_only=True)])
-    refused("must be contiguous", [Lender(memory[::2]), 2.0], [f])
-    refused("must be contiguous", [x, 2.0], [Lender(floats(2 * n)[::2])])
+    refused("elements that overlap", [x, 2.0], [Lender(np.broadcast_to(memory[:1], n))])
     refused(r"float64\[6\] \(array on a GPU\)", [Lender(np.zeros(n)), 2.0], [f], wp.KernelTypeError)
     refused("dtype that kernels do not have", [Lender(np.zeros(n, np.complex64)), 2.0], [f], wp.KernelTypeError)
     refused(r"2 dimensions|array of 1 dim", [Lender(np.zeros((n, 1), np.float32)), 2.0], [f], wp.KernelTypeError)

@@ -150,7 +150,8 @@ Event end_of_launch(const Driver& cuda, Stream stream, const std::string& kernel
 
 DeviceLaunch::DeviceLaunch(const std::string& kernel, const std::string& entry, const py::bytes& image,
                            const py::buffer& plan, const py::buffer& launch, int64_t block, int64_t shared,
-                           int64_t per_sm, std::vector<int64_t> grid, const std::string& failures)
+                           int64_t per_sm, std::vector<int64_t> grid, const std::string& failures,
+                           int64_t heap)
     : name_(kernel),
       site_({.kernel = kernel,
              .entry = entry,
@@ -159,7 +160,8 @@ DeviceLaunch::DeviceLaunch(const std::string& kernel, const std::string& entry, 
              .shared = shared,
              .per_sm = per_sm,
              .grid = std::move(grid),
-             .failures = failures},
+             .failures = failures,
+             .heap = heap},
             decoded<Plan>(plan, "a plan"), decoded<Launch>(launch, "a launch"), !failures.empty()) {}
 
 void DeviceLaunch::run(const py::sequence& arguments, uintptr_t handle, Device device, const py::object& keep) {
@@ -193,6 +195,43 @@ void DeviceLaunch::run(const py::sequence& arguments, uintptr_t handle, Device d
   }
   if (event != nullptr) all_kept().push_back({event, keep});
   let_go_of_ended(cuda);
+}
+
+DeviceMemory::DeviceMemory(int64_t bytes, uintptr_t stream, Device device, std::string name)
+    : name_(std::move(name)), stream_(reinterpret_cast<Stream>(stream)), device_(device) {
+  if (bytes <= 0) return;
+  const Driver& cuda = driver();
+  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  cuda.check(cuda.memory_alloc_on(&address_, static_cast<size_t>(bytes), stream_), "cuMemAllocAsync", name_);
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (address_ == 0) return;
+  try {
+    const CurrentContext of_device(driver(), primary_context(device_, name_), name_);
+    driver().memory_free_on(address_, stream_);
+  } catch (const Fault&) {
+    // The device is gone, and its memory with it.
+  }
+}
+
+void DeviceMemory::fill(uintptr_t target, uintptr_t source, int64_t bytes) const {
+  if (bytes <= 0) return;
+  const Driver& cuda = driver();
+  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  const auto count = static_cast<size_t>(bytes);
+  if (source == 0) {
+    cuda.check(cuda.fill_bytes(target, 0, count, stream_), "cuMemsetD8Async", name_);
+  } else {
+    cuda.check(cuda.copy_on_device(target, source, count, stream_), "cuMemcpyDtoDAsync", name_);
+  }
+}
+
+void DeviceMemory::wait() const {
+  const WithoutGil no_gil;
+  const Driver& cuda = driver();
+  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", name_);
 }
 
 }  // namespace jwarp::gpu

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/driver.h"
 #include "gpu/run.h"
 
 namespace jwarp::gpu {
@@ -16,7 +17,7 @@ class DeviceLaunch {
  public:
   DeviceLaunch(const std::string& kernel, const std::string& entry, const pybind11::bytes& image,
                const pybind11::buffer& plan, const pybind11::buffer& launch, int64_t block, int64_t shared,
-               int64_t per_sm, std::vector<int64_t> grid, const std::string& failures);
+               int64_t per_sm, std::vector<int64_t> grid, const std::string& failures, int64_t heap);
 
   // Puts the launch on a stream; see the text in gpu_bindings.cc. Throws Fault.
   void run(const pybind11::sequence& arguments, uintptr_t stream, Device device, const pybind11::object& keep);
@@ -24,6 +25,29 @@ class DeviceLaunch {
  private:
   const std::string name_;
   CallSite site_;
+};
+
+// Memory of a device for launches on one stream. When it goes, what was put on the stream before may still use it.
+class DeviceMemory {
+ public:
+  // `name` is that of the kernel that messages speak of. Throws Fault.
+  DeviceMemory(int64_t bytes, uintptr_t stream, Device device, std::string name);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  uintptr_t address() const { return address_; }
+
+  // Copies bytes within the device's memory, in the order of the stream. Without a source they are set to zero.
+  void fill(uintptr_t target, uintptr_t source, int64_t bytes) const;
+  // Waits for all that is on the stream.
+  void wait() const;
+
+ private:
+  const std::string name_;
+  const Stream stream_;
+  const Device device_;
+  Address address_ = 0;
 };
 
 }  // namespace jwarp::gpu

@@ -45,16 +45,23 @@ void add_bindings(py::module_& m) {
   py::class_<DeviceLaunch>(m, "DeviceLaunch",
                            "A launch on arrays in the memory of a GPU, which are brought to each run.")
       .def(py::init<const std::string&, const std::string&, const py::bytes&, const py::buffer&, const py::buffer&,
-                    int64_t, int64_t, int64_t, std::vector<int64_t>, const std::string&>(),
+                    int64_t, int64_t, int64_t, std::vector<int64_t>, const std::string&, int64_t>(),
            py::kw_only(), py::arg("kernel"), py::arg("entry"), py::arg("image"), py::arg("plan"), py::arg("launch"),
            py::arg("block"), py::arg("shared") = 0, py::arg("per_sm") = 0,
-           py::arg("grid") = std::vector<int64_t>(), py::arg("failures") = "")
+           py::arg("grid") = std::vector<int64_t>(), py::arg("failures") = "", py::arg("heap") = 0)
       .def("run", &DeviceLaunch::run, py::arg("arguments"), py::arg("stream") = 0,
            py::arg("device") = -1, py::arg("keep") = py::none(),
            "Puts the launch on a stream. Arguments are operands, then results, each (memory, dtype code, shape): the\n"
            "memory is an address on `device`, the bytes of a value, or None for what does not count. The stream 0 is\n"
            "that of `device`, or of the current context if it is -1. `keep` is kept until the launch has ended; where\n"
            "it is None, that is waited for.");
+  py::class_<DeviceMemory>(m, "DeviceMemory", "Memory of a GPU for launches on one stream, given back in its order.")
+      .def(py::init<int64_t, uintptr_t, Device, std::string>(), py::arg("bytes"), py::arg("stream"),
+           py::arg("device"), py::arg("name"))
+      .def_property_readonly("address", &DeviceMemory::address)
+      .def("fill", &DeviceMemory::fill, py::arg("target"), py::arg("source"), py::arg("bytes"),
+           "Copies bytes between two addresses, in the order of the stream; zeros without a source (0).")
+      .def("wait", &DeviceMemory::wait, "Waits for all that is on the stream.");
   py::class_<DeviceArray>(m, "DeviceArray", "An array in the memory of a GPU, borrowed by DLPack from its owner.")
       .def(py::init<const py::object&>(), py::arg("capsule"))
       .def_property_readonly("address", &DeviceArray::address)

@@ -1,0 +1,63 @@
+"""Launches compiled for a GPU, and put on a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jwarp import _native
+from jwarp.backend.cuda.nvrtc import read_architectures
+from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.errors import LaunchError
+from jwarp.launching.descriptor import Descriptor, extents_of
+from jwarp.launching.program import Program
+
+# What the native module takes for a parameter: an address, the bytes of a value or None; dtype code; shape.
+Placed = tuple[int | bytes | None, int, tuple[int, ...]]
+
+_COMPILED: PerOwner[Program, tuple, _native.DeviceLaunch] = PerOwner("launches on GPUs in place", MAX_SHAPES)
+
+
+def put(launch: Descriptor, placed: Sequence[Placed], stream: int, device: int, keep: Any) -> None:
+    """Put a launch with these parameters on the stream; what is in `keep` lives until it has ended.
+
+    The end is waited for if that is None.
+
+    Raises:
+        CompileError: the kernel cannot be compiled.
+        LaunchError: the stream is one of another device.
+        RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
+    """
+    native = _compiled(launch, [shape for _, _, shape in placed], device)
+    in_order = [placed[p] for p in (*launch.operands, *launch.results)]
+    try:
+        native.run(in_order, stream, device, keep)
+    except ValueError as error:
+        raise LaunchError(f"kernel '{launch.program.name}': {error}") from None
+
+
+def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:
+    """The launch for arrays of these shapes on that device, compiled once."""
+    program, geometry = launch.program, launch.geometry
+    names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
+    architectures = read_architectures(names)
+    extents = extents_of(program.kernel.params, shapes)
+    version = program.gpu_version(geometry, extents)
+
+    def made() -> _native.DeviceLaunch:
+        code = program.gpu_code(version, geometry, launch.block_dim, architectures)
+        return _native.DeviceLaunch(
+            kernel=program.name,
+            entry=code.image.entry,
+            image=code.image.content,
+            plan=code.plan,
+            launch=launch.numbers,
+            block=code.image.block,
+            shared=code.shared,
+            per_sm=code.image.per_sm,
+            grid=list(code.grid),
+            failures=code.failure_text,
+            **({"heap": code.image.heap} if code.image.heap else {}),
+        )
+
+    return _COMPILED.of(program).made((launch, version, architectures), made)

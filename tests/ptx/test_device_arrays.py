@@ -1,0 +1,141 @@
+"""Arrays of other libraries on a GPU: any strides, and adjoints in place, run by the PTX machine."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from cuda_calls import STREAMS
+from lender import Lender
+from own_process import own_process
+
+import jwarp as wp
+from jwarp.backend.cuda import nvrtc
+
+pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason="needs NVRTC")
+
+
+@contextlib.contextmanager
+def machine(*arrays):
+    """Launches run on the PTX machine, which sees these arrays and what the launcher allocates."""
+    from ptx_xla import DEVICE, images_are_stubs
+
+    bases = [a if a.base is None else a.base for a in arrays]
+    with pytest.MonkeyPatch.context() as patch, wp.config(cuda_arch="sm_90", cache_dir=""):
+        images_are_stubs(patch)
+        DEVICE.pieces = [(b.ctypes.data, b.nbytes, f"array {k}", True) for k, b in enumerate(bases)]
+        DEVICE.fault = None
+        DEVICE.launches.clear()
+        yield DEVICE
+        if DEVICE.fault is not None:
+            raise DEVICE.fault
+
+
+@wp.kernel
+def turn(m: wp.array2d[wp.vec3], by: wp.array[wp.float16], flags: wp.array[bool], y: wp.array2d[wp.vec3]):
+    i, j = wp.tid()
+    if flags[i]:
+        y[i, j] = wp.cross(m[i, j], m[i, 0]) + y[i, j] * float(by[j])
+
+
+@own_process(seconds=300)
+def test_arrays_with_strides():
+    """Transposed, reversed, every second element, broadcast: as on NumPy arrays, and nothing else changes."""
+    from mock_driver import driver
+
+    rng = np.random.default_rng(0)
+    m = rng.normal(size=(4, 5, 3)).astype(np.float32)
+    by, flags = rng.normal(size=9).astype(np.float16), np.array([True, False, True, True, True, False, True, True])
+    y = rng.normal(size=(9, 6, 5)).astype(np.float32)
+    views = m.transpose(1, 0, 2)[:, ::-1], np.broadcast_to(by[3:4], 4), flags[1:6], y[1:6, 5:1:-1, 1:4]
+    expected = y.copy()
+    wp.launch(turn, (5, 4), [*views[:3]], [expected[1:6, 5:1:-1, 1:4]])
+    assert not np.array_equal(expected, y)
+    for stream in (STREAMS[0], None):
+        found = y.copy()
+        with machine(m, by, flags, found) as device:
+            output = Lender(found[1:6, 5:1:-1, 1:4])
+            (result,) = wp.launch(turn, (5, 4), [*map(Lender, views[:3])], [output], stream=stream)
+            names = " ".join(device.launches)
+            assert [names.count(word) for word in ("gather", "turn", "scatter")] == [3, 1, 1], names
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+        del result
+    # All but the word in which launches with checks note failures.
+    assert driver().allocated == len(driver().log("cuMemAlloc_v2"))
+
+    own = np.lib.stride_tricks.as_strided(m, (5, 4, 3), (4, 4, 4))
+    with machine(m), pytest.raises(wp.LaunchError, match="output 'y' has elements that overlap in memory"):
+        wp.launch(turn, (5, 4), [*map(Lender, views[:3])], [Lender(own)])
+
+
+@wp.kernel
+def wave(x: wp.array[float], k: float, n: int, y: wp.array[float], total: wp.array[float]):
+    i = wp.tid()
+    y[i] = wp.sin(k * x[i]) * x[(i + n) % x.shape[0]] + y[i] * y[i]
+    wp.atomic_add(total, 0, y[i] * x[i])
+
+
+@wp.kernel
+def relax(a: wp.array2d[wp.float64], steps: int, x: wp.array[wp.float64]):
+    i = wp.tid()
+    for _ in range(steps):
+        x[i] = wp.cos(x[i]) * a[i, 0] + a[i, 1]
+
+
+def both(kernel, dim, inputs, outputs, cotangents, wanted):
+    """The gradients on a GPU are those on NumPy arrays: added to what was there, strided arrays too."""
+    launch = {"adjoint": True, "adj_outputs": cotangents}
+    expected = [None if w is None else w.copy() for w in wanted]
+    wp.launch(kernel, dim, inputs, outputs, adj_inputs=expected, **launch)
+    arrays = [a for a in (*inputs, *outputs, *cotangents, *wanted) if isinstance(a, np.ndarray)]
+    before = [a.copy() for a in (*outputs, *cotangents)]
+
+    def lent(values):
+        return [Lender(x) if isinstance(x, np.ndarray) else x for x in values]
+
+    with machine(*arrays) as device:
+        wp.launch(kernel, dim, lent(inputs), lent(outputs), adjoint=True, adj_outputs=lent(cotangents),
+                  adj_inputs=lent(wanted), stream=STREAMS[0])  # fmt: skip
+        launches = list(device.launches)
+    for found, right in zip(wanted, expected, strict=True):
+        if right is not None:
+            np.testing.assert_allclose(found, right, rtol=2e-5, atol=1e-5)
+    for array, old in zip((*outputs, *cotangents), before, strict=True):
+        np.testing.assert_array_equal(array, old)
+    return launches
+
+
+@own_process(seconds=300)
+def test_adjoints_in_place():
+    from mock_driver import driver
+
+    rng = np.random.default_rng(1)
+
+    def floats(*shape, dtype=np.float32):
+        return rng.normal(size=shape).astype(dtype)
+
+    x, y, total = floats(50), floats(50), floats(1)
+    names = both(wave, 50, [x, 0.7, 3], [y, total], [floats(50), floats(1)], [floats(50), floats(1).reshape(()), None])
+    assert len(names) >= 3
+    column = floats(50, 3)[:, 1]
+    both(wave, 50, [column, 0.7, 3], [floats(100)[::2], total], [floats(50)[::-1], floats(1)],
+         [floats(50, 2)[:, 1], None, None])  # fmt: skip
+    a = 0.5 * floats(6, 4, dtype=np.float64)
+    both(relax, 6, [a[:, ::2], 4], [floats(6, dtype=np.float64)], [floats(6, dtype=np.float64)],
+         [np.zeros((6, 2)), None])  # fmt: skip
+    # All but the word in which launches with checks note failures.
+    assert driver().allocated == len(driver().log("cuMemAlloc_v2"))
+
+
+@own_process(seconds=300)
+def test_what_is_no_array_on_the_gpu():
+    x, y, total = (np.zeros(n, np.float32) for n in (5, 5, 1))
+    given = [Lender(x), 0.7, 3], [Lender(y), Lender(total)]
+    with machine(x, y, total):
+        with pytest.raises(wp.LaunchError, match="adjoint of 'x': must be an array on the GPU that the others are on"):
+            wp.launch(wave, 5, *given, adjoint=True, adj_outputs=[Lender(y), None], adj_inputs=[True, None, None])
+        with pytest.raises(wp.LaunchError, match=r"adjoint of 'y': expected float32\[5\], got"):
+            short = [Lender(total), None]
+            wp.launch(wave, 5, *given, adjoint=True, adj_outputs=short, adj_inputs=[Lender(x), None, None])
+        with pytest.raises(wp.LaunchError, match="adjoint of 'x': the array is read-only"):
+            read_only = Lender(np.zeros(5, np.float32), read_only=True)
+            wp.launch(wave, 5, *given, adjoint=True, adj_outputs=[Lender(y), None], adj_inputs=[read_only, None, None])

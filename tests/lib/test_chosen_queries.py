@@ -58,7 +58,7 @@ def of_two_things(bvh: wp.uint64, mesh: wp.uint64, kind: int, low: wp.vec3, foun
     else:
         query = wp.mesh_query_aabb(mesh, low, low)
     j = wp.int32(0)
-    while wp.bvh_query_next(query, j):
+    if wp.bvh_query_next(query, j):
         found[j] += 1
 
 

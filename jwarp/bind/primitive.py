@@ -13,8 +13,8 @@ from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import compat
 from jwarp.bind.devices import architectures
-from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
+from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.errors import LaunchError

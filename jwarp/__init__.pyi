@@ -2783,8 +2783,8 @@ def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "de
 
     A new tile alpha * a @ b; with a tile `out`, that becomes alpha * a @ b + beta * out.
 
-    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` products of
-    float32 may be taken with fewer digits.
+    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` GPUs round
+    the elements of float32 to 11 bits before they multiply, as they do where JAX's default precision allows it.
 
     Raises:
         KernelTypeError: the shapes do not fit, or the elements are no floats.

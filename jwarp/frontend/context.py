@@ -84,6 +84,7 @@ class Frame:
     )  # the arrays of variables that have their components there
     lent: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
+    given: frozenset[int] = frozenset()  # arrays that the function was called with
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:

@@ -17,6 +17,7 @@ from jwarp.frontend.lowering.functions import called, kept, kind_of
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.ids import with_objects
 from jwarp.frontend.lowering.natives import native_result
+from jwarp.frontend.lowering.own_copies import arrays_of
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values.bindings import (
@@ -53,7 +54,10 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
-    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound, memory=lent)
+    caller, ctx.frame = (
+        ctx.frame,
+        Frame(function.source, env=dict(arguments), variables=bound, memory=lent, given=arrays_of(arguments.values())),
+    )
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)

@@ -41,6 +41,7 @@ DIFFERENCES = {
     "newton._src.solvers.vbd.particle_vbd_kernels:accumulate_self_contact_force_and_hessian": ROUNDING,
     "newton._src.solvers.vbd.rigid_vbd_kernels:create_solve_rigid_body.<locals>.solve_rigid_body": ROUNDING,
     "newton._src.geometry.kernels:edge_colliding_edges_detection_kernel": FOUND,
+    "newton._src.geometry.kernels:vertex_triangle_collision_detection_kernel": ROOTS,
     "newton._src.geometry.particle_surface_kernels:_compute_anisotropy": EXACT,
     "newton._src.geometry.particle_surface_kernels:_compute_anisotropy_bins": EXACT,
     "newton._src.sensors.sensor_camera_render.render_context:RenderContext._compute_mesh_group_roots": ROOTS,

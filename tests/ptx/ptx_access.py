@@ -230,7 +230,7 @@ def _atomic(machine: Any, node: Node, form: Any) -> Any:
     packed = {"f16x2": TYPES["f16"], "bf16x2": TYPES["bf16"]}.get(form.suffixes[-1])
     dtype = packed or TYPES[form.type]
     if packed is not None:
-        return _atomic_halves(machine, node, read, space, change, packed, given)
+        return _atomic_halves(machine, node, read, space, change, packed, given, target)
     columns = [[machine.reader(o, dtype) for o in machine.parts(x)] for x in given]
     writers = [machine.writer(o) for o in machine.parts(target)]
 
@@ -245,16 +245,22 @@ def _atomic(machine: Any, node: Node, form: Any) -> Any:
     return atomic
 
 
-def _atomic_halves(machine: Any, node: Node, read: Any, space: str, change: Any, dtype: np.dtype, given: Any) -> Any:
-    """Two neighbours of 16 bits in one register, whose old values nobody may use."""
-    assert node.opcode == "red", "atom of packed halves"
+def _atomic_halves(
+    machine: Any, node: Node, read: Any, space: str, change: Any, dtype: np.dtype, given: Any, target: Any
+) -> Any:
+    """Two neighbours of 16 bits in one register."""
     value = machine.reader(given[0], TYPES["u32"])
+    writer = None if target is None else machine.writer(target)
 
     def atomic(run: Any, g: Any) -> None:
         at, both = read(run, g), np.broadcast_to(value(run, g), len(g.threads))
+        old = np.zeros(len(g.threads), np.uint32)
         for k in range(2):
             half = (both >> np.uint32(16 * k)).astype(np.uint16).view(dtype)
-            Access(run, node).change(space, g.threads, at + np.uint64(2 * k), dtype, change, half)
+            was = Access(run, node).change(space, g.threads, at + np.uint64(2 * k), dtype, change, half)
+            old |= was.view(np.uint16).astype(np.uint32) << np.uint32(16 * k)
+        if writer is not None:
+            writer(run, g, old)
 
     return atomic
 

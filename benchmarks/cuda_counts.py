@@ -2,6 +2,7 @@
 
     python benchmarks/cuda_counts.py                # all cases, a minute or two
     python benchmarks/cuda_counts.py product saxpy  # those whose name contains one of these
+    python benchmarks/cuda_counts.py --model        # bounds for large products of tiles, by the counts of a step
 
 A line for each case: PTX instructions a thread, sectors of 32 bytes a thread that warps ask global memory for,
 atomic operations and bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores)
@@ -13,7 +14,9 @@ caches.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,14 +29,18 @@ sys.path[:0] = [str(TESTS / "helpers"), str(TESTS / "ptx")]
 os.environ.setdefault("JWARP_CACHE_DIR", tempfile.mkdtemp(prefix="jwarp-counts-"))
 
 import numpy as np  # noqa: E402
+import product_model  # noqa: E402
 from cuda_compiling import bodies, saxpy, stencil  # noqa: E402
 from host import pack  # noqa: E402
+from product_model import Work  # noqa: E402
 from ptx_checks import Counts  # noqa: E402
-from ptx_running import PtxKernel, aligned  # noqa: E402
+from ptx_running import ARCHITECTURE, PtxKernel, aligned  # noqa: E402
 from tile_programs import product  # noqa: E402
 
 import jwarp as wp  # noqa: E402
+from jwarp.autodiff.reverse import vjp  # noqa: E402
 from jwarp.backend.cuda.compile import CudaKernel  # noqa: E402
+from jwarp.backend.cuda.nvrtc import compile_unit  # noqa: E402
 from jwarp.config import config  # noqa: E402
 from jwarp.launching.derive import Variant, derive  # noqa: E402
 from jwarp.launching.geometry import Geometry  # noqa: E402
@@ -119,18 +126,46 @@ def batched(kernel: Any, batch: int, dims: tuple[int, ...]) -> Callable[[], Coun
     return count
 
 
-def step(type_: Any, sums: Any, m: int, n: int, k: int, block: int) -> Callable[[], Counts]:
-    """One step along K of a product of tiles: the difference between launches with two steps and with one."""
+@dataclass(frozen=True)
+class Step:
+    """One step along K of a product of tiles, or of its adjoint: the difference between launches with n + 1 and n."""
 
-    def count() -> Counts:
-        made, found = PtxKernel(product(type_, sums, m, n, k, block), "flat fast"), []
-        for steps in (3, 4):
-            a, b = np.ones((m, steps * k), type_.dtype), np.ones((steps * k, n), type_.dtype)
-            found.append(Counts())
-            made.run((1, 1), [a, b, np.zeros((m, n), sums.dtype)], counts=found[-1])
-        return difference(found[1], found[0])
+    type: Any
+    sums: Any
+    extents: tuple[int, int, int]
+    block: int
+    version: str = "flat fast"
+    adjoint: bool = False
 
-    return count
+    def kernel(self) -> PtxKernel:
+        made = product(self.type, self.sums, *self.extents, self.block)
+        return PtxKernel(vjp(made, [0, 1], [2]).kernel if self.adjoint else made, self.version)
+
+    def launched(self, made: PtxKernel, steps: int) -> Counts:
+        (m, n, k), counts = self.extents, Counts()
+        a, b = np.ones((m, steps * k), self.type.dtype), np.ones((steps * k, n), self.type.dtype)
+        given = {"a": a, "b": b, "c": np.zeros((m, n), self.sums.dtype), "adj_a": 0 * a, "adj_b": 0 * b}
+        made.run((1, 1), [given[p.name.replace("adj_c", "c")] for p in made.kernel.params], counts=counts)
+        return counts
+
+    def __call__(self) -> Counts:
+        made = self.kernel()
+        # As many as there are stages begin with copies of their own.
+        return difference(self.launched(made, 5), self.launched(made, 4))
+
+    def work(self, kind: str) -> Work:
+        """What the model wants to know."""
+        made = self.kernel()
+        four, five = (self.launched(made, steps) for steps in (4, 5))
+        one = difference(five, four)
+        passes, all_passes = (sum(c.passes.values()) for c in (one, four))
+        unit = dataclasses.replace(made.unit, options=(*made.unit.options, "-Xptxas=-v"))
+        log = compile_unit(unit, ARCHITECTURE.replace("compute", "sm")).log
+        (registers,) = re.findall(r"Used (\d+) registers", log)
+        return Work(
+            kind, self.extents, self.block, one.warp_instructions, passes, sum(one.bytes.values()),
+            four.warp_instructions - 4 * one.warp_instructions, all_passes - 4 * passes, made.shared, int(registers),
+        )  # fmt: skip
 
 
 def difference(x: Counts, y: Counts) -> Counts:
@@ -153,11 +188,25 @@ CASES = (
     Case("stencil of 7 points, adjoint", plain(stencil, (8, 16, 32), adjoint=True)),
     Case("n-body, 256 of 256", plain(bodies, (256,))),
     Case("n-body, adjoint", plain(bodies, (256,), adjoint=True)),
-    Case("product f16 128x128x64", step(float16, float32, 128, 128, 64, 256)),
-    Case("product bf16 64x64x64", step(bfloat16, float32, 64, 64, 64, 128)),
-    Case("product f32 64x64x32", step(float32, float32, 64, 64, 32, 128)),
-    Case("product f64 64x64x16", step(float64, float64, 64, 64, 16, 128)),
+    Case("product f16 128x128x64", Step(float16, float32, (128, 128, 64), 256)),
+    Case("product f16, adjoint", Step(float16, float32, (128, 128, 64), 256, adjoint=True)),
+    Case("product bf16 64x64x64", Step(bfloat16, float32, (64, 64, 64), 128)),
+    Case("product tf32 128x128x32", Step(float32, float32, (128, 128, 32), 256, "tf32 flat fast")),
+    Case("product f32 64x64x32", Step(float32, float32, (64, 64, 32), 128)),
+    Case("product f32, adjoint", Step(float32, float32, (64, 64, 32), 128, adjoint=True)),
+    Case("product f64 64x64x16", Step(float64, float64, (64, 64, 16), 128)),
 )  # fmt: skip
+
+# Products with tiles of sizes that make the most of a GPU, by the type that the model knows.
+LARGE = {
+    "f16 128x256x64, 256": ("f16", Step(float16, float32, (128, 256, 64), 256)),
+    "f16 128x128x64, 128": ("f16", Step(float16, float32, (128, 128, 64), 128)),
+    "f16 128x128x64, 256": ("f16", Step(float16, float32, (128, 128, 64), 256)),
+    "tf32 128x128x32, 256": ("tf32", Step(float32, float32, (128, 128, 32), 256, "tf32 flat fast")),
+    "f32 128x128x32, 256": ("f32", Step(float32, float32, (128, 128, 32), 256)),
+    "f32 64x64x32, 128": ("f32", Step(float32, float32, (64, 64, 32), 128)),
+    "f64 64x64x16, 128": ("f64", Step(float64, float64, (64, 64, 16), 128)),
+}
 
 
 def lines(names: list[str]) -> Iterator[str]:
@@ -177,7 +226,10 @@ def lines(names: list[str]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="cases whose name contains one of these")
-    for line in lines(parser.parse_args().names):
+    parser.add_argument("--model", action="store_true", help="bounds for large products on sm_90")
+    given = parser.parse_args()
+    made = {name: step.work(kind) for name, (kind, step) in LARGE.items()} if given.model else {}
+    for line in product_model.lines(made) if given.model else lines(given.names):
         print(line, flush=True)
 
 

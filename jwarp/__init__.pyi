@@ -1636,7 +1636,7 @@ def hash_grid_point_id(id: uint64, index: int) -> int:
     """
 
 @_overload
-def hash_grid_query(id: uint64, point: vec3, max_dist: float) -> HashGridQuery:
+def hash_grid_query(id: uint64, point: vec3, max_dist: float) -> HashGridQuery[float]:
     """The points of a hash grid in the cells that meet a cube about `point`, those of one group if one is given.
 
     All points within `max_dist` along each axis are among them, each once, and others of the same cells. A loop goes
@@ -1644,16 +1644,16 @@ def hash_grid_query(id: uint64, point: vec3, max_dist: float) -> HashGridQuery:
     """
 
 @_overload
-def hash_grid_query(id: uint64, point: vec3, max_dist: float, group: int) -> HashGridQuery: ...
+def hash_grid_query(id: uint64, point: vec3, max_dist: float, group: int) -> HashGridQuery[float]: ...
 @_overload
-def hash_grid_query(id: uint64, point: vec3d, max_dist: float64) -> HashGridQuery: ...
+def hash_grid_query(id: uint64, point: vec3d, max_dist: float64) -> HashGridQuery[float64]: ...
 @_overload
-def hash_grid_query(id: uint64, point: vec3d, max_dist: float64, group: int) -> HashGridQuery: ...
+def hash_grid_query(id: uint64, point: vec3d, max_dist: float64, group: int) -> HashGridQuery[float64]: ...
 @_overload
-def hash_grid_query(id: uint64, point: vec3h, max_dist: float16) -> HashGridQuery: ...
+def hash_grid_query(id: uint64, point: vec3h, max_dist: float16) -> HashGridQuery[float16]: ...
 @_overload
-def hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery: ...
-def hash_grid_query_next(query: HashGridQuery, index: int) -> bool:
+def hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery[float16]: ...
+def hash_grid_query_next(query: HashGridQuery[Any], index: int) -> bool:
     """Let `index` be the number of the next point of a query; False, and `index` as it was, if there is none."""
 
 def identity(n: int, dtype: Any) -> Any:
@@ -2075,7 +2075,10 @@ def pow(x: Float, y: Float) -> Float:
     """x to the power y."""
 
 def print(*values: Any) -> None:
-    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread."""
+    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread.
+
+    A tile is written once for its block, as `[1 2 3] = tile(shape=(3))`, of at most 256 elements.
+    """
 
 def printf(fmt: str, *args: Any) -> None:
     """Write text to the standard output for each thread, formatted as in C.
@@ -2780,8 +2783,8 @@ def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "de
 
     A new tile alpha * a @ b; with a tile `out`, that becomes alpha * a @ b + beta * out.
 
-    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` products of
-    float32 may be taken with fewer digits.
+    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` GPUs round
+    the elements of float32 to 11 bits before they multiply, as they do where JAX's default precision allows it.
 
     Raises:
         KernelTypeError: the shapes do not fit, or the elements are no floats.

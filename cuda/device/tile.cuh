@@ -6,6 +6,7 @@
 #pragma once
 
 #include "jwarp.cuh"
+#include "tile_add.cuh"
 #include "tile_copy.cuh"
 #include "tile_gemm.cuh"
 #include "tile_reduce.cuh"

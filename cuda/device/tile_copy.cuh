@@ -13,7 +13,18 @@ namespace jw::tile {
 template <int WIDTH, int ROWS, int BYTES, int NT>
 JW_INLINE void copy_pieces(char* to, int to_step, const char* from, long long from_step) {
   constexpr int pieces = BYTES / WIDTH, rest = BYTES % WIDTH;
-  if constexpr (pieces > 0) {
+  constexpr int apart = pieces > 0 ? NT / pieces : 0;  // the rows that all threads have at a time
+  if constexpr (apart > 0 && apart * pieces == NT && ROWS % apart == 0) {
+    const int row = int(threadIdx.x) / pieces, offset = int(threadIdx.x) % pieces * WIDTH;
+    char* target = to + row * to_step + offset;
+    const char* source = from + row * from_step + offset;
+    const long long step = apart * from_step;
+#pragma unroll(WIDTH == 16 ? 16 : 1)
+    for (int k = 0; k < ROWS / apart; ++k) {
+      ptx::copy_async<WIDTH>(target + k * apart * to_step, source);
+      source += step;
+    }
+  } else if constexpr (pieces > 0) {
 #pragma unroll(WIDTH == 16 ? 4 : 1)
     for (int at = threadIdx.x; at < ROWS * pieces; at += NT) {
       const int row = at / pieces, offset = at % pieces * WIDTH;

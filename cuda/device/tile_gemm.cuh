@@ -122,7 +122,7 @@ template <class TA, class TB, class S, int M, int N, bool TRANSA, bool TRANSB, i
     constexpr int step = a_step > b_step ? a_step : b_step;
     const int row = thread_m(), column = thread_n();
     if (!has_thread()) return;
-#pragma unroll(step >= 4 ? 2 : 4)
+#pragma unroll(step >= 4 ? 1 : 4)
     for (int k = 0; k < K; k += step) {
       S x[Down::sums][step], y[Right::sums][step], left[Down::sums], right[Right::sums];
       if constexpr (!TRANSA) Down::template read_along<a_step, LDA>(x, a, m, row, k);
@@ -142,39 +142,40 @@ template <class TA, class TB, class S, int M, int N, bool TRANSA, bool TRANSB, i
     }
   }
 
-  // Stores to C, or with ACC adds to it.
-  template <bool ACC, int LDC, class TC> JW_INLINE void put(TC* c, int m = 0, int n = 0) {
-    constexpr int count = least(Right::group, 16 / int(sizeof(TC)));
-    if (LDC % count == 0 && (ptx::low_bits(c) & (count * sizeof(TC) - 1)) == 0) put_some<ACC, LDC, count>(c, m, n);
-    else put_some<ACC, LDC, 1>(c, m, n);
+  // Calls `with(place, sums)` for groups of sums and the place of the first one in C, as far as there is one; groups
+  // are of neighbours that are read and written together if that is possible.
+  template <int LDC, class TC, class F> JW_INLINE void each(TC* c, int m, int n, F with) {
+    constexpr int count = LDC % Right::group == 0 ? least(Right::group, 16 / int(sizeof(TC))) : 1;
+    if ((ptx::low_bits(c) & (count * sizeof(TC) - 1)) == 0) each_of<LDC, count>(c, m, n, with);
+    else each_of<LDC, 1>(c, m, n, with);
   }
-  template <bool ACC, int LDC, int COUNT, class TC> JW_INLINE void put_some(TC* c, int m, int n) {
+  template <int LDC, int COUNT, class TC, class F> JW_INLINE void each_of(TC* c, int m, int n, F with) {
     if (!has_thread()) return;
 #pragma unroll
     for (int i = 0; i < Down::sums; ++i) {
 #pragma unroll
       for (int j = 0; j < Right::sums; j += COUNT) {
         const int at_m = m + Down::place(thread_m(), i), at_n = n + Right::place(thread_n(), j);
-        if (at_m >= M || at_n >= N) continue;
-        auto* place = (neighbours<TC, COUNT>*)(c + at_m * LDC + at_n);
-        neighbours<TC, COUNT> some = {};
-        if (ACC) some = *place;
-#pragma unroll
-        for (int e = 0; e < COUNT; ++e) put_sum<ACC>(some.item + e, sums[i][j + e]);
-        *place = some;
+        if (at_m < M && at_n < N) with((neighbours<TC, COUNT>*)(c + at_m * LDC + at_n), sums[i] + j);
       }
     }
   }
-  template <int LDC, class TC> JW_INLINE void take(const TC* c) {
-    if (!has_thread()) return;
+  template <class TC, int COUNT> JW_INLINE static void put_some(neighbours<TC, COUNT>* place, const S* from) {
+    neighbours<TC, COUNT> some;
 #pragma unroll
-    for (int i = 0; i < Down::sums; ++i) {
+    for (int e = 0; e < COUNT; ++e) some.item[e] = narrow<TC>(from[e]);
+    *place = some;
+  }
+  template <class TC, int COUNT> JW_INLINE static void take_some(neighbours<TC, COUNT>* place, S* to) {
+    const neighbours<TC, COUNT> some = *place;
 #pragma unroll
-      for (int j = 0; j < Right::sums; ++j) {
-        const int at_m = Down::place(thread_m(), i), at_n = Right::place(thread_n(), j);
-        if (at_m < M && at_n < N) sums[i][j] = summand<S>(c[at_m * LDC + at_n]);
-      }
-    }
+    for (int e = 0; e < COUNT; ++e) to[e] = summand<S>(some.item[e]);
+  }
+  template <int LDC, class TC> JW_INLINE void put(TC* c, int m = 0, int n = 0) {
+    each<LDC>(c, m, n, [](auto* place, const S* from) { put_some(place, from); });
+  }
+  template <int LDC, class TC> JW_INLINE void take(TC* c, int m = 0, int n = 0) {
+    each<LDC>(c, m, n, [](auto* place, S* to) { take_some(place, to); });
   }
 };
 
@@ -186,9 +187,10 @@ JW_INLINE void simt_gemm(const TA* a, const TB* b, TC* c) {
 #pragma unroll 1
     for (int n = 0; n < N; n += Sums::Right::part) {
       Sums sums;
-      sums.clear();
+      sums.clear();  // also what is outside
+      if (ACC) sums.template take<LDC>(c, m, n);
       sums.template add<K, PACKED, LDA, LDB>(a, b, m, n);
-      sums.template put<ACC, LDC>(c, m, n);
+      sums.template put<LDC>(c, m, n);
     }
   }
 }
@@ -211,14 +213,15 @@ struct block_sums {
 
   JW_INLINE void clear() { own.clear(); }
   // From C, and to C: nobody else uses it before, nor what lies in its place while the sums are in registers.
-  template <int LDC> JW_INLINE void take(const TC* c) {
+  template <int LDC> JW_INLINE void take(TC* c) {
     __syncthreads();
+    own.clear();
     own.template take<LDC>(c);
     __syncthreads();
   }
   template <int LDC> JW_INLINE void put(TC* c) {
     __syncthreads();
-    own.template put<false, LDC>(c);
+    own.template put<LDC>(c);
     __syncthreads();
   }
   // Adds a product. This has no barrier after it.

@@ -84,6 +84,44 @@ template <int NEWEST> JW_INLINE void copy_wait_group() {
 }
 JW_INLINE void copy_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+// Neighbours that an instruction adds to memory, which begin at a multiple of what they take together.
+#if __CUDA_ARCH__ >= 900
+template <class T> constexpr int most_added = 1;
+template <> constexpr int most_added<float> = 4;
+template <> constexpr int most_added<jw_half> = 8;
+template <> constexpr int most_added<jw_bfloat> = 8;
+#define JW_PAIR(x, k) (unsigned(x[k].bits) | unsigned(x[k + 1].bits) << 16)
+#define JW_ADD_PAIRS(T, type)                                                                                    \
+  JW_INLINE void add_neighbours(T* place, const T (&x)[2]) {                                                     \
+    asm volatile("red.global.add.noftz." type " [%0], %1;"                                                       \
+                 :: "l"(__cvta_generic_to_global(place)), "r"(JW_PAIR(x, 0)) : "memory");                        \
+  }                                                                                                              \
+  JW_INLINE void add_neighbours(T* place, const T (&x)[4]) {                                                     \
+    asm volatile("red.global.add.noftz.v2." type " [%0], {%1, %2};"                                              \
+                 :: "l"(__cvta_generic_to_global(place)), "r"(JW_PAIR(x, 0)), "r"(JW_PAIR(x, 2)) : "memory");    \
+  }                                                                                                              \
+  JW_INLINE void add_neighbours(T* place, const T (&x)[8]) {                                                     \
+    asm volatile("red.global.add.noftz.v4." type " [%0], {%1, %2, %3, %4};"                                      \
+                 :: "l"(__cvta_generic_to_global(place)), "r"(JW_PAIR(x, 0)), "r"(JW_PAIR(x, 2)),                \
+                    "r"(JW_PAIR(x, 4)), "r"(JW_PAIR(x, 6)) : "memory");                                          \
+  }
+JW_ADD_PAIRS(jw_half, "f16x2")
+JW_ADD_PAIRS(jw_bfloat, "bf16x2")
+#undef JW_ADD_PAIRS
+#undef JW_PAIR
+JW_INLINE void add_neighbours(float* place, const float (&x)[2]) {
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};"
+               :: "l"(__cvta_generic_to_global(place)), "f"(x[0]), "f"(x[1]) : "memory");
+}
+JW_INLINE void add_neighbours(float* place, const float (&x)[4]) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+               :: "l"(__cvta_generic_to_global(place)), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+#else
+template <class T> constexpr int most_added = 1;
+template <class T, int COUNT> JW_INLINE void add_neighbours(T*, const T (&)[COUNT]) {}
+#endif
+
 // Whether the hardware has products of doubles by warps: of others they are sequences of instructions, and long ones.
 #if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1100)
 constexpr bool has_mma_f64 = true;

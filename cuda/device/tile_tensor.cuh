@@ -155,17 +155,19 @@ JW_INLINE constexpr int divisor_up_to(int n, int most) {
 
 // Two neighbours of C, read and written together if they begin at a multiple of their width.
 template <class T> struct alignas(2 * sizeof(T)) pair { T first, second; };
-template <bool ACC, class S, class T> JW_INLINE void put_pair(T* place, S first, S second, bool together) {
-  if (!together) {
-    put_sum<ACC>(place, first);
-    put_sum<ACC>(place + 1, second);
-    return;
+template <class S, class T> JW_INLINE void put_pair(T* place, S first, S second, bool together) {
+  const pair<T> both = {narrow<T>(first), narrow<T>(second)};
+  if (together) {
+    *(pair<T>*)place = both;
+  } else {
+    place[0] = both.first;
+    place[1] = both.second;
   }
-  pair<T> both = {};
-  if (ACC) both = *(const pair<T>*)place;
-  put_sum<ACC>(&both.first, first);
-  put_sum<ACC>(&both.second, second);
-  *(pair<T>*)place = both;
+}
+template <class S, class T> JW_INLINE void take_pair(S& first, S& second, const T* place, bool together) {
+  const pair<T> both = together ? *(const pair<T>*)place : pair<T>{place[0], place[1]};
+  first = wide(both.first);
+  second = wide(both.second);
 }
 
 // The sums of a product M x N: those of the warp, or where that has too many for registers, of a part at (m, n) of it.
@@ -219,9 +221,12 @@ template <class Unit, int M, int N, int NT> struct tensor_sums {
     }
   }
 
-  // Calls `with(place, first, second)` for sums of neighbours and the place of the first one in C.
+  // Calls `with(place, first, second, together)` for sums of neighbours and the place of the first one in C, which
+  // are read and written together if that is possible.
   template <int LDC, class TC, class F> JW_INLINE void each(TC* c, int m, int n, F with) {
     if (!has_warp()) return;
+    // Of shared memory the compiler knows where it begins.
+    const bool together = LDC % 2 == 0 && (ptx::low_bits(c) & (2 * sizeof(TC) - 1)) == 0;
     const int lane = lane_number(), g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int i = 0; i < part.m; ++i) {
@@ -230,22 +235,20 @@ template <class Unit, int M, int N, int NT> struct tensor_sums {
 #pragma unroll
         for (int e = 0; e < values; e += 2) {
           const int row = m + i * Unit::m + g + e / 2 * 8, column = n + j * Unit::n + 2 * t;
-          with(c + row * LDC + column, sums[i][j][e], sums[i][j][e + 1]);
+          with(c + row * LDC + column, sums[i][j][e], sums[i][j][e + 1], together);
         }
       }
     }
   }
 
-  // Stores to C, or with ACC adds to it.
-  template <bool ACC, int LDC, class TC> JW_INLINE void put(TC* c, int m = first_m(), int n = first_n()) {
-    // Of shared memory the compiler knows where it begins.
-    const bool together = LDC % 2 == 0 && (ptx::low_bits(c) & (2 * sizeof(TC) - 1)) == 0;
-    each<LDC>(c, m, n, [=](TC* place, auto first, auto second) { put_pair<ACC>(place, first, second, together); });
+  template <int LDC, class TC> JW_INLINE void put(TC* c, int m = first_m(), int n = first_n()) {
+    each<LDC>(c, m, n, [](TC* place, auto first, auto second, bool together) {
+      put_pair(place, first, second, together);
+    });
   }
-  template <int LDC, class TC> JW_INLINE void take(TC* c) {
-    each<LDC>(c, first_m(), first_n(), [](TC* place, auto& first, auto& second) {
-      first = wide(place[0]);
-      second = wide(place[1]);
+  template <int LDC, class TC> JW_INLINE void take(TC* c, int m = first_m(), int n = first_n()) {
+    each<LDC>(c, m, n, [](const TC* place, auto& first, auto& second, bool together) {
+      take_pair(first, second, place, together);
     });
   }
 };
@@ -260,9 +263,10 @@ JW_INLINE void tensor_gemm(const TA* a, const TA* b, TC* c) {
     for (int j = 0; j < Sums::own.n; j += Sums::part.n) {
       const int m = Sums::first_m() + i * Unit::m, n = Sums::first_n() + j * Unit::n;
       Sums sums;
-      sums.clear();
+      if (ACC) sums.template take<LDC>(c, m, n);
+      else sums.clear();
       sums.template add<K, TRANSA, TRANSB, LDA, LDB>(a, b, m, n);
-      sums.template put<ACC, LDC>(c, m, n);
+      sums.template put<LDC>(c, m, n);
     }
   }
 }

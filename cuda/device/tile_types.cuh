@@ -25,12 +25,8 @@ template <class T, class From> JW_INLINE T narrow(From x) {
   else return T(x);
 }
 
-// An element as a summand of a sum, and a sum as an element: added to it if ACC.
+// An element as a summand of a sum.
 template <class S, class T> JW_INLINE S summand(T x) { return S(wide(x)); }
-template <bool ACC, class S, class T> JW_INLINE void put_sum(T* place, S sum) {
-  if constexpr (ACC) sum = jw_plus(sum, summand<S>(*place));
-  *place = narrow<T>(sum);
-}
 // Where the element of a number is in a tile whose rows of COLUMNS elements are STEP elements apart.
 template <int COLUMNS, int STEP, class I> JW_INLINE I placed(I number) {
   return number + number / COLUMNS * (STEP - COLUMNS);

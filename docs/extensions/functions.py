@@ -43,6 +43,7 @@ HEADINGS = {
 
 def known() -> dict[str, Described]:
     """All functions that kernels may call, by name."""
+    dir(jwarp)  # fills the tables
     return {name: row for name, row in (BUILTINS | LIBRARY).items() if hasattr(jwarp, name)}
 
 

@@ -175,23 +175,25 @@ def _may_settle(node: Op) -> bool:
 
 def _condition(loop: While) -> set[Value]:
     """The values of a loop that its condition depends on."""
-    needed = {x for x in loop.cond.yields if isinstance(x, Value)}
-    before = -1
-    while len(needed) != before:
-        before = len(needed)
-        for param, following in zip(loop.params, loop.body.yields, strict=True):
-            if param in needed and isinstance(following, Value):
-                needed.add(following)
-        for node in walk_node(loop):
-            if node is loop or needed.isdisjoint(results(node)):
-                continue
-            needed.update(x for x in operands(node) if isinstance(x, Value))
-            if isinstance(node, Op):
-                continue
-            for block in blocks(node):
-                needed.update(x for x in block.yields if isinstance(x, Value))
+    feeds: dict[Value, list[Operand]] = {}  # what each value is made of, directly
+    for node in walk_node(loop):
+        inside = list(operands(node))
+        if not isinstance(node, Op):
+            inside += (x for block in blocks(node) for x in block.yields)
             if not isinstance(node, If):
-                needed.update(node.params)
+                inside += node.params
+        if node is not loop:
+            for result in results(node):
+                feeds[result] = inside
+    for param, following in zip(loop.params, loop.body.yields, strict=True):
+        feeds[param] = [following]
+    needed: set[Value] = set()
+    pending: list[Operand] = list(loop.cond.yields)
+    while pending:
+        x = pending.pop()
+        if isinstance(x, Value) and x not in needed:
+            needed.add(x)
+            pending += feeds.get(x, ())
     return needed
 
 

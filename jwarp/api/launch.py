@@ -7,12 +7,13 @@ from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
+from jwarp.arrays.commands import listeners
 from jwarp.devices import get_device
 from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
-from jwarp.dispatch.instances import instance_for_launch, with_handles
+from jwarp.dispatch.instances import instance_for_launch, with_handles, with_tables
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -163,6 +164,13 @@ def launch(
         plain = kernel, inputs
         kernel, inputs = with_handles(kernel, inputs, outputs)
         asked = None if kernel is plain[0] else plain
+    if kernel.id_lists:
+        why_not = "this is a record" if record_cmd else "this is an adjoint" if adjoint else ""
+        if not listeners.idle and (record_tape or listeners.capture is not None):
+            why_not = why_not or "a tape or a capture is open"
+        before = kernel
+        kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
+        asked = asked if kernel is before else None
     if kernel.is_generic:
         try:
             kernel = instance_for_launch(kernel, inputs, outputs)

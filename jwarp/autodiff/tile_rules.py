@@ -267,7 +267,8 @@ def _scan(node: Op) -> Rules:
 def _product(a: Applied, x: Operand, y: Operand, flags: tuple[bool, bool]) -> Operand:
     """op(x) @ op(y), of the type of both."""
     rows, columns = shape_of(x.type)[flags[0]], shape_of(y.type)[not flags[1]]
-    return a.builder.op("matmul", x, y, zero(with_shape(scalar_of(x.type), (rows, columns))), attr=Transposes(*flags))
+    transposes = Transposes(*flags, tf32=isinstance(a.attr, Transposes) and a.attr.tf32)
+    return a.builder.op("matmul", x, y, zero(with_shape(scalar_of(x.type), (rows, columns))), attr=transposes)
 
 
 def _matmul(node: Op) -> Rules:

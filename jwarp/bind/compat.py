@@ -32,6 +32,7 @@ __all__ = [
     "SymbolicSize",
     "Tracer",
     "ad",
+    "allows_tf32",
     "batching",
     "computed_in_python",
     "dimension_variables",
@@ -47,6 +48,7 @@ __all__ = [
     "named_operation",
     "needs_devices",
     "numbers_of_key",
+    "outermost",
     "output_aval",
     "partitioned",
     "placed_alike",
@@ -65,6 +67,8 @@ __all__ = [
 
 _trace, _axes = _core.trace_state_strong_ref, _core.axis_env_state
 _outside = _core.eval_trace, _core.top_axis_env
+# Where the state of JAX's transformations is kept, and what is there while none is at work.
+outermost: tuple[Any, Any, Any, Any] = (_trace, _axes, *_outside)
 
 
 def is_not_tracing() -> bool:
@@ -177,6 +181,18 @@ def x64_enabled() -> bool:
     return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
+# The names of precisions of products that a product of float32 with factors of 11 bits is good enough for.
+_COARSE = {"default", "high", "bfloat16", "tensorfloat32", "BF16_BF16_F32", "TF32_TF32_F32"}
+
+
+def allows_tf32() -> bool:
+    """Whether the precision that JAX is set to in this thread allows products of float32 with fewer digits.
+
+    Where none is set, it is not asked for, though JAX's own products may be coarse then.
+    """
+    return jax.config.jax_default_matmul_precision in _COARSE  # type: ignore[attr-defined]
+
+
 def output_aval(shape: tuple[int, ...], dtype: Any, operands: Sequence[Any]) -> ShapedArray:
     """The type of a result: replicated on the mesh, and varying over the manual axes as the operands do."""
     mesh = jax.sharding.get_abstract_mesh()
@@ -196,14 +212,22 @@ def placed_alike(operands: Sequence[Any]) -> list[Any]:
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.explicit_axes:
         operands = [_gathered(operand) for operand in operands]
-    if not mesh.manual_axes:
-        return list(operands)
-    axes = [jax.typeof(operand).mat.varying for operand in operands]
-    union = frozenset().union(*axes)
-    return [
-        operand if own == union else jax.lax.pcast(operand, tuple(union - own), to="varying")
-        for operand, own in zip(operands, axes, strict=True)
-    ]
+    return made_varying(operands, varying_axes(operands))
+
+
+def varying_axes(values: Sequence[Any]) -> frozenset[Any]:
+    """The manual axes of `shard_map` that some values vary over."""
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return frozenset()
+    return frozenset().union(*(jax.typeof(value).mat.varying for value in values))
+
+
+def made_varying(values: Sequence[Any], axes: frozenset[Any]) -> list[Any]:
+    """The values, which vary over these manual axes of `shard_map` afterwards, besides their own."""
+    if not axes:
+        return list(values)
+    left = [tuple(axes - jax.typeof(value).mat.varying) for value in values]
+    return [x if not more else jax.lax.pcast(x, more, to="varying") for x, more in zip(values, left, strict=True)]
 
 
 def _gathered(operand: Any) -> Any:

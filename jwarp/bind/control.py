@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from jwarp.arrays.array import array
-from jwarp.bind.traced_memory import Scope, TracedMemory, held_back, value_of
+from jwarp.bind import compat
+from jwarp.bind.traced_memory import CONSTANT, Scope, TracedMemory, held_back, value_of
 from jwarp.bind.trees import Reader, changed_paths
 from jwarp.errors import LaunchError
 from jwarp.types import Geometry
@@ -52,7 +53,7 @@ def traced_while(
             it is `given`, or writes to something else each time.
     """
     what = f"the body {name} of wp.capture_while"
-    carried = written(body, what, given)
+    carried, axes = _written([body], what, given)
     if condition.memory not in carried:
         raise LaunchError(
             f"{what} does not write to its condition, {condition.memory.made_at}, so that it never ends once it began",
@@ -64,16 +65,14 @@ def traced_while(
             return holds(condition)
 
     def trip(values: Sequence[Any]) -> list[Any]:
-        return _run(body, what, carried, values)
+        return _run(body, what, carried, values, axes)
 
-    start = [held_back(memory.value) for memory in carried]
+    start = compat.made_varying([held_back(memory.value) for memory in carried], axes)
     bound = _bound_of(key)
     if bound is None:
-        end = jax.lax.while_loop(goes_on, trip, start)
+        end = jax.lax.while_loop(_constant(goes_on, start), _constant(trip, start), start)
     else:
-        end, _ = jax.lax.scan(
-            lambda values, _: (jax.lax.cond(goes_on(values), trip, list, values), None), start, length=bound
-        )
+        end = _bounded_loop(goes_on, trip, start, bound)
         # Nobody takes a loop that was cut off for one that has ended.
         cut = goes_on(end)
         end = [jnp.where(cut, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x for x in end]
@@ -81,14 +80,47 @@ def traced_while(
         memory.value = value
 
 
+def _constant(function: Callable[[Any], Any], example: Sequence[Any]) -> Callable[[Any], Any]:
+    """The function, where what is written is a constant: of values of others that it reads, there is no derivative."""
+    if not CONSTANT.get():
+        return function
+    converted, others = jax.closure_convert(function, example)
+    held = [held_back(x) for x in others]
+    return lambda values: converted(values, *held)
+
+
+def _bounded_loop(
+    goes_on: Callable[[Any], Any], trip: Callable[[Any], list[Any]], start: list[Any], bound: int
+) -> list[Any]:
+    """The values after at most so many trips, with a gradient in reverse mode.
+
+    Most loops end long before their bound, and a scan keeps something for each trip that it might take. So the first
+    trip is one by itself, and those after it come in parts that are left out as a whole; of a part, what it begins with
+    is kept, and reverse mode takes its trips once more.
+    """
+    once = jax.jit(trip)  # which is traced for all parts together
+    end, left, size = start, bound, 1
+    while left:
+        count = left if 2 * left <= 3 * size else size
+
+        def part(values: list[Any], count: int = count) -> Any:
+            return jax.lax.scan(
+                lambda values, _: (jax.lax.cond(goes_on(values), once, list, values), None), values, length=count
+            )[0]
+
+        end = jax.lax.cond(goes_on(end), once if count == 1 else jax.checkpoint(part), list, end)
+        left, size = left - count, 4 * size
+    return end
+
+
 def traced_if(
     condition: array, branches: Sequence[Callable[[], None]], name: str, given: Mapping[str, Any] | None = None
 ) -> None:
     """Run the first of two branches if `condition` holds, and else the other one."""
     what = f"a branch of wp.capture_if, {name},"
-    carried = list(dict.fromkeys(memory for branch in branches for memory in written(branch, what, given)))
-    start = [held_back(memory.value) for memory in carried]
-    both = [lambda values, branch=branch: _run(branch, what, carried, values) for branch in branches]
+    carried, axes = _written(branches, what, given)
+    start = compat.made_varying([held_back(memory.value) for memory in carried], axes)
+    both = [lambda values, branch=branch: _run(branch, what, carried, values, axes) for branch in branches]
     end = jax.lax.cond(holds(condition), *both, start)
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
@@ -100,15 +132,26 @@ def written(body: Callable[[], Any], what: str, given: Mapping[str, Any] | None 
     Raises:
         LaunchError: it binds attributes of arguments anew, of its own that are `given` or of the function around it.
     """
-    found: list[TracedMemory] = []
+    return _written([body], what, given)[0]
 
-    def run() -> None:
+
+def _written(
+    bodies: Sequence[Callable[[], Any]], what: str, given: Mapping[str, Any] | None
+) -> tuple[list[TracedMemory], frozenset[Any]]:
+    """What some bodies write to, and the manual axes of `shard_map` that some of it varies over, before or after."""
+    found: dict[TracedMemory, None] = {}
+    axes: list[frozenset[Any]] = []
+
+    def run(body: Callable[[], Any]) -> None:
         with Scope(what) as scope, _bound_as_before(what, given or {}):
             body()
-        found.extend(scope.written)
+        found.update(scope.written)
+        axes.append(compat.varying_axes([scope.values[memory] for memory in scope.written]))
 
-    jax.eval_shape(run)
-    return found
+    for body in bodies:
+        jax.eval_shape(lambda body=body: run(body))
+    before = compat.varying_axes([memory.value for memory in found])
+    return list(found), before.union(*axes)
 
 
 _arguments: contextvars.ContextVar[Mapping[str, Any] | None] = contextvars.ContextVar("arguments", default=None)
@@ -153,7 +196,13 @@ def _inside(what: str, carried: Sequence[TracedMemory], values: Sequence[Any]) -
     return Scope(what, dict(zip(carried, values, strict=True)))
 
 
-def _run(body: Callable[[], None], what: str, carried: Sequence[TracedMemory], values: Sequence[Any]) -> list[Any]:
+def _run(
+    body: Callable[[], None],
+    what: str,
+    carried: Sequence[TracedMemory],
+    values: Sequence[Any],
+    axes: frozenset[Any],
+) -> list[Any]:
     with _inside(what, carried, values) as scope:
         body()
         others = [memory for memory in scope.written if memory not in carried]
@@ -162,4 +211,4 @@ def _run(body: Callable[[], None], what: str, carried: Sequence[TracedMemory], v
                 f"{what} writes to {others[0].made_at}, and did not when it was run before",
                 hint="a body does the same each time that it is called",
             )
-        return [jnp.asarray(scope.values[memory], memory.dtype) for memory in carried]
+        return compat.made_varying([jnp.asarray(scope.values[memory], memory.dtype) for memory in carried], axes)

@@ -271,8 +271,10 @@ def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
     """The primal operands that a derivative or any transpose of it reads, so that it can be transposed later."""
     found: set[Source] = set()
     refusals = []
-    faces = _faces(variant)
+    faces = sorted(_faces(variant), key=lambda face: not face.is_adjoint)
     for face in faces:
+        if found and not face.is_adjoint and _reads_no_more(program, face, found):
+            continue
         try:
             found.update(derive(program, face).sources)
         except NotDifferentiableError as error:
@@ -280,6 +282,14 @@ def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
     if len(refusals) == len(faces):
         raise min(refusals, key=operator.itemgetter(0))[1]  # gradients are what is asked for most
     return frozenset(found)
+
+
+def _reads_no_more(program: GeneratedProgram, tangent: Variant, known: set[Source]) -> bool:
+    """Whether a tangent is sure to read no other primal operands than those, without it being derived."""
+    looked_at = None if tangent.along else program.looked_at
+    if looked_at is None:
+        return False
+    return all(p in tangent.fresh or Source("primal", p) in known for p in looked_at)
 
 
 def _faces(variant: Variant) -> list[Variant]:

@@ -13,8 +13,8 @@ from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import compat
 from jwarp.bind.devices import architectures
-from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
+from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.errors import LaunchError
@@ -287,7 +287,7 @@ def lower_cuda(
         return lower_nothing(ctx, *operands, launch=launch)
     extents = core_extents(ctx.avals_in, launch, zeros, batch)
     program = with_own_elements(launch, extents, batch.results)
-    version = program.gpu_version(geometry, extents, batch.extents)
+    version = program.gpu_version(geometry, extents, batch.extents, tf32=compat.allows_tf32())
     code = program.gpu_code(version, geometry, launch.block_dim, architectures(program.settings.cuda_arch))
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
     # Who may fail is waited for, and so is no part of a CUDA graph.

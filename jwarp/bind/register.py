@@ -1,29 +1,9 @@
-"""Registers the native module with XLA, so that its custom calls run in any process that imports jwarp."""
+"""What exported programs say of jwarp's custom calls."""
 
 from __future__ import annotations
 
-import jax
-
-import jwarp._native as _native
-from jwarp.backend.cpu.compile import compile_program
 from jwarp.bind import compat
-
-TARGET = "jwarp_launch_v1"
-CUDA_TARGET = "jwarp_cuda_v1"
-CUDA_DEBUG_TARGET = "jwarp_cuda_debug_v1"
+from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 
 # For `jax.export.export(f, disabled_checks=wp.EXPORT_CHECKS)`: the format of these calls is versioned by their names.
 EXPORT_CHECKS = [compat.DisabledSafetyCheck.custom_call(target) for target in (TARGET, CUDA_TARGET, CUDA_DEBUG_TARGET)]
-
-
-def register() -> None:
-    """Make the call targets and the compiler known. Only queues work; no backend of JAX is started."""
-    _native.set_compiler(compile_program)
-    jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
-    # Spelled as JAX's plugin asks for them. Without a GPU nobody does, and the NVIDIA driver is not looked for.
-    jax.ffi.register_ffi_target(CUDA_TARGET, _native.cuda_handlers(checks=False), platform="CUDA")
-    jax.ffi.register_ffi_target(CUDA_DEBUG_TARGET, _native.cuda_handlers(checks=True), platform="CUDA")
-
-
-# At import and not at first use: an executable loaded from a cache or a file reaches XLA without any launch.
-register()

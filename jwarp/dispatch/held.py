@@ -89,7 +89,7 @@ def _here(struct: Struct) -> Any:
             value = np.asarray(value) if is_known and {x.platform for x in value.devices()} == {"cpu"} else None
         elif isinstance(value, (np.ndarray, np.generic)):
             # Someone may write to an array of NumPy's, unless it is read-only and no view. Numbers are copied.
-            if not isinstance(kind, ArrayType) or not value.size:
+            if not isinstance(kind, ArrayType) or not kind.dims or not value.size:
                 value = np.array(value)
             elif value.flags.writeable or value.base is not None:
                 value = None

@@ -15,12 +15,14 @@ from jwarp.caches import PerOwner
 from jwarp.dispatch import cuda_arrays, dlpack
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.held import reader
+from jwarp.dispatch.ids import table_of
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
 from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray
+from jwarp.types.handles import are_named
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
@@ -50,6 +52,31 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
         return kernel, inputs  # whose instance is one for them
     kinds: list[tuple[int, Any]] = sorted((places[names[key]], type(value)) for key, value in found.items())
     return kernel.with_handles(tuple(kinds)), inputs
+
+
+def with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tuple[Kernel, Any]:
+    """As `with_handles`, for arrays of ids. `why_not` says why the launch reads none now, if it does not.
+
+    Raises:
+        LaunchError: there are some, and it reads none, or the ids are of several kinds.
+    """
+    if not kernel.id_lists or not are_named() or not isinstance(inputs, _COLLECTIONS):
+        return kernel, inputs
+    free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
+    given = inputs if isinstance(inputs, Mapping) else dict(zip(free, inputs, strict=False))
+    asked = {kernel.signature[u].name: u for u in kernel.id_lists}
+    tables = {name: table_of(name, given[name], why_not) for name in asked if name in given}
+    tables = {name: table for name, table in tables.items() if table is not None}
+    if not tables:
+        return kernel, inputs
+    made = {**given, **tables}
+    kinds: list[tuple[int, Any]] = [(asked[name], type(table)) for name, table in tables.items()]
+    kinds += [(u, kind) for u, kind in getattr(kernel, "kinds", ()) if u not in dict(kinds)]
+    plain = getattr(kernel, "plain", kernel)
+    rest = [] if isinstance(inputs, Mapping) else list(inputs)[len(given) :]
+    return plain.with_handles(tuple(sorted(kinds, key=lambda pair: pair[0]))), (
+        made if isinstance(inputs, Mapping) else [*made.values(), *rest]
+    )
 
 
 _COLLECTIONS = (Mapping, list, tuple)

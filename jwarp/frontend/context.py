@@ -84,6 +84,7 @@ class Frame:
     )  # the arrays of variables that have their components there
     lent: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
+    given: frozenset[int] = frozenset()  # arrays that the function was called with
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:
@@ -162,6 +163,8 @@ class Context:
         self.only_scalars = False  # whether variables must not be in memory
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
         self.is_counted = True  # whether all that is named is among the names of the functions' code
+        self.tables: dict[int, StructValue] = {}  # what the elements of arrays of ids name, by the arrays' numbers
+        self.named: dict[Value, tuple[StructValue, Operand]] = {}  # such elements: of which of them, and their index
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
         self.in_lanes = False  # whether this is a loop whose trips may run together, each of them in a lane
 
@@ -331,6 +334,8 @@ class Context:
             result = Value(array.type.dtype)
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
             items.append(result)
+        if array.index in self.tables:
+            self.named[items[0]] = self.tables[array.index], indices[0]  # type: ignore[index]
         return _element(array, items)
 
     def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:

@@ -35,7 +35,7 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
-from jwarp.types import Bound, StructType, as_type, is_empty, is_open, user_type, wanted_type
+from jwarp.types import ArrayType, Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -77,6 +77,10 @@ class PythonKernel(Kernel):
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
         return handles_of(self.signature)
+
+    @functools.cached_property
+    def id_lists(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(u for u, p in enumerate(self.signature) if p.type == ArrayType(uint64, 1))
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))

@@ -51,6 +51,8 @@ class Kernel(ByName):
 
     handles: tuple[int, ...] = ()  # the parameters that grids, trees and meshes may be given for
 
+    id_lists: tuple[int, ...] = ()  # the parameters that arrays of the ids of such may be given for
+
     module = ""  # the name of the module whose options are its own
     options: Mapping[str, Any] = {}  # that count more than the module's
 

@@ -168,10 +168,11 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Transposes:
-    """Of `matmul`: which factors are transposed before."""
+    """Of `matmul`: which factors are transposed before; whether factors of float32 may be rounded to 11 bits, too."""
 
     a: bool
     b: bool
+    tf32: bool = False
 
 
 @dataclass(frozen=True, slots=True)

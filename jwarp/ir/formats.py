@@ -9,6 +9,11 @@ from jwarp.types import ScalarType
 
 _CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<size>\d*(?:\.\d*)?)(?:hh|h|ll|l|j|z|t)?(?P<letter>.)?", re.DOTALL)
 
+
+class BlockText(str):
+    """The format of a print that a block of threads makes once, where it is code of one thread."""
+
+
 # The kinds that a conversion takes. `%s` is for bools, which print as True and False.
 LETTERS = {
     **dict.fromkeys("di", frozenset({"int", "uint", "bool"})),

@@ -27,6 +27,8 @@ from jwarp.errors import JwarpError, LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
+from jwarp.ir.attributes import numbers_in
+from jwarp.ir.contents import contents_of
 from jwarp.ir.functions import inlined
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
@@ -175,8 +177,12 @@ class Program(abc.ABC):
         """Raise LaunchError where a launch is certain to leave an array."""
 
     @abc.abstractmethod
-    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
         """The version of the code that a GPU runs for such launches, of a batch of these extents.
+
+        With `tf32`, factors of products of tiles of float32 may be rounded to 11 bits.
 
         Raises:
             LaunchError: it is certain to leave an array.
@@ -240,6 +246,25 @@ class GeneratedProgram(Program):
         """The parameters of integers in which what a thread finds depends on the threads before it."""
         made = self.shelf.value("counters", lambda: counters(self.kernel), sorted, frozenset)
         return frozenset(p for p in made if not self.kernel.params[p].dtype.is_float)
+
+    @functools.cached_property
+    def looked_at(self) -> frozenset[int] | None:
+        """The parameters that the kernel looks at, which is all that a tangent of it reads beside other tangents.
+
+        None where a tangent may also ask what the launch left in an array.
+        """
+
+        def made() -> list[int] | None:
+            ops, kernel = contents_of(self.simplified.body).ops, self.simplified
+            if kernel.gradients or any(n.row.is_atomic and n.row.combines != "add" for n in ops):
+                return None
+            numbers = {
+                k for n in ops for role, k in numbers_in(n.attr, n.row.attribute) if role.what in ("array", "parameter")
+            }
+            return sorted(k for k in numbers if k < len(kernel.params))
+
+        found = self.shelf.value("looked at", made, lambda x: x, lambda x: x)
+        return None if found is None else frozenset(found)
 
     def running(self, how: Callable[[nodes.Kernel], dict[str, Any]]) -> GeneratedProgram:
         """The program whose threads run as a rule of `launching.running` says."""
@@ -347,11 +372,13 @@ class GeneratedProgram(Program):
             )
         return by_settings_on_gpu(kernel, self.settings)
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         if geometry.repeat:
             kernel.check(geometry.dims, extents)
-        return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat)
+        return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat, tf32=tf32)
 
     def gpu_code(
         self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
@@ -440,7 +467,9 @@ class HandwrittenProgram(Program):
     def check(self, geometry: Geometry, extents: Extents) -> None:
         """What it accesses is its author's affair."""
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
         """There is one."""
         return ""
 

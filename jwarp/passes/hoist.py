@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
+from jwarp.ir.attributes import Transposes
 from jwarp.ir.builder import TRUE, Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import (
@@ -19,6 +20,7 @@ from jwarp.ir.nodes import (
     changed_arrays,
     inner_params,
     results,
+    walk,
     with_bodies,
 )
 from jwarp.ir.visit import Rewriter, with_blocks
@@ -32,6 +34,13 @@ def hoist(kernel: Kernel, *, guarded: bool = False) -> Kernel:
     if the loop has a trip, or stay where they are.
     """
     return with_bodies(kernel, _Hoister(guarded).block)
+
+
+def hoist_factors(kernel: Kernel) -> Kernel:
+    """`kernel` with loop-invariant factors of products of tiles moved out of loops: in memory these are anyway."""
+    products = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.attribute is Transposes]
+    factors = {x for n in products for x in n.args[:2]}
+    return with_bodies(kernel, _Hoister(False, lambda loop: lambda n: n.row.is_pure and n.result in factors).block)
 
 
 def speculate(kernel: Kernel) -> Kernel:
@@ -50,8 +59,9 @@ Movable = Callable[[Op], bool]
 class _Hoister(Rewriter):
     """Moves operations out of loops, from the innermost ones on."""
 
-    def __init__(self, guarded: bool):
-        self.guarded = guarded
+    def __init__(self, guarded: bool, invariant: Callable[[For | While], Movable] | None = None):
+        """`invariant` says of a loop which operations can move out of it, if they depend on nothing inside."""
+        self.guarded, self.invariant = guarded, invariant or _invariant
 
     def nodes(self, node: Node) -> Iterable[Node]:
         node = self.node(node)
@@ -65,7 +75,7 @@ class _Hoister(Rewriter):
 
     def out_of_counted(self, loop: For) -> list[Node]:
         """The loop, and before it what moves out of it."""
-        moved, body = _split(loop.body, inner_params(loop), _invariant(loop))
+        moved, body = _split(loop.body, inner_params(loop), self.invariant(loop))
         loop = dataclasses.replace(loop, body=body)
         builder = Builder()
         builder.span = loop.span
@@ -82,7 +92,7 @@ class _Hoister(Rewriter):
 
     def out_of_conditional(self, loop: While) -> list[Node]:
         """The loop, and before it what moves out of it: its condition runs at least once, its body may not."""
-        invariant, guarded = _invariant(loop), self.guarded
+        invariant, guarded = self.invariant(loop), self.guarded
         tested, cond = _split(loop.cond, loop.params, invariant)
         moved, body = _split(loop.body, loop.params, lambda node: invariant(node) and (not guarded or _is_pure(node)))
         return [*tested, *moved, dataclasses.replace(loop, cond=cond, body=body)]

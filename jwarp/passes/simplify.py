@@ -23,6 +23,7 @@ from jwarp.ir.nodes import (
     arrays_changed,
     arrays_read,
     blocks,
+    walk,
     with_bodies,
 )
 from jwarp.ir.unchanged import unchanged
@@ -33,6 +34,9 @@ from jwarp.passes.liveness import at, drop_unused, with_yields
 Flattened = Callable[[Block], bool]
 
 MAX_ROUNDS = 4
+# A body of more nodes is gone through again only if the last time changed their number by this part: what is left to
+# find is rarely worth the time.
+LONG_BODY, LEAST_CHANGE = 2000, 32
 # A branch of at most this many pure operations costs less than jumping over it.
 MAX_FLATTENED_OPS = 8
 
@@ -52,18 +56,26 @@ _settled: Cache[tuple[int, Flattened | None], Block] = Cache("simplified bodies"
 def _simplified(body: Block, flatten: Flattened | None) -> Block:
     if _settled.get((id(body), flatten)) is body:
         return body
+    size = _size(body)
     for _ in range(MAX_ROUNDS):
         simplifier = _Simplifier(flatten)
         made = drop_unused(simplifier.block(body))
         same = made == body
         # Each operation is looked at when all is known that comes before it. So only where branches or loops have
-        # become others is there something to find for a second look.
+        # become others is there something to find for a second look; in a long body, where many have.
         settled = same or (not simplifier.reshapes and _shape(made) == _shape(body))
+        if not settled and size > LONG_BODY:
+            before, size = size, _size(made)
+            settled = abs(before - size) < before // LEAST_CHANGE
         body = body if same else made
         if settled:
             _settled.replace((id(body), flatten), body)
             break
     return body
+
+
+def _size(body: Block) -> int:
+    return sum(1 for _ in walk(body))
 
 
 def _shape(block: Block) -> tuple:

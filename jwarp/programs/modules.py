@@ -152,5 +152,6 @@ def install() -> None:
             "imports warp, or run the program by `python -m jwarp run`",
             name=PACKAGE,
         )
+    dir(importlib.import_module("jwarp"))  # imports what its names stand for, which `vars` lists from here on
     sys.meta_path.insert(0, Finder())
     numbers.are_read_late = True

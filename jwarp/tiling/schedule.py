@@ -308,7 +308,7 @@ class _BlockScheduler:
         accumulate = not (isinstance(form, Filled) and isinstance(form.value, Const) and form.value.value == 0)
         if accumulate:
             self.move(target, c)
-        node = dataclasses.replace(node, attr=Transposes(*flags))
+        node = dataclasses.replace(node, attr=dataclasses.replace(transposes, a=flags[0], b=flags[1]))
         self.late(Whole(node, tuple(reads), target, accumulate), node)
 
     def transposed(self, x: Operand) -> Value | None:

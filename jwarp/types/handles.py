@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from jwarp.types.structs import Struct, may_hold_handles, unchecked, with_fields
 
-_numbers = itertools.count(1)
-
+# The numbers of ids are none that programs count with.
+_numbers = itertools.count(0x6A77_6172_7000_0001)
+_named: weakref.WeakValueDictionary[int, Geometry] = weakref.WeakValueDictionary()
 
 _births = itertools.count()
-UNCOPIED = frozenset({"born", "held", "state", "traced_at"})  # the attributes of a grid, tree or mesh that are its own
+UNCOPIED = frozenset(
+    {"born", "held", "state", "traced_at", "number"}
+)  # the attributes of a grid, tree or mesh that are its own
 
 
 def births() -> int:
@@ -29,6 +32,7 @@ class Geometry:
     state: object = None  # another one after each change of an attribute
     traced_at: tuple[str, int] | None = None  # where it was built last while JAX traced
     born: int  # the how manieth it is
+    number = 0  # its id's, once someone has asked for that
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
@@ -38,7 +42,7 @@ class Geometry:
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name != "held":
+        if name not in ("held", "number"):
             object.__setattr__(self, "state", object())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -58,16 +62,16 @@ class Geometry:
 class Id:
     """The id of a grid, tree or mesh: it stands for the object, also while JAX traces."""
 
-    __slots__ = ("_number", "owner")
+    __slots__ = ("owner",)
 
     def __init__(self, owner: Geometry):
         self.owner = owner
-        self._number = 0
 
     def __index__(self) -> int:
-        if not self._number:
-            self._number = next(_numbers)
-        return self._number
+        if not self.owner.number:
+            self.owner.number = next(_numbers)
+            _named[self.owner.number] = self.owner
+        return self.owner.number
 
     __int__ = __index__
 
@@ -76,6 +80,17 @@ class Id:
 
     def __repr__(self) -> str:
         return f"<id of {self.owner!r}>"
+
+
+def are_named() -> bool:
+    """Whether there are grids, trees or meshes whose ids someone has asked for as numbers."""
+    return bool(_named)
+
+
+def named(numbers: Iterable[int]) -> dict[int, Geometry] | None:
+    """The grids, trees and meshes that numbers, none of which is 0, are the ids of; None if one is no id."""
+    found = {number: _named.get(number) for number in numbers}
+    return None if None in found.values() else found  # type: ignore[return-value]
 
 
 def mark(made: Struct, owner: Geometry) -> Any:

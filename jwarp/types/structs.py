@@ -12,7 +12,7 @@ from jwarp.caches import cached
 from jwarp.errors import KernelTypeError
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
 from jwarp.types.composites import CompositeType
-from jwarp.types.scalars import ScalarType, uint64
+from jwarp.types.scalars import ScalarType, int32, uint64
 from jwarp.types.tiles import MAX_DIMS
 
 # Called with every struct there is and is to come: JAX learns of them by it.
@@ -208,6 +208,37 @@ def _with_fields(kind: StructType, changes: tuple[tuple[str, StructType], ...]) 
     for listener in _listeners:
         listener(made)
     return made
+
+
+def table_type(kind: StructType) -> StructType:
+    """What kernels are given for an array of ids of grids, trees or meshes, each of which is given by a `kind`.
+
+    `ids` is the array, `numbers` says for each element which object it names, from 1 on, 0 for none. The further fields
+    are the parts of a `kind`, of all objects, arrays one after the other: those of object k from `starts[k]` on.
+    """
+    return _table_type(kind)
+
+
+@cached(MAX_CHANGED)
+def _table_type(kind: StructType) -> StructType:
+    parts = {name: ArrayType(part.element, 1) if part.dims == 0 else part for name, part in _parts(kind, "")}
+    fields = {"ids": ArrayType(uint64, 1), "numbers": ArrayType(int32, 1), "starts": ArrayType(int32, 2), **parts}
+    made = StructType(f"ids of {kind.__name__}", (Struct,), {"fields": fields, "__slots__": tuple(fields)})
+    made.table_of = kind
+    for listener in _listeners:
+        listener(made)
+    return made
+
+
+def _parts(kind: StructType, before: str) -> Iterator[tuple[str, ArrayType]]:
+    for name, field in kind.fields.items():
+        if isinstance(field, StructType):
+            yield from _parts(field, f"{before}{name}_of_")
+        elif isinstance(field, ArrayType):
+            yield f"{before}{name}", field
+        else:
+            assert isinstance(field, ScalarType)
+            yield f"{before}{name}", ArrayType(field, 0)
 
 
 def is_empty(kind: AnyType) -> bool:

@@ -10,7 +10,7 @@ from launch_kernels import scale
 
 import jwarp as wp
 from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.bind.register import TARGET
+from jwarp.bind.targets import TARGET
 from jwarp.config import config
 from jwarp.launching.program import program_of
 

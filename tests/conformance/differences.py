@@ -19,6 +19,7 @@ RANGE = "a float made up is outside of the range of the integer: the nearest num
 ROOTS = "a root of a group is a number of its own kind in each, given back to the tree that it came from"
 HALF = "a mesh with holes, whose winding number is about a half there"
 
+_NUMBER_OF_STEPS = "make_eval_min_num_iterations_kernel.<locals>._eval_min_num_iterations"
 _FEM = "_src.fem.integrate:get_"
 
 DIFFERENCES = {
@@ -31,6 +32,10 @@ DIFFERENCES = {
     "newton._src.actuators.effort_mode_implicit:_build_coupled_solve_kernel.<locals>.solve": ROUNDING,
     "newton._src.solvers.steel.kernels:eval_rigid_fk_kinematics": ROUNDING,
     "newton._src.solvers.mujoco.kernels:update_body_inertia_kernel": ASYMMETRIC,
+    "newton._src.geometry.bvh:compute_bvh_group_roots": ROOTS,
+    "newton._src.solvers.kamino._src.linalg.conjugate:_initialize_tolerance_kernel": NAN,
+    f"newton._src.solvers.kamino._src.solvers.fk.kernels:{_NUMBER_OF_STEPS}": RANGE,
+    "newton._src.solvers.vbd.rigid_vbd_kernels:create_solve_rigid_body.<locals>.solve_rigid_body": ROUNDING,
     "newton._src.viewer.kernels:compute_inertia_box_lines": ASYMMETRIC,
     "newton._src.viewer.viewer_rtx:write_prim_world_matrices": SINGLE,
     "tests.aux_test_array_slot_operators:overloaded_slot_add_backward": OPERATORS,

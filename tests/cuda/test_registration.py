@@ -8,7 +8,7 @@ def test_handlers_wait_for_a_gpu_from_the_import_on():
     import jax
     from jaxlib import xla_client
 
-    from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET
+    from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET
 
     queued = {name: handlers for name, handlers, *_ in xla_client._custom_callback["CUDA"]}
     assert set(queued) >= {CUDA_TARGET, CUDA_DEBUG_TARGET}
@@ -27,7 +27,7 @@ def test_attributes_of_lowered_calls_are_read():
     import jwarp as wp
     from jwarp import _native
     from jwarp.backend.cuda import nvrtc
-    from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET
+    from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET
 
     if nvrtc.missing():
         return

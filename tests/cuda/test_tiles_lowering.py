@@ -1,5 +1,7 @@
 """Launches of kernels with tiles lowered for CUDA: what the call says, and which products were needed."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -30,8 +32,8 @@ def loss(a, b):
 def test_the_call_has_a_block_of_threads_for_each_block():
     text, _ = lowered(product, A, B)
     assert calls(text) == ["jwarp_cuda_v1"] and attribute(text, "entry") == b"jwarp_multiply"
-    # Four places for the tiles of each operand, rows of one of which are apart. The sums are there when these are not.
-    shared = 4 * 4 * (TILE * (STEP + 4) + TILE * STEP)
+    # Four places for the tiles of each operand. The sums are there when these are not.
+    shared = 4 * 4 * 2 * TILE * STEP
     for expected in (f"block = {BLOCK} : i64", f"shared = {shared} : i64", "grid = dense<1> : tensor<1xi64>"):
         assert expected in text
 
@@ -47,6 +49,28 @@ def test_only_the_products_that_are_needed_are_compiled():
     assert both[0] == "adjoint(a, b)" and sorted(both[1:]) == sorted([BY_A, BY_B])
     rows = variants(lambda x: wp.launch_tiled(softmax, [5], [x, 2.0], [x.shape, 1], block_dim=32), jnp.ones((5, 40)))
     assert rows == ["forward"]
+
+
+def test_products_with_fewer_digits_where_jax_allows_them():
+    images = {}
+    for precision in (None, "float32", "tensorfloat32", "high"):
+        with jax.default_matmul_precision(precision):
+            images[precision] = attribute(lowered(lambda a, b: product(a, b), A, B)[0], "image")
+    assert images[None] == images["float32"] != images["tensorfloat32"] == images["high"]
+
+
+@wp.kernel
+def coarse(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float]):
+    left, right = wp.tile_load(a, shape=(16, 16)), wp.tile_load(b, shape=(16, 16))
+    wp.tile_store(c, wp.tile_matmul(left, right, precision="tf32"))
+
+
+def test_products_with_fewer_digits_where_they_are_asked_for():
+    """And those of the gradient."""
+    for adjoint in (False, True):
+        text = wp.inspect(coarse, "cuda", adjoint=adjoint)
+        found = re.findall(r"gemm<float, float, float, 16, 16, 16, \w+, \w+, false, \d+, true", text)
+        assert len(found) == text.count("gemm<") > adjoint
 
 
 def test_what_a_kernel_needs_is_found_again_on_disk(tmp_path, monkeypatch):

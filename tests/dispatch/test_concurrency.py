@@ -15,7 +15,7 @@ import jwarp as wp
 
 THREADS = 8
 X = np.random.default_rng(5).uniform(0.2, 0.8, 64).astype(np.float32)
-SOAK_SECONDS = float(os.environ.get("JWARP_SOAK", "9"))
+SOAK_SECONDS = float(os.environ.get("JWARP_SOAK", "5"))
 
 
 def at_once(work):

@@ -83,7 +83,6 @@ def insertion_sort(x: wp.array2d[int], out: wp.array2d[int]):
 def in_branches_and_loops(x: wp.array2d[int], out: wp.array2d[int]):
     i = wp.tid()
     t = wp.zeros((2, 3), dtype=int)
-    u = t
     for k in range(x[i, 0]):
         fresh = wp.empty(4, dtype=int)
         if x[i, k % 6] < 0:
@@ -98,7 +97,7 @@ def in_branches_and_loops(x: wp.array2d[int], out: wp.array2d[int]):
         if x[i, 2] == k:
             break
         for j in range(4):
-            u[k % 2, j % 3] += fresh[j] * (j + 1)
+            t[k % 2, j % 3] += fresh[j] * (j + 1)
     if x[i, 3] > 3:
         out[i, 5] = t[0][1]
         return

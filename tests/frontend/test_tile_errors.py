@@ -78,7 +78,7 @@ BODIES = {
     "tile as condition": ("if «u»:\n    pass", T, "condition must be a scalar, not tile", "t[i]"),
     "bits of floats": ("s = «u & u»", T, "`&` does not take", ""),
     "sine of a tile": ("s = «wp.sin(u)»", T, "wp.sin does not take tiles", "wp.tile_map(wp.sin"),
-    "printed tile": ("print(«u»)", T, "must be a scalar, not tile", "read an element"),
+    "printed tile": ("print(«wp.tile_zeros((20, 20), dtype=float)»)", T, "more than the 256 elements", "print a part"),
     "in place of another shape": ("«u += t»", T, "needs tiles of one shape, not (4,) and (4, 4)", ""),
     # elements and views
     "index too far": ("s = u[«4»]", C, "index 4 is outside 0 to 3", ""),

@@ -328,6 +328,22 @@ def test_every_thread_prints(capfd):
 
 
 @wp.kernel
+def printing_tiles(x: wp.array2d[float]):
+    i = wp.tid()
+    t = wp.tile_load(x, (2, 3))
+    print(t)
+    print("row", wp.tile_arange(3, dtype=int))
+    if i == 2:
+        print(t[1, 0:2])
+
+
+def test_tiles_are_printed_once(capfd):
+    run_blocks(printing_tiles, BLOCK, np.arange(6, dtype=np.float32).reshape(2, 3) / 4)
+    shown = "[[0 0.25 0.5]\n [0.75 1 1.25]] = tile(shape=(2,3))\nrow [0 1 2] = tile(shape=(3))\n"
+    assert capfd.readouterr().out == (shown + "[0.75 1] = tile(shape=(2))\n") * 5  # so often it is run
+
+
+@wp.kernel
 def asserting(x: wp.array[float], most: float, out: wp.array[float]):
     i = wp.tid()
     t = wp.tile_load(x, 8)

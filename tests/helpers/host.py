@@ -29,7 +29,7 @@ SHIM = Path(__file__).parents[1] / "cuda" / "shim"
 # Hidden: each library has the state of its own launches. Products and sums are rounded apart, unless a flag
 # -ffp-contract=fast after these says otherwise.
 FLAGS = (
-    "-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
+    "-std=c++17", "-O0", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
     "-fvisibility=hidden", "-fno-gnu-unique",
 )  # fmt: skip
 # Only code that says one of these may need threads that wait for each other; headers may say anything.

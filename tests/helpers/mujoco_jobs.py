@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -89,8 +90,7 @@ def transforms(mjm: Any, mjd: Any, m: Any, d: Any, many: Any) -> dict[str, float
     exported = jax.export.deserialize(jax.export.export(batch, disabled_checks=wp.EXPORT_CHECKS)(q, v).serialize())
     mesh = jax.make_mesh((2,), ("worlds",), axis_types=(jax.sharding.AxisType.Auto,))
     split = jax.sharding.PartitionSpec("worlds")
-    # JAX's types of what varies over the mesh do not know loops whose start is the same everywhere.
-    whole = jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=split, out_specs=split, check_vma=False)
+    whole = jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=split, out_specs=split)
     sharded = jax.jit(whole)
     launches = [
         str(jax.make_jaxpr(f)(*x)).count("jwarp_launch[") for f, x in ((jax.vmap(one), (q, v)), (one, (q[0], v[0])))
@@ -105,3 +105,34 @@ def transforms(mjm: Any, mjd: Any, m: Any, d: Any, many: Any) -> dict[str, float
         "export": apart(exported.call(q, v), by_vmap),
         "shards": apart(sharded(jnp.asarray(q), jnp.asarray(v)), by_vmap),
     }
+
+
+def solver_prices(m: Any, d: Any, ways: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Processor time in ms of the constraint solver alone, and of it with its gradient in each of some ways."""
+    import mujoco_warp as mjw
+    from mujoco_warp._src import solver
+
+    import jwarp as wp
+
+    mjw.forward(m, d)
+    given = {"qfrc_smooth": d.qfrc_smooth, "M": d.M}
+    of_constraints = {"J": d.efc.J, "D": d.efc.D, "aref": d.efc.aref}
+    values = [{k: wp.to_jax(x) for k, x in part.items()} for part in (given, of_constraints)]
+    run = {}
+    for way, options in {"value": {}, **ways}.items():
+        solve = wp.functionalize(solver.solve, returns="d", **options)
+
+        def total(given: Any, of_constraints: Any, solve: Any = solve) -> Any:
+            after = solve(m, wp.replace(d, efc=wp.replace(d.efc, **of_constraints), **given))
+            return jnp.sum(wp.to_jax(after.qacc) * jnp.arange(1.0, 1.0 + m.nv))
+
+        function = jax.grad(total, argnums=(0, 1)) if options else total
+        run[way] = jax.jit(function).lower(*values).compile()
+    least = dict.fromkeys(run, float("inf"))
+    for _ in range(20):
+        for way, function in run.items():
+            began = time.process_time()
+            for _ in range(10):
+                jax.block_until_ready(function(*values))
+            least[way] = min(least[way], 100 * (time.process_time() - began))
+    return least

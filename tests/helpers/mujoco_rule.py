@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 import jwarp as wp
@@ -21,45 +20,50 @@ def implicit(inputs: Any, outputs: Any, cotangents: Any) -> None:
     (m, d), (_, after), (_, flowing) = inputs, outputs, cotangents
     x, start, columns = (wp.to_jax(a) for a in (after.qacc, m.M_rowadr, m.M_colind))
     held = wp.to_jax(after.efc.force)
-    count, rows = x.shape[1], held.shape[1]
-    pushes = wp.to_jax(after.efc.state)[:, :rows] == QUADRATIC
-    pushes &= jnp.arange(rows) < wp.to_jax(d.nefc)[:, None]
-    number = jnp.arange(len(columns))
-    row = jnp.searchsorted(start, number, side="right") - 1
+    count, rows, entries = x.shape[1], held.shape[1], len(columns)
+    there = jnp.arange(rows) < wp.to_jax(d.nefc)[:, None]
+    pushes = (wp.to_jax(after.efc.state)[:, :rows] == QUADRATIC) & there
+    row = jnp.searchsorted(start, jnp.arange(entries), side="right") - 1
 
-    def parts(M: Any, smooth: Any, J: Any, D: Any, aref: Any, x: Any) -> tuple[Any, Any, Any]:
-        """r, and what it is made of that the solver leaves in arrays: Jᵀ f and M x."""
-        dense = jnp.zeros((len(x), count, count)).at[:, row, columns].set(M[:, : len(columns)])
-        dense = dense.at[:, columns, row].set(M[:, : len(columns)])
-        J = J[:, :rows, :count]
-        force = jnp.where(pushes, -D[:, :rows] * (jnp.einsum("wij,wj->wi", J, x) - aref[:, :rows]), held)
-        pull = jnp.einsum("wij,wi->wj", J, jnp.where(jnp.arange(rows) < wp.to_jax(d.nefc)[:, None], force, 0.0))
-        inertial = jnp.einsum("wij,wj->wi", dense, x)
-        return inertial - smooth - pull, pull, inertial
+    M, J, D, aref = (wp.to_jax(_of(d, name)) for name in ("M", "efc.J", "efc.D", "efc.aref"))
+    dense = jnp.zeros((len(x), count, count)).at[:, row, columns].set(M[:, :entries])
+    dense = dense.at[:, columns, row].set(M[:, :entries])
+    J = jnp.where(there[..., None], J[:, :rows, :count], 0.0)
+    D, aref = jnp.where(pushes, D[:, :rows], 0.0), aref[:, :rows]
+    force = jnp.where(pushes, -D * (_times(J, x) - aref), jnp.where(there, held, 0.0))
 
-    arrays = ("M", "qfrc_smooth", "efc.J", "efc.D", "efc.aref")
-    values = [wp.to_jax(_of(d, name)) for name in arrays]
-    (r, *_), back = jax.vjp(parts, *values, x)
-    left = wp.to_jax(flowing.qfrc_constraint), wp.to_jax(flowing.efc.Ma)
-    wanted = wp.to_jax(flowing.qacc) + back((jnp.zeros_like(r), *left))[-1]
-    H = _hessian(parts, values, x)
-    gradients = back((-jnp.linalg.solve(H, wanted[..., None])[..., 0], *left))
-    for name, gradient in zip(arrays, gradients[:-1], strict=True):
+    # The solver leaves M x and Jᵀ f in arrays, through which the result has effects of its own.
+    by_pull, by_inertia = wp.to_jax(flowing.qfrc_constraint), wp.to_jax(flowing.efc.Ma)
+    stiff = jnp.einsum("wri,wr,wrj->wij", J, D, J)
+    wanted = wp.to_jax(flowing.qacc) - _times(stiff, by_pull) + _times(dense, by_inertia)
+    y = jnp.linalg.solve(dense + stiff, wanted[..., None])[..., 0]
+
+    # Cotangents of Jᵀ f, M x and f, and so of what they are made of.
+    pull, inertia = y + by_pull, by_inertia - y
+    f = _times(J, pull)
+    full = inertia[:, row] * x[:, columns]
+    full += jnp.where(row != columns, inertia[:, columns] * x[:, row], 0.0)
+    slope = jnp.einsum("wr,wi->wri", force, pull) - jnp.einsum("wr,wi->wri", D * f, x)
+    for name, gradient in {
+        "M": full,
+        "qfrc_smooth": y,
+        "efc.J": slope,
+        "efc.D": jnp.where(pushes, -f * (_times(J, x) - aref), 0.0),
+        "efc.aref": D * f,
+    }.items():
         array = _of(flowing, name)
-        array.assign(wp.to_jax(array) + gradient)
+        before = wp.to_jax(array)
+        array.assign(before.at[tuple(map(slice, gradient.shape))].add(gradient))
     written = flowing.qacc, flowing.qfrc_constraint, flowing.efc.force, flowing.efc.Ma
     for array in (*written, flowing.qacc_warmstart):
         array.zero_()
+
+
+def _times(matrix: Any, vector: Any) -> Any:
+    return jnp.einsum("wij,wj->wi", matrix, vector)
 
 
 def _of(d: Any, name: str) -> Any:
     for part in name.split("."):
         d = getattr(d, part)
     return d
-
-
-def _hessian(parts: Any, values: Any, x: Any) -> Any:
-    """∂r/∂x of each world: its columns are what r changes by along each coordinate."""
-    ones = jnp.eye(x.shape[1])
-    along = jax.vmap(lambda e: jax.jvp(lambda x: parts(*values, x)[0], (x,), (jnp.broadcast_to(e, x.shape),))[1])
-    return jnp.moveaxis(along(ones), 0, -1)

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from typing import Any
 
 import numpy as np
@@ -123,8 +122,8 @@ def reverse(name: str, steps: int = 1) -> float:
 
 
 def chained(name: str) -> float:
-    """Reverse mode over ten steps."""
-    return reverse(name, 10)
+    """Reverse mode over twenty steps."""
+    return reverse(name, 20)
 
 
 def parameters(name: str) -> dict[str, list[float]]:
@@ -145,25 +144,23 @@ def transforms(name: str) -> dict[str, float]:
 
 
 def rule(name: str) -> dict[str, float]:
-    """The implicit rule of the solver against the unrolled gradient: the largest difference, and what each takes."""
+    """The implicit rule of the solver against its unrolled gradient: how derivatives of a step differ, and prices.
+
+    The times are those of the solver alone, without and with either gradient.
+    """
     import jax
+    from mujoco_jobs import solver_prices
     from mujoco_matrices import step_in_tangents
     from mujoco_rule import implicit
     from mujoco_warp._src import solver
 
     mjm, mjd, m, d = started(name)
-    found, seconds = [], []
-    for options in ({"max_trips": mjm.opt.iterations}, {"custom_vjp": {solver.solve: implicit}}):
+    ways = {"unrolled": {"max_trips": mjm.opt.iterations}, "implicit": {"custom_vjp": {solver.solve: implicit}}}
+    found = []
+    for options in ways.values():
         f, zeros = step_in_tangents(mjm, mjd, m, d, **options)
-        jacobian = jax.jit(jax.jacrev(f))
-        found.append(np.asarray(jacobian(zeros)))
-        tries = []
-        for _ in range(20):
-            began = time.perf_counter()
-            jax.block_until_ready(jacobian(zeros))
-            tries.append(time.perf_counter() - began)
-        seconds.append(min(tries))
-    return {"error": _error(found[1], found[0]), "unrolled": seconds[0], "implicit": seconds[1]}
+        found.append(np.asarray(jax.jit(jax.jacrev(f))(zeros)))
+    return {"error": _error(found[1], found[0]), **solver_prices(m, d, ways)}
 
 
 def reference(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Kernels that mean the same in Warp, as those in shared_kernels: names that stand for one of several arrays."""
+"""Kernels that mean the same in Warp, as those in shared_kernels: names of arrays, and of one of several arrays."""
 
 import jwarp as wp
 
@@ -121,3 +121,53 @@ def several_arrays(
         m.scale += row[1]
     real[8, i] = row[2] + m.data[5] * m.scale
     real[9, i] = first_above(x, y, y[i] + 2.0)[1]
+
+
+@wp.func
+def renamed(z: wp.array[float], v: float):
+    """What a function was given is its caller's array under any name; one of its own is copied."""
+    w = z
+    w[0] = v
+    own = wp.zeros(2, dtype=float)
+    other = own
+    other[0] = 7.0
+    return own[0] + own[1]
+
+
+@wp.kernel
+def copies_of_own_arrays(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    whole: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    z = wp.zeros(3, dtype=float)
+    z[1] = x[i]
+    w = z
+    w[0] = 10.0
+    z[2] = y[i]
+    real[0, i] = z[0] + z[1] + 3.0 * z[2] + w[0] + w[1] + 5.0 * w[2]
+    if a[i] > 0:
+        z = w
+    z[0] = z[0] + 1.0
+    real[1, i] = z[0] + 2.0 * w[0]
+    either = w if b[i] > 0 else z
+    either[1] = 50.0
+    real[2, i] = either[0] + w[1] + z[1]
+    for j in range(a[i] % 4 + 5):
+        trip = z
+        trip[0] += float(j)
+        z[1] += trip[0]
+    real[3, i] = z[0] + z[1]
+    real[4, i] = renamed(w, y[i]) + w[0]
+    row = z[1:]
+    row[0] = 4.0
+    real[5, i] = z[1] + row[1]
+    wide = wp.zeros(shape=(2, 40), dtype=wp.vec3)
+    wide[1, 30] = wp.vec3(x[i], y[i], 1.0)
+    later = wide
+    later[1, 30].x = 3.0
+    real[6, i] = wp.dot(wide[1, 30], later[1, 30])

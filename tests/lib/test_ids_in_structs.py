@@ -112,17 +112,3 @@ def test_records_follow_meshes_in_structs():
 def test_a_number_names_nothing():
     with pytest.raises(wp.KernelTypeError, match="pass the grid, tree or mesh itself"):
         wp.launch(plain, N, [Shape(mesh=7, scale=1.0), WHERE], [N])
-
-
-@wp.kernel
-def of_many(meshes: wp.array[wp.uint64], x: wp.array[wp.vec3], distance: wp.array[float]):
-    i = wp.tid()
-    distance[i] = wp.mesh_query_point_no_sign(meshes[i % 2], x[i], 10.0).u
-
-
-def test_arrays_of_ids_are_refused_by_name():
-    meshes = [wp.Mesh(CORNERS * scale, FACES) for scale in np.float32([1, 2])]
-    ids = wp.array([mesh.id for mesh in meshes], dtype=wp.uint64)
-    x, distance = wp.array(WHERE, dtype=wp.vec3), wp.zeros(N, dtype=float)
-    with pytest.raises(wp.KernelTypeError, match="there are no arrays of ids: give each one a parameter"):
-        wp.launch(of_many, N, inputs=[ids, x], outputs=[distance])

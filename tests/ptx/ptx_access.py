@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -236,11 +237,12 @@ def _atomic(machine: Any, node: Node, form: Any) -> Any:
 
     def atomic(run: Any, g: Any) -> None:
         access, at = Access(run, node), read(run, g)
-        for k, readers in enumerate(zip(*columns, strict=True)):
-            values = [r(run, g) for r in readers]
-            old = access.change(space, g.threads, at + np.uint64(k * dtype.itemsize), dtype, change, *values)
-            if returns:
-                writers[k](run, g, old)
+        with _as_one(access, space, g.threads, at, len(columns[0]) * dtype.itemsize):
+            for k, readers in enumerate(zip(*columns, strict=True)):
+                values = [r(run, g) for r in readers]
+                old = access.change(space, g.threads, at + np.uint64(k * dtype.itemsize), dtype, change, *values)
+                if returns:
+                    writers[k](run, g, old)
 
     return atomic
 
@@ -248,21 +250,34 @@ def _atomic(machine: Any, node: Node, form: Any) -> Any:
 def _atomic_halves(
     machine: Any, node: Node, read: Any, space: str, change: Any, dtype: np.dtype, given: Any, target: Any
 ) -> Any:
-    """Two neighbours of 16 bits in one register."""
-    value = machine.reader(given[0], TYPES["u32"])
-    writer = None if target is None else machine.writer(target)
+    """Two neighbours of 16 bits in one register, or several such pairs."""
+    pairs = [machine.reader(o, TYPES["u32"]) for o in machine.parts(given[0])]
+    writers = [] if target is None else [machine.writer(o) for o in machine.parts(target)]
 
     def atomic(run: Any, g: Any) -> None:
-        at, both = read(run, g), np.broadcast_to(value(run, g), len(g.threads))
-        old = np.zeros(len(g.threads), np.uint32)
-        for k in range(2):
-            half = (both >> np.uint32(16 * k)).astype(np.uint16).view(dtype)
-            was = Access(run, node).change(space, g.threads, at + np.uint64(2 * k), dtype, change, half)
-            old |= was.view(np.uint16).astype(np.uint32) << np.uint32(16 * k)
-        if writer is not None:
-            writer(run, g, old)
+        access, at = Access(run, node), read(run, g)
+        with _as_one(access, space, g.threads, at, 4 * len(pairs)):
+            for number, pair in enumerate(pairs):
+                both, old = np.broadcast_to(pair(run, g), len(g.threads)), np.zeros(len(g.threads), np.uint32)
+                for k in (0, 1):
+                    half = (both >> np.uint32(16 * k)).astype(np.uint16).view(dtype)
+                    was = access.change(space, g.threads, at + np.uint64(4 * number + 2 * k), dtype, change, half)
+                    old |= was.view(np.uint16).astype(np.uint32) << np.uint32(16 * k)
+                if writers:
+                    writers[number](run, g, old)
 
     return atomic
+
+
+@contextlib.contextmanager
+def _as_one(access: Access, space: str, threads: Array, at: Array, width: int) -> Iterator[None]:
+    """Neighbours are changed by one access, which begins at a multiple of their width."""
+    for own, ids, places, _ in split(space, threads, at):
+        access._note("atomic", own, ids, places, width)
+    run, counts = access.run, access.run.counts
+    run.counts = None
+    yield
+    run.counts = counts
 
 
 # ---- copies that go on beside the threads

@@ -71,7 +71,7 @@ class PtxKernel:
         self.made = CudaKernel(kernel, settings)
         self.kernel, self.block = kernel, kernel.block_dim or block
         room = room_of([architecture])
-        self.shared = self.made.needs_in(room).shared
+        self.shared = self.made.needs_in(room, version).shared
         self.unit = edited(self.made.unit(version, self.block, room), edits or {})
         self.text = ptx_of(self.unit, architecture)
         self.machine = Machine(self.text, self.made.entry)

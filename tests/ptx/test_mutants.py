@@ -91,7 +91,7 @@ MUTANTS = {
     "sums are stored where others read": (PRODUCT, replaced(STORED, "__syncthreads();", ""), "race"),
     "a thread has the sums of its neighbour": (PRODUCT, replaced(HELD, "+ 2 * t", "+ 2 * (t ^ 1)"), "wrong"),
     "no barrier after copies": (PRODUCT, replaced(ARRIVED, "__syncthreads();", ""), "race"),
-    "one copy too many": (PRODUCT, replaced("at < ROWS * pieces; at += NT", "<", "<="), "bounds"),
+    "one copy too many": (PRODUCT, replaced("k < ROWS / apart", "<", "<="), "bounds"),
     "matrices begin anywhere": (PRODUCT, replaced("<TRANS>(x, rows +", "+", "+ 4 +"), "alignment"),
     "no barrier in a reduction": (SOFTMAX, replaced(REDUCED, "__syncthreads();", ""), "race"),
     "half of a block passes a barrier": (SOFTMAX, replaced(REDUCED, "__sync", "if (threadIdx.x < 48) __sync"), "race"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from host import pack
+from ptx_checks import Counts
 from ptx_running import PtxKernel
 from tile_programs import Tiles, product, times
 
@@ -97,6 +98,21 @@ def test_batches():
     np.testing.assert_allclose(arrays[2], a.astype(float) @ b.astype(float), rtol=1e-4, atol=1e-4)
 
 
+def test_fewer_digits():
+    """Products of float32 by matrix instructions, where that is asked for: as if factors were rounded to 11 bits."""
+    rng = np.random.default_rng(3)
+    for transposes in ((False, False), (True, True)):
+        made = PtxKernel(looped(float32, float32, (32, 24, 16), 64, transposes), "tf32 flat fast")
+        assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32" in made.text
+        exact, args = operands(rng, float32, float32, (32, 24, 16), transposes, 80)
+        counts = Counts()
+        *_, c = made.run((2, 2), args, 3, counts=counts)
+        error = np.abs(c - (exact + args[2]))
+        assert 1e-4 < error.max() < 80 * 9 * 2.0**-10
+        assert counts.passes["load"] <= 1.05 * counts.least["load"]
+    assert "mma.sync" not in PtxKernel(looped(float32, float32, (32, 24, 16), 64), "flat fast").text
+
+
 @pytest.mark.parametrize("case", [CASES[0], CASES[4], CASES[6], CASES[8]], ids=lambda c: f"{c[0]}-{c[4]}")
 def test_adjoints(case):
     """The products for the gradients of the operands, which are added to what other blocks have."""
@@ -115,3 +131,22 @@ def test_adjoints(case):
             size = 100 * DIGITS[type_]
             np.testing.assert_allclose(x.astype(float), exact[p.name == "adj_b"], rtol=0, atol=size)
             np.testing.assert_allclose(y.astype(float), exact[p.name == "adj_b"], rtol=0, atol=size)
+
+
+@pytest.mark.parametrize("type_", [float16, bfloat16, float32], ids=str)
+def test_gradients_are_added_some_elements_at_a_time(type_):
+    """Where rows begin at multiples of 16 bytes, and one by one where they do not."""
+    made = PtxKernel(vjp(product(type_, float32, 32, 16, 32, 64), [0, 1], [2]).kernel, "flat fast")
+    assert made.unit.text.count("add_2d<") == 2
+    rng, together = np.random.default_rng(4), 16 // type_.dtype.itemsize
+    for depth, accesses in ((64, 48 * 64 // together), (67, 32 * 64 + 16 * 64 // together)):
+        a, b = (rng.integers(-3, 4, shape).astype(type_.dtype) for shape in ((32, depth), (depth, 16)))
+        g, counts = rng.integers(-3, 4, (32, 16)).astype(np.float32), Counts()
+        given = {"a": a, "b": b, "adj_c": g, "adj_a": a, "adj_b": 0 * b}
+        found = made.run((1, 1), [given[p.name] for p in made.kernel.params], counts=counts)
+        named = dict(zip((p.name for p in made.kernel.params), found, strict=True))
+        x, y = a.astype(float), b.astype(float)
+        x[:, :64] += g @ y[:64].T
+        np.testing.assert_array_equal(named["adj_a"].astype(float), x)
+        np.testing.assert_array_equal(named["adj_b"].astype(float)[:64], a.astype(float).T[:64] @ g)
+        assert counts.accesses["atomic"] == accesses

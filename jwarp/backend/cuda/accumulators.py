@@ -28,7 +28,18 @@ class Extents:
 HALVES, TF32, DOUBLES = Extents(16, 8, 16), Extents(16, 8, 8), Extents(8, 8, 4)
 
 
-def instruction(kernel: Kernel, node: Op, tf32: bool = False) -> Extents | None:
+def is_coarse(kernel: Kernel, node: Op, tf32: bool) -> bool:
+    """Whether a product is one of floats that may be rounded to 11 bits: with `tf32` all may."""
+    told = node.told(BlockMatmul)
+    return (tf32 or told.transposes.tf32) and all(kernel.array(x).dtype is float32 for x in (told.a, told.b, told.c))
+
+
+def has_float_products(kernel: Kernel) -> bool:
+    """Whether a lowered kernel has products that may be coarse."""
+    return any(is_coarse(kernel, n, True) for node in kernel.body.nodes for n in _products(node))
+
+
+def instruction(kernel: Kernel, node: Op, tf32: bool) -> Extents | None:
     """The matrix instruction for a product: of types that there is one for, and extents that these cover."""
     told = node.told(BlockMatmul)
     a, b, c = (kernel.array(x).dtype for x in (told.a, told.b, told.c))
@@ -37,7 +48,7 @@ def instruction(kernel: Kernel, node: Op, tf32: bool = False) -> Extents | None:
         found = HALVES
     elif a is b is float64:
         found = DOUBLES
-    elif tf32 and a is b is float32 and c is not float64:
+    elif is_coarse(kernel, node, tf32):
         found = TF32
     if found is None or kernel.block_dim < WARP or told.m % found.m or told.n % found.n or told.k % found.k:
         return None
@@ -65,9 +76,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Accumulators:
-    """The runs of a lowered kernel."""
+    """The runs of a lowered kernel, of which all products of float32 may be coarse with `tf32`."""
 
     runs: tuple[Run, ...] = ()
+    tf32: bool = False
 
     def starting(self, node: Node) -> list[Run]:
         return [run for run in self.runs if run.first == id(node)]
@@ -91,7 +103,7 @@ def find_accumulators(kernel: Kernel, tf32: bool = False) -> Accumulators:
     """The runs that loop, or have several products, and whose sums fit into the registers of the threads."""
     search = _Search(kernel, tf32)
     search.block(kernel.body)
-    return Accumulators(tuple(search.runs))
+    return Accumulators(tuple(search.runs), tf32)
 
 
 def _touches(node: Node, array: int) -> bool:
@@ -220,7 +232,7 @@ def registers_of(kernel: Kernel, node: Op, unit: Extents | None) -> int | None:
 
 
 def _simt(m: int, n: int, threads: int, size: int) -> int | None:
-    columns = _thread_columns(m, n, threads)
+    columns = thread_columns(m, n, threads)
     rows = threads // columns
     room = (128 if threads <= 256 else 32 if threads <= 512 else 16) * 4 // size
     most = 8 if room >= 64 else 4 if room >= 16 else 2
@@ -228,7 +240,7 @@ def _simt(m: int, n: int, threads: int, size: int) -> int | None:
     return down * right * size // 4 if down <= most and right <= room // most else None
 
 
-def _thread_columns(m: int, n: int, threads: int) -> int:
+def thread_columns(m: int, n: int, threads: int) -> int:
     best, cost, columns = 1, -(-m // threads) + n, 2
     while columns <= threads:
         found = -(-m // (threads // columns)) + -(-n // columns)

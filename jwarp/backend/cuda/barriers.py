@@ -189,7 +189,7 @@ class _Search:
             return NONE
         indices = node.indices
         own = len(indices) == 1 and indices[0] is loop.index
-        own = own and id(loop) not in self.copies.of
+        own = own and id(loop) not in self.copies.of and id(loop) not in self.copies.additions
         return frozenset((Access(node.array, change, LANES, first_lane(loop) if own else None),))
 
     def matters(self, array: int) -> bool:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
+from jwarp.backend.cuda.accumulators import has_float_products
 from jwarp.backend.cuda.entry import (
     FLAT,
     HEADER,
+    TF32,
     TILE_HEADER,
     entry_name,
     generate,
@@ -49,6 +51,7 @@ from jwarp.errors import CompileError
 from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import For, Kernel, Op, has_native_code, rounds_as_written, used_values, walk
 from jwarp.passes.expand import expand
+from jwarp.passes.hoist import hoist_factors
 from jwarp.passes.loop_sums import carried_sums
 from jwarp.passes.native_code import settled
 from jwarp.passes.simplify import is_cheap, simplify
@@ -107,24 +110,26 @@ class CudaKernel(AnalysedKernel):
         """Elementary functions stay that CUDA has."""
         kernel = carried_sums(in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True)))
         if kernel.block_dim:
-            kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
+            kernel = lower_tiles(hoist_factors(kernel), routines=UNIT_RULES, flat=True)
             if kernel.order:
                 _refuse_lanes(kernel)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten=is_cheap)
 
     def version(
-        self, dims: tuple[int, ...], extents: Extents, *, batch: tuple[int, ...] = (), repeat: int | None = 1
-    ) -> str:
+        self, dims: tuple[int, ...], extents: Extents, *, batch: tuple[int, ...] = (), repeat: int | None = 1,
+        tf32: bool = False,
+    ) -> str:  # fmt: skip
         """The version that a launch runs: `either`, where arguments decide that only the GPU knows.
 
         A `flat` one has no batch, and no threads that are repeated. One that begins with
-        `narrow` has few threads and elements.
+        `narrow` has few threads and elements, and with `tf32` has products of float32 that need not be exact.
         """
         needed = self.needed(self.symbol_values(dims, extents))
         flat = FLAT if not batch and repeat == 1 else ""
         few = narrow_version(self.kernel, dims, batch, extents) if repeat == 1 else ""
-        return few + flat + ("either" if needed == VERSIONS else needed[0])
+        coarse = TF32 if tf32 and has_float_products(self.proofs.kernel) else ""
+        return coarse + few + flat + ("either" if needed == VERSIONS else needed[0])
 
     def unit(self, version: str, block: int, room: int = LEAST_ROOM) -> Unit:
         """The text of a version and what it is compiled with; blocks can have `room` bytes of shared memory."""
@@ -145,21 +150,22 @@ class CudaKernel(AnalysedKernel):
         """What a kernel with tiles needs on any GPU."""
         return self.needs_in(LEAST_ROOM)
 
-    def needs_in(self, room: int) -> Needs:
-        """What a kernel with tiles needs where a block can have `room` bytes of shared memory.
+    def needs_in(self, room: int, version: str = "") -> Needs:
+        """What a kernel with tiles needs where a block can have `room` bytes of shared memory, in a version.
 
         It is from disk if it is there: to find it out, tiles have to be lowered.
         """
         if not self.kernel.block_dim:
             return Needs()
-        key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds), str(room))
+        tf32 = TF32 in version
+        key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds), str(room), repr(tf32))
         known = self._store.load(key)
         if known is not None:
             return Needs.from_bytes(known)
         lowered = self.proofs.kernel
         products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
         made = Needs(
-            shared_of(self.proofs, self.bounds, room).size,
+            shared_of(self.proofs, self.bounds, room, tf32).size,
             tuple(dict.fromkeys(request_of(lowered, n).key for n in products)),
         )
         self._store.save(key, made.to_bytes())
@@ -177,7 +183,7 @@ class CudaKernel(AnalysedKernel):
         """
         require(f"kernel '{self.kernel.name}'")
         room = room_of(architectures)
-        needs = self.needs_in(room)
+        needs = self.needs_in(room, version)
         if self.kernel.block_dim:
             refuse_large(self.kernel, needs.shared, architectures)
         start, block = time.perf_counter(), self.kernel.block_dim or block_size(block_dim)

@@ -5,8 +5,8 @@ Of a loop that begins with such fetches, each trip begins those of a later one: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
@@ -24,12 +24,16 @@ from jwarp.ir.nodes import (
     failure_texts,
     operands,
     results,
+    used_values,
     walk,
     walk_node,
     written_params,
 )
 from jwarp.ir.ops import OPS
+from jwarp.types import bfloat16, float16, float32
 
+# Types of which there are instructions that add neighbours to memory.
+ADDED = (float16, bfloat16, float32)
 # Fewer bytes are fetched as well by loads.
 LEAST_BYTES = 512
 
@@ -50,6 +54,21 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Addition:
+    """A matrix of `rows` x `columns` elements of the shared array `source` that is added to array `target`.
+
+    The first one is added to the element at `corner`, where None is 0; rows go on along `axis`.
+    """
+
+    target: int
+    source: int
+    rows: int
+    columns: int
+    corner: tuple[Operand | None, ...]
+    axis: int
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """What a loop begins with, before it does anything else: operations on numbers, and loops that are copies."""
 
@@ -59,10 +78,11 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies that loops with lanes make, and the loops that fetch ahead, by the ids of the loops."""
+    """The copies and additions that loops with lanes make, and the loops that fetch ahead, by the ids of the loops."""
 
     of: Mapping[int, tuple[Copy, ...]]
     pipelines: Mapping[int, Pipeline]
+    additions: Mapping[int, tuple[Addition, ...]] = field(default_factory=dict)
 
     @property
     def ahead(self) -> frozenset[int]:
@@ -76,9 +96,14 @@ def find_copies(kernel: Kernel, trusted: Container[int]) -> Copies:
     read = {array for n in units for array in arrays_read(n)}
     written = frozenset(written_params(kernel))
     found: dict[int, tuple[Copy, ...]] = {}
+    additions: dict[int, tuple[Addition, ...]] = {}
+    used = used_values(kernel.body)
     for node in walk(kernel.body):
         if isinstance(node, For) and node.lanes == ():
-            copies = _Reader(kernel, node, trusted, written).copies()
+            added = Reader(kernel, node, trusted, written).additions(used)
+            if added:
+                additions[id(node)] = added
+            copies = Reader(kernel, node, trusted, written).copies()
             if copies and all(c.target in read and _bytes(kernel, c) >= LEAST_BYTES for c in copies):
                 found[id(node)] = copies
     pipelines: dict[int, Pipeline] = {}
@@ -89,7 +114,7 @@ def find_copies(kernel: Kernel, trusted: Container[int]) -> Copies:
         pipeline = _pipeline(kernel, node, found)
         if pipeline is not None:
             pipelines[id(node)] = pipeline
-    return Copies(found, pipelines)
+    return Copies(found, pipelines, additions)
 
 
 NO_COPIES = Copies({}, {})
@@ -133,8 +158,8 @@ _INDEX_RULES: dict[str, Callable[[Op, list[_Place | None]], _Place | None]] = {
 }
 
 
-class _Reader:
-    """Reads the body of a loop with lanes as copies, if that is what it is."""
+class Reader:
+    """Reads the body of a loop with lanes as copies, or additions, if that is what it is."""
 
     def __init__(self, kernel: Kernel, loop: For, trusted: Container[int], written: Container[int]):
         self.kernel, self.loop, self.trusted, self.written = kernel, loop, trusted, written
@@ -163,6 +188,41 @@ class _Reader:
                 return None
         return tuple(made) if len(made) == len(self.loads) else None
 
+    def additions(self, used: Container[Value]) -> tuple[Addition, ...] | None:
+        """What the loop adds, if it does nothing else; nobody is told what was there before."""
+        loop = self.loop
+        if not (isinstance(loop.lo, Const) and isinstance(loop.hi, Const) and loop.lo.value == 0 and loop.step == 1):
+            return None
+        made = []
+        for node in loop.body.nodes:
+            if not isinstance(node, Op):
+                return None
+            if node.name == "atomic_add" and (node.result is None or node.result not in used):
+                addition = self.addition(node, loop.hi.value)
+                if addition is None:
+                    return None
+                made.append(addition)
+            elif node.name == "load":
+                assert node.result is not None
+                self.loads[node.result] = node
+            elif OPS[node.name].effect == "pure" and node.result is not None:
+                self.places[node.result] = self.index(node)
+            else:
+                return None
+        return tuple(made) if len(made) == len(self.loads) else None
+
+    def addition(self, node: Op, count: int) -> Addition | None:
+        *indices, value = node.args
+        load = self.loads.get(value) if isinstance(value, Value) else None
+        local = None if load is None else self.kernel.local(load.array)
+        if load is None or local is None or not local.shared or load.args[0] is not self.loop.index:
+            return None
+        is_given = node.array < len(self.kernel.params) and id(node) in self.trusted
+        if not is_given or count != local.size or local.dtype not in ADDED:
+            return None
+        matrix = self.matrix(indices, count)
+        return None if matrix is None else Addition(node.array, load.array, *matrix)
+
     def index(self, node: Op) -> _Place | None:
         """What an operation on indices gives."""
         rule = _INDEX_RULES.get(node.name)
@@ -182,7 +242,12 @@ class _Reader:
         is_given = load.array < len(self.kernel.params) and load.array not in self.written and id(load) in self.trusted
         if not is_given or count != local.size:
             return None
-        places = [self.place(x) for x in load.args]
+        matrix = self.matrix(load.args, count)
+        return None if matrix is None else Copy(store.array, load.array, *matrix)
+
+    def matrix(self, indices: Sequence[Operand], count: int) -> tuple[int, int, tuple[Operand | None, ...], int] | None:
+        """The rows, columns, corner and axis of the matrix of an array that the elements of the loop are at."""
+        places = [self.place(x) for x in indices]
         if any(p is None for p in places):
             return None
         parts = [p.part for p in places if p is not None]
@@ -191,9 +256,9 @@ class _Reader:
         last = len(parts) - 1
         match [parts[axis] for axis in moving]:
             case [("whole", _)] if moving == [last]:
-                return Copy(store.array, load.array, 1, count, corner, last)
+                return 1, count, corner, last
             case [("div", rows), ("mod", columns)] if moving[1] == last and rows == columns and count % columns == 0:
-                return Copy(store.array, load.array, count // columns, columns, corner, moving[0])
+                return count // columns, columns, corner, moving[0]
         return None
 
 

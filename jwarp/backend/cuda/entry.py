@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Container, Sequence
 
@@ -10,7 +11,7 @@ from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.sums import sums_of
 from jwarp.backend.cuda import narrow, staged
 from jwarp.backend.cuda.accumulators import find_accumulators
-from jwarp.backend.cuda.copies import Copies, find_copies
+from jwarp.backend.cuda.copies import find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.narrow import NarrowEmitter, alike_of
@@ -26,13 +27,14 @@ from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32
 
 HEADER = "jwarp.cuh"
 TILE_HEADER = "tile.cuh"  # includes all that tiles may need
-COPIES, REDUCTIONS = "tile_copy.cuh", "tile_reduce.cuh"
+COPIES, ADDITIONS, REDUCTIONS = "tile_copy.cuh", "tile_add.cuh", "tile_reduce.cuh"
 # Where the device library has the routines for whole tiles.
 ROUTINES = {
     "tile_matmul": "tile_gemm.cuh", "tile_scan": REDUCTIONS, "tile_cholesky": "tile_solve.cuh",
     "tile_solve": "tile_solve.cuh",
 }  # fmt: skip
 FLAT = "flat "
+TF32 = "tf32 "
 OWN = "#line"  # from here on a line of the text is no line of the user's
 # Sums of more elements than this cost more registers than they save atomics.
 MAX_SUMS = 16
@@ -49,8 +51,8 @@ def generate(
     `either` decides by the condition, which depends on arguments that only the GPU knows. Without `bounds` none
     are tested. `flat fast` and so on are for launches without a batch or repeated threads: they find their
     arrays and coordinates at once. `failures` are the texts of checks, in the order in which the runtime numbers
-    them. Versions that begin as `narrow_version` says are for launches that repeat no thread. `room` is how much
-    shared memory a block can have.
+    them. Versions that begin as `narrow_version` says are for launches that repeat no thread, in those that begin with
+    `tf32` factors of float32 may be rounded. `room` is how much shared memory a block can have.
     """
     *_, access = version.split()
     alike, is_flat = alike_of(version), FLAT in version
@@ -58,7 +60,7 @@ def generate(
     if alike is not None:
         kinds = (_NarrowFlat, _Narrow)
     entry = kinds[not is_flat](proofs, name, bounds, block, failures, room)
-    entry.alike = alike or frozenset()
+    entry.alike, entry.tf32 = alike or frozenset(), TF32 in version
     entry.stage(access)
     bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
     if access == "either":
@@ -74,8 +76,11 @@ def headers_of(kernel: Kernel) -> tuple[str, ...]:
     called = {ROUTINES[n.name] for n in walk(kernel.body) if isinstance(n, Op) and n.name in ROUTINES}
     if called:
         called.add(COPIES)
-    if any(isinstance(n, For) and n.lanes is not None and n.params for n in walk(kernel.body)):
+    loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
+    if any(n.params for n in loops):
         called.add(REDUCTIONS)
+    if any(isinstance(n, Op) and n.name == "atomic_add" for loop in loops for n in loop.body.nodes):
+        called.add(ADDITIONS)
     if has_native_code(kernel.body):
         called.add(NATIVE_HEADER)
     return (HEADER, *sorted(called))
@@ -99,11 +104,11 @@ def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> set[int]:
     return {node for node, condition in proofs.proven.items() if condition == ALWAYS or version == "fast"}
 
 
-def shared_of(proofs: Proofs, bounds: bool, room: int = LEAST_ROOM) -> Shared:
+def shared_of(proofs: Proofs, bounds: bool, room: int = LEAST_ROOM, tf32: bool = False) -> Shared:
     """The shared memory of a kernel with tiles: one for all of its versions."""
     kernel = proofs.kernel
     copies = find_copies(kernel, trusted_accesses(proofs, "fast", bounds))
-    return lay_out(kernel, array_names(kernel), copies, find_accumulators(kernel), room)
+    return lay_out(kernel, array_names(kernel), copies, find_accumulators(kernel, tf32), room)
 
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
@@ -127,6 +132,7 @@ class _Entry:
 
     thread = "place.thread"  # the thread's number in its batch element
     alike: frozenset[int] = frozenset()  # arrays that have an element for each thread of the launch
+    tf32 = False  # whether factors of products may be rounded
     staged = Staged()
 
     def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str], room: int):
@@ -348,8 +354,8 @@ class _Blocks(_Entry):
     def emitter(self, trusted: Container[int]) -> BodyEmitter:
         copies = find_copies(self.kernel, trusted)
         if self.shared.stages == 1:
-            copies = Copies(copies.of, {})
-        accumulators = find_accumulators(self.kernel)
+            copies = dataclasses.replace(copies, pipelines={})
+        accumulators = find_accumulators(self.kernel, self.tf32)
         return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies, accumulators, self.shared)
 
     def steps(self) -> list[str]:
@@ -359,7 +365,7 @@ class _Blocks(_Entry):
 
     @functools.cached_property
     def shared(self) -> Shared:
-        return shared_of(self.proofs, self.bounds, self.room)
+        return shared_of(self.proofs, self.bounds, self.room, self.tf32)
 
     def wrapped(self, body: Sequence[str]) -> list[str]:
         counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"

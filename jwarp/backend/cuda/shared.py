@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jwarp.backend.cuda.accumulators import HALVES, NO_ACCUMULATORS, Accumulators, instruction
+from jwarp.backend.cuda.accumulators import HALVES, NO_ACCUMULATORS, TF32, Accumulators, instruction, thread_columns
 from jwarp.backend.cuda.barriers import is_told
 from jwarp.backend.cuda.copies import Copies
 from jwarp.backend.cuda.rules import memory_type
@@ -28,6 +28,7 @@ LIMITS = {
 LEAST_ROOM = min(LIMITS.values())
 FIRST_WITH_TILES = 80
 RESERVED = 1 << 10  # of each block, beside what it asks for
+READ_TOGETHER = 8  # threads that read 16 bytes each
 # Places for what is fetched ahead, and blocks at a time that hide what others wait for.
 STAGES = (4, 3, 2)
 ENOUGH_BLOCKS = 2
@@ -85,7 +86,7 @@ def lay_out(
     apart. More places are not worth that fewer blocks run at a time.
     """
     plan = _Plan(kernel, names, copies, accumulators)
-    padded = paddings(kernel, copies)
+    padded = paddings(kernel, copies, accumulators.tf32)
     results = {n.told(BlockMatmul).c for n in _products(kernel)}
     choices: tuple[dict[int, Padding], ...] = (padded, {k: p for k, p in padded.items() if k not in results}, {})
     for several in (STAGES if copies.pipelines else (1,), (1,)):
@@ -150,7 +151,8 @@ class _Plan:
         """Arrays that are in registers while a loop fetches others, and these: either may have the same memory."""
         done = frozenset[int]()
         for loop, pipeline in self.copies.pipelines.items():
-            held = frozenset(run.array for run in self.accumulators.runs if loop in run.inside) - done
+            held = frozenset(run.array for run in self.accumulators.runs if loop in run.inside)
+            held -= done | self.copies.ahead  # something is on its way to other places of these
             if held and not pipeline.targets & done:
                 done |= held | pipeline.targets
                 yield held, pipeline.targets
@@ -164,7 +166,7 @@ def _products(kernel: Kernel) -> list[Op]:
     return [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "tile_matmul"]
 
 
-def paddings(kernel: Kernel, copies: Copies) -> dict[int, Padding]:
+def paddings(kernel: Kernel, copies: Copies, tf32: bool = False) -> dict[int, Padding]:
     """Where rows of tiles are better apart: those that products read a column at a time.
 
     Shared memory has 32 banks of 4 bytes, and what a warp reads of one bank it reads in turn. Rows of 128 bytes all
@@ -178,7 +180,7 @@ def paddings(kernel: Kernel, copies: Copies) -> dict[int, Padding]:
         if node.name != "tile_matmul":
             excluded |= {*arrays_read(node), *arrays_changed(node)}
             continue
-        for array, (columns, unit) in _rows(kernel, node).items():
+        for array, (columns, unit) in _rows(kernel, node, tf32).items():
             width = kernel.array(array).dtype.dtype.itemsize
             step = columns + (unit // width if unit and columns * width % (2 * unit) == 0 else 0)
             known = found.get(array)
@@ -186,19 +188,18 @@ def paddings(kernel: Kernel, copies: Copies) -> dict[int, Padding]:
                 found[array] = Padding(columns, step)
             elif known.columns != columns:
                 excluded.add(array)
-    for all_copies in copies.of.values():
-        excluded |= {
-            c.target for c in all_copies if c.target in found and not _fits(found[c.target], c.rows, c.columns)
-        }
+    moved = [(c.target, c.rows, c.columns) for some in copies.of.values() for c in some]
+    moved += [(a.source, a.rows, a.columns) for some in copies.additions.values() for a in some]
+    excluded |= {x for x, rows, columns in moved if x in found and not _fits(found[x], rows, columns)}
     return {k: p for k, p in found.items() if k not in excluded and p.step > p.columns and kernel.local(k) is not None}
 
 
-def _rows(kernel: Kernel, node: Op) -> dict[int, tuple[int, int]]:
+def _rows(kernel: Kernel, node: Op, tf32: bool) -> dict[int, tuple[int, int]]:
     """Of the arrays of a product, the elements in a row, and of which number of bytes rows should be odd multiples.
 
     That is eight rows of 16 bytes, four of 32 or two of 64 that are read at a time; 0 where it does not matter.
     """
-    told, unit = node.told(BlockMatmul), instruction(kernel, node)
+    told, unit = node.told(BlockMatmul), instruction(kernel, node, tf32)
     # Whether an operand is read along its rows.
     along = {told.a: not told.transposes.a, told.b: told.transposes.b}
     rows = {
@@ -209,10 +210,14 @@ def _rows(kernel: Kernel, node: Op) -> dict[int, tuple[int, int]]:
     if unit is None:
         floats = all(kernel.array(x).dtype.is_float for x in rows)
         wanted = {x: 16 if floats and is_along else 0 for x, is_along in along.items()} | {told.c: 0}
+        if thread_columns(told.m, told.n, kernel.block_dim) >= READ_TOGETHER:
+            wanted[told.a] = 0  # threads that read together read one row
     else:
-        of_operands = 16 if unit is HALVES else 32
+        # Elements of 16 bits come eight at a time, and floats four, but only along rows.
         width = kernel.array(told.c).dtype.dtype.itemsize
-        wanted = dict.fromkeys(along, of_operands) | {told.c: 8 * width}
+        eights = unit is HALVES
+        wanted = {x: 16 if eights or (unit is TF32 and is_along) else 32 for x, is_along in along.items()}
+        wanted[told.c] = 8 * width
     return {x: (rows[x], wanted[x]) for x in rows}
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
-from jwarp.backend.cuda.accumulators import Accumulators, Run
+from jwarp.backend.cuda.accumulators import Accumulators, Run, is_coarse
 from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_common, is_told
-from jwarp.backend.cuda.copies import Copies, Copy, Pipeline
+from jwarp.backend.cuda.copies import Addition, Copies, Copy, Pipeline
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT, Shared
@@ -78,6 +78,10 @@ class TileEmitter(BodyEmitter):
         if node.lanes is None:
             super().counted(node)
             return
+        if id(node) in self.copies.additions:
+            for addition in self.copies.additions[id(node)]:
+                self.add(addition)
+            return
         if id(node) in self.copies.of:
             self.fetch(self.copies.of[id(node)], self.names)
             self.line("jw::tile::wait_async();")
@@ -133,20 +137,31 @@ class TileEmitter(BodyEmitter):
         """Begin to copy tiles to the places `targets`."""
         for copy in copies:
             type, source = memory_type(self.kernel.array(copy.source).dtype), self.names[copy.source]
-            first, *others = ["0" if x is None else self.text(x) for x in copy.corner]
-            wide = f"(long long){first}"
-            offset = bare(self.offset(copy.source, [wide, *others])) if others else wide
-            extents = [self.extent(copy.source, axis) for axis in range(copy.axis + 1, len(copy.corner))]
-            rows, columns = copy.rows, copy.columns
-            stride = " * ".join(["1ll", *extents])
-            padding = self.paddings.get(copy.target)
-            if rows == 1:
-                if padding is not None:
-                    rows, columns = columns // padding.columns, padding.columns
-                stride = str(columns)
+            offset, stride, extents = self.matrix(copy, copy.source, copy.target)
             given = f"{targets[copy.target]}, &{source}[{offset}], {stride}"
-            apart = (padding.step,) if padding is not None else ()
-            self.routine("copy_2d_async", type, rows, columns, self.block_dim, *apart, given=given)
+            self.routine("copy_2d_async", type, *extents[:2], self.block_dim, *extents[2:], given=given)
+
+    def add(self, addition: Addition) -> None:
+        """Add a tile to a matrix of an array."""
+        type, target = memory_type(self.kernel.array(addition.target).dtype), self.names[addition.target]
+        offset, stride, extents = self.matrix(addition, addition.target, addition.source)
+        given = f"&{target}[{offset}], {self.names[addition.source]}, {stride}"
+        self.routine("add_2d", type, *extents[:2], self.block_dim, *extents[2:], given=given)
+
+    def matrix(self, matrix: Copy | Addition, array: int, tile: int) -> tuple[str, str, tuple[int, ...]]:
+        """Where it begins in an array, how far rows are apart there; rows, columns, and how far these are in a tile."""
+        first, *others = ["0" if x is None else self.text(x) for x in matrix.corner]
+        wide = f"(long long){first}"
+        offset = bare(self.offset(array, [wide, *others])) if others else wide
+        lengths = [self.extent(array, axis) for axis in range(matrix.axis + 1, len(matrix.corner))]
+        rows, columns = matrix.rows, matrix.columns
+        stride = " * ".join(["1ll", *lengths])
+        padding = self.paddings.get(tile)
+        if rows == 1:
+            if padding is not None:
+                rows, columns = columns // padding.columns, padding.columns
+            stride = str(columns)
+        return offset, stride, (rows, columns, *((padding.step,) if padding is not None else ()))
 
     def placed(self, array: int, offset: str) -> str:
         padding = self.paddings.get(array)
@@ -232,7 +247,8 @@ class TileEmitter(BodyEmitter):
         types = [C_TYPES[self.kernel.array(x).dtype] for x in (told.a, told.b, told.c)]
         flags = (told.transposes.a, told.transposes.b, run.by_matrices)
         name = self.held[array] = self.name()
-        parameters = _joined(*types, told.m, told.n, *flags, self.block_dim)
+        tf32 = is_coarse(self.kernel, run.products[0], self.accumulators.tf32)
+        parameters = _joined(*types, told.m, told.n, *flags, self.block_dim, *([True] if tf32 else []))
         self.line(f"jw::tile::block_sums<{parameters}> {name};")
         start = "clear();" if run.is_zero else f"take<{self.row_step(array, told.n)}>({self.names[array]});"
         self.line(f"{name}.{start}")
@@ -292,7 +308,8 @@ class TileEmitter(BodyEmitter):
             self.line(f"{self.held[told.c]}.add<{_joined(told.k, *steps[:2])}>({a}, {b});")
             return
         types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
-        apart = (False, *steps) if any(x in self.paddings for x in arrays) else ()  # floats are not rounded to TF32
+        tf32 = is_coarse(self.kernel, node, self.accumulators.tf32)
+        apart = (tf32, *steps) if tf32 or any(x in self.paddings for x in arrays) else ()
         self.routine(
             "gemm", *types, told.m, told.n, told.k, *flags, self.block_dim, *apart, given=_joined(a, b, c)
         )  # fmt: skip

@@ -309,8 +309,8 @@ class tile(Generic[T]):
     def __xor__(self, other: tile[T], /) -> tile[T]: ...
     def __neg__(self) -> tile[T]: ...
 
-class HashGridQuery:
-    """The points that `wp.hash_grid_query` finds, which a loop goes over."""
+class HashGridQuery(Generic[T]):
+    """The points, whose coordinates are `T`, that `wp.hash_grid_query` finds, which a loop goes over."""
 
     def __iter__(self) -> Iterator[int]: ...
 

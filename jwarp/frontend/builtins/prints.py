@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import Reading, define
 from jwarp.frontend.context import Context
-from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
-from jwarp.ir.formats import Conversion, conversions
+from jwarp.frontend.tiles import subscripts
+from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe
+from jwarp.ir.formats import BlockText, Conversion, conversions
 from jwarp.ir.nodes import Op, Operand
-from jwarp.types import PLAIN
+from jwarp.types import PLAIN, CompositeType, ScalarType
+
+MAX_PRINTED = 256  # elements of a tile
 
 # How print shows a number of each kind.
 _PLAIN = {"float": "%g", "int": "%d", "uint": "%u", "bool": "%s"}
@@ -52,12 +60,46 @@ def _print_values(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
         elif isinstance(binding, Composite):
             shown.append(_shown(binding))
             values += binding.items
+        elif isinstance(binding, TileRef):
+            elements = _elements(ctx, binding, place)
+            extents = ",".join(map(str, binding.shape))
+            shown.append(f"{_rows(iter(elements), binding.shape)} = tile(shape=({extents}))")
+            values += [item for element in elements for item in ctx.scalars(element, place)]
         else:
             value = ctx.scalar(binding, place)
             shown.append(_PLAIN[value.type.kind])
             values.append(value)
-    ctx.builder.append(Op("print", tuple(values), " ".join(shown) + "\n", None, span))
+    text = " ".join(shown) + "\n"
+    is_of_block = any(isinstance(binding, TileRef) for binding in args)
+    ctx.builder.append(Op("print", tuple(values), BlockText(text) if is_of_block else text, None, span))
     return ()
+
+
+def _elements(ctx: Context, tile: TileRef, span: Span) -> list[Binding]:
+    """The elements of a tile, row by row.
+
+    Raises:
+        KernelTypeError: they are too many, or structs.
+    """
+    if not isinstance(tile.dtype, (ScalarType, CompositeType)):
+        raise KernelTypeError(f"print shows no {describe(tile)}", span, "print fields of its elements")
+    if math.prod(tile.shape) > MAX_PRINTED:
+        raise KernelTypeError(
+            f"{describe(tile)} has more than the {MAX_PRINTED} elements that a print shows", span, "print a part: t[:8]"
+        )
+    places = itertools.product(*map(range, tile.shape))
+    return [ctx.tiles.element(subscripts.indexed(ctx, tile, place, span), span) for place in places]
+
+
+def _rows(elements: Iterator[Any], shape: tuple[int, ...], depth: int = 1) -> str:
+    """The format of a tile: brackets around each axis, a line for each row."""
+    if len(shape) < 2:
+        texts = (
+            _shown(x) if isinstance(x, Composite) else _PLAIN[x.type.kind] for x in itertools.islice(elements, *shape)
+        )
+        return f"[{' '.join(texts)}]"
+    apart = "\n" * (len(shape) - 1) + " " * depth
+    return f"[{apart.join(_rows(elements, shape[1:], depth + 1) for _ in range(shape[0]))}]"
 
 
 def _shown(value: Composite) -> str:
@@ -118,7 +160,9 @@ printf = define(
 )
 print = define(
     "print(*values: Any) -> None",
-    "Write a line with texts, numbers, vectors and matrices to the standard output for each thread.",
+    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread.
+
+    A tile is written once for its block, as `[1 2 3] = tile(shape=(3))`, of at most 256 elements.""",
     _print_values,
     reading=Reading(names=False, constants=(str,)),
 )

@@ -1,12 +1,13 @@
 """Writes `jwarp/__init__.pyi`, what type checkers and editors read, of the tables: `python -m` this module.
 
-The names that `jwarp/__init__.py` imports are imported by the stub too; those that come from a table are written out.
-It needs ruff, which lays the text out.
+The names that `jwarp/__init__.py` and `jwarp/public.py` import are imported by the stub too; those that come from a
+table are written out. It needs ruff, which lays the text out.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import subprocess
@@ -95,7 +96,8 @@ def _defined(path: Path) -> list[str]:
 
 def _imports(known: list[str]) -> Iterator[str]:
     """The imports of the package's public names that no table has, as the package itself has them."""
-    for node in ast.parse((PACKAGE / "__init__.py").read_text()).body:
+    texts = [(PACKAGE / name).read_text() for name in ("__init__.py", "public.py")]
+    for node in (node for text in texts for node in ast.parse(text).body):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if alias.asname == alias.name and alias.name not in known:
@@ -214,4 +216,5 @@ def _formatted(text: str) -> str:
 
 
 if __name__ == "__main__":
+    dir(importlib.import_module("jwarp"))  # fills the tables
     PATH.write_text(written())

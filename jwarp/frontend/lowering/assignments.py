@@ -13,6 +13,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import places, stored
 from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.operators import combined
+from jwarp.frontend.lowering.own_copies import copied_if_own
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import Source
@@ -64,6 +65,8 @@ def assignment(ctx: Context, node: ast.Assign) -> None:
         binding = stored.assigned(ctx, targets, binding, ctx.span(value))
         if holds_tile(binding):
             binding = _assigned_tile(ctx, targets, value, binding)
+        if all(isinstance(target, ast.Name) for target in targets):
+            binding = copied_if_own(ctx, value, binding)
     for target in targets:
         _store_to(ctx, target, binding, ctx.span(value))
 

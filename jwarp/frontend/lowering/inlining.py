@@ -15,7 +15,9 @@ from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.functions import called, kept, kind_of
 from jwarp.frontend.lowering.gradients import with_gradient
+from jwarp.frontend.lowering.ids import with_objects
 from jwarp.frontend.lowering.natives import native_result
+from jwarp.frontend.lowering.own_copies import arrays_of
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values.bindings import (
@@ -38,6 +40,8 @@ from jwarp.types import ArrayType, Bound, Pattern, StructType, filled, fits, uin
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     """What a function gives, whose body is read here."""
     span = given.span
+    if ctx.named:
+        given = with_objects(ctx, function, given)
     function = _overload(function, given)
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
@@ -50,7 +54,10 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
-    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound, memory=lent)
+    caller, ctx.frame = (
+        ctx.frame,
+        Frame(function.source, env=dict(arguments), variables=bound, memory=lent, given=arrays_of(arguments.values())),
+    )
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
@@ -247,7 +254,8 @@ def _unnamed(function: Func, values: Sequence[Binding]) -> str:
         return ""
     return (
         "at the launch, pass the grid, tree or mesh itself, or its id, for a parameter `wp.uint64` of the kernel or a "
-        "field of a struct; there are no arrays of ids: give each one a parameter, or launch once for each"
+        "field of a struct; an array of ids is given as it is, wp.array([mesh.id], dtype=wp.uint64), to launches that "
+        "run now, and its elements are used where they are read"
     )
 
 

@@ -24,10 +24,12 @@ from jwarp.frontend.lowering import (
     subscripts,
 )
 from jwarp.frontend.lowering.control_flow import lower_statements
+from jwarp.frontend.lowering.ids import as_array
 from jwarp.frontend.lowering.inlining import result_of
 from jwarp.frontend.lowering.stored import in_memory
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import structs
+from jwarp.frontend.values.bindings import StructValue
 from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Block, Kernel, Op, Param, Value, blocks
 from jwarp.ir.signs import drop_sign_tests
@@ -122,6 +124,8 @@ def lower_kernel_source(
     span, parts = ctx.span(source.tree), iter(enumerate(params))
     for argument in signature:
         binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
+        if isinstance(binding, StructValue) and binding.type.table_of is not None:
+            binding = as_array(ctx, argument.name, binding)
         ctx.frame.env[argument.name] = in_memory(ctx, argument.name, binding, span)
     try:
         lower_statements(ctx, source.tree.body)

@@ -13,6 +13,7 @@ from jwarp.frontend.tiles.leaving import last_branches, stays
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
 from jwarp.ir.builder import zero
+from jwarp.ir.formats import BlockText
 from jwarp.ir.lift import Lifter, Variation
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
@@ -103,10 +104,16 @@ class LaneVariation(Variation):
             return False
         return self.is_each(node) or super().result(node, mapped)
 
+    def is_once(self, node: Op) -> bool:
+        """Whether an operation is the block's print of what is the same for all lanes."""
+        return isinstance(node.attr, BlockText) and not self.any(node.args)
+
     def is_each(self, node: Op) -> bool:
         """Whether every lane makes an operation, also where all make the same one."""
         row = node.row
-        return row.effect == "print" or (row.is_atomic and self.kernel.local(node.array) is None)
+        if row.effect == "print":
+            return not self.is_once(node)
+        return row.is_atomic and self.kernel.local(node.array) is None
 
 
 def _of_quotient(v: LaneVariation, node: Op) -> bool:
@@ -310,7 +317,12 @@ class Lanes(Lifter):
             raise self.together(node.span)
 
     def op_print(self, node: Op, out: list[Node]) -> None:
-        """Each lane prints its line."""
+        """Each lane prints its line, but a tile is printed once."""
+        is_once = self.lane_variation.is_once(node)
+        node = dataclasses.replace(node, attr=str(node.attr))
+        if is_once and not self.mapped:
+            out.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
+            return
         if not node.args:  # each lane prints, for which there must be something to map
             node = dataclasses.replace(node, args=(Const(bool_, True),), attr=f"{node.attr}%.0s")
         self.lift(node, out)

@@ -182,12 +182,12 @@ def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64):
 
 @library(
     """
-    hash_grid_query(id: uint64, point: vec3, max_dist: float) -> HashGridQuery
-    hash_grid_query(id: uint64, point: vec3, max_dist: float, group: int) -> HashGridQuery
-    hash_grid_query(id: uint64, point: vec3d, max_dist: float64) -> HashGridQuery
-    hash_grid_query(id: uint64, point: vec3d, max_dist: float64, group: int) -> HashGridQuery
-    hash_grid_query(id: uint64, point: vec3h, max_dist: float16) -> HashGridQuery
-    hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery"""
+    hash_grid_query(id: uint64, point: vec3, max_dist: float) -> HashGridQuery[float]
+    hash_grid_query(id: uint64, point: vec3, max_dist: float, group: int) -> HashGridQuery[float]
+    hash_grid_query(id: uint64, point: vec3d, max_dist: float64) -> HashGridQuery[float64]
+    hash_grid_query(id: uint64, point: vec3d, max_dist: float64, group: int) -> HashGridQuery[float64]
+    hash_grid_query(id: uint64, point: vec3h, max_dist: float16) -> HashGridQuery[float16]
+    hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery[float16]"""
 )
 @func
 def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64, group: int32):
@@ -235,7 +235,7 @@ def point_at(query: HashGridQuery, slot: int32):
     return query.point_ids[slot]
 
 
-@library("hash_grid_query_next(query: HashGridQuery, index: int) -> bool")
+@library("hash_grid_query_next(query: HashGridQuery[Any], index: int) -> bool")
 @func
 def hash_grid_query_next(query: Reference(HashGridQuery), index: Reference(int32)):  # type: ignore[valid-type]
     """Let `index` be the number of the next point of a query; False, and `index` as it was, if there is none."""

@@ -83,9 +83,18 @@ void multiply(const char* operation, float (&c)[4], const unsigned (&a)[4], cons
 
 }  // namespace cuda_host
 
+template <class T> T jw_atomic_add(T* place, T value);
+
 namespace jw::ptx {
 
 constexpr bool has_mma_f64 = true;
+
+// Neighbours are added one by one here, in as many pieces as on the newest of GPUs.
+template <class T> constexpr int most_added = sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 8 : 1;
+template <class T, int count> void add_neighbours(T* place, const T (&x)[count]) {
+  if (uint64_t(place) % sizeof(x) != 0) cuda_host::fail("an addition to neighbours that are not aligned");
+  for (int k = 0; k < count; ++k) jw_atomic_add(place + k, x[k]);
+}
 
 inline bool in_shared(const void*) { return true; }
 inline unsigned low_bits(const void* place) { return unsigned(uint64_t(place)); }

@@ -44,11 +44,10 @@ def _matmul(given: Given) -> Binding:
     kind = TileKind(a.type.scalar, shape) if out is None else out.type  # type: ignore[attr-defined]
     if kind.shape != shape or not isinstance(kind.dtype, ScalarType) or not kind.dtype.is_float:
         raise given.error(f"the product has shape {shape}, `out` is {kind}", name="out")
-    if given.text("precision", PRECISIONS) == "tf32" and {a.type.dtype, b.type.dtype, kind.scalar.dtype} != {
-        float32.dtype
-    }:
+    tf32 = given.text("precision", PRECISIONS) == "tf32"
+    if tf32 and {a.type.dtype, b.type.dtype, kind.scalar.dtype} != {float32.dtype}:
         raise given.error("the precision tf32 is for tiles of float32", name="precision")
-    product = _Product(given, (a, b), (turn_a, turn_b), kind)
+    product = _Product(given, (a, b), Transposes(turn_a, turn_b, tf32), kind)
     if out is None:
         return given.memory.made(kind.scalar, shape, (product.scaled(),), given.span)
     (old,) = given.memory.read(out, given.where("out"))
@@ -59,7 +58,7 @@ def _matmul(given: Given) -> Binding:
 class _Product:
     """a @ b, to be given as `kind`."""
 
-    def __init__(self, given: Given, factors: tuple[Operand, Operand], turned: tuple[bool, bool], kind: TileKind):
+    def __init__(self, given: Given, factors: tuple[Operand, Operand], turned: Transposes, kind: TileKind):
         self.given, self.turned, self.kind = given, turned, kind
         assert kind.shape is not None
         self.shape, self.span = kind.shape, given.span
@@ -94,7 +93,7 @@ class _Product:
         return self.given.memory.fill(scalar, self.shape, self.given.where(name)), known
 
     def plus(self, c: Operand) -> Operand:
-        return self.given.memory.op("matmul", *self.factors, c, attr=Transposes(*self.turned), span=self.span)
+        return self.given.memory.op("matmul", *self.factors, c, attr=self.turned, span=self.span)
 
     def alone(self) -> Operand:
         """alpha * a @ b, not rounded to the type of the result yet."""
@@ -225,8 +224,8 @@ tile_matmul = define(
 
     A new tile alpha * a @ b; with a tile `out`, that becomes alpha * a @ b + beta * out.
 
-    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` products of
-    float32 may be taken with fewer digits.
+    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` GPUs round
+    the elements of float32 to 11 bits before they multiply, as they do where JAX's default precision allows it.
 
     Raises:
         KernelTypeError: the shapes do not fit, or the elements are no floats.""",

@@ -1,0 +1,84 @@
+"""Assignments of a thread's own arrays: a name is given a copy of what another name stands for, as a value is."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterable
+
+from jwarp.errors import Span
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.control_flow import lower_statements
+from jwarp.frontend.syntax.source import Known
+from jwarp.frontend.values.bindings import ArrayRef, Binding, OneOf, StructArray, StructValue
+from jwarp.types import ArrayType
+
+Own = ArrayRef | StructArray
+
+
+def copied_if_own(ctx: Context, value: ast.expr, binding: Binding) -> Binding:
+    """What an assignment gives a name: of a local array that a name or a condition gives, a copy; else the value.
+
+    What a function was given stays its caller's array, whatever name it has there, and so do rows and slices.
+    """
+    if not isinstance(value, (ast.Name, ast.IfExp)) or not isinstance(binding, (ArrayRef, StructArray)):
+        return binding
+    extents = _extents(ctx, binding)
+    if extents is None:
+        return binding
+    span = ctx.span(value)
+    made = _alike(ctx, binding, extents, span)
+    # No name of the user's has a space.
+    source, target = (f" {what} {value.lineno}.{value.col_offset}" for what in ("source", "copy"))
+    ctx.frame.env |= {source: binding, target: made}
+    place = ast.Tuple([_name(f" {axis} {target}") for axis in range(len(extents))], ast.Load())
+    to = ast.Subscript(_name(target), place, ast.Store())
+    body: ast.stmt = ast.Assign([to], ast.Subscript(_name(source), place, ast.Load()))
+    for axis in reversed(range(len(extents))):
+        trips = ast.Call(Known(range), [ast.Constant(extents[axis])], [])
+        body = ast.For(ast.Name(f" {axis} {target}", ast.Store()), trips, [body], [])
+    for node in ast.walk(body):
+        ast.copy_location(node, value)
+    lower_statements(ctx, [body])
+    for name in (source, target, *(f" {axis} {target}" for axis in range(len(extents)))):
+        ctx.frame.env.pop(name, None)
+    return made
+
+
+def arrays_of(bindings: Iterable[Binding]) -> frozenset[int]:
+    """The numbers of the arrays among arguments, or inside of them."""
+    found: set[int] = set()
+    for binding in bindings:
+        if isinstance(binding, OneOf):
+            found |= arrays_of(binding.options)
+        elif isinstance(binding, ArrayRef):
+            found.add(binding.index)
+        elif isinstance(binding, (StructArray, StructValue)):
+            found |= arrays_of(binding.items)
+        elif isinstance(binding, tuple):
+            found |= arrays_of(binding)
+    return frozenset(found)
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _extents(ctx: Context, array: Own) -> tuple[int, ...] | None:
+    """The extents of a whole local array of the function at hand; None of others."""
+    if isinstance(array, StructArray):
+        found = {_extents(ctx, item) for item in array.items}
+    elif isinstance(array, OneOf):
+        found = {_extents(ctx, option) for option in array.options}
+    else:
+        is_own = array.is_local and array.row == () and array.index not in ctx.frame.given
+        found = {array.extents if is_own else None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _alike(ctx: Context, array: Own, extents: tuple[int, ...], span: Span) -> Own:
+    """A new local array, or one of structs, like another."""
+    if isinstance(array, StructArray):
+        return dataclasses.replace(array, items=tuple(_alike(ctx, item, extents, span) for item in array.items))
+    made = ctx.local_array(ArrayType(array.type.element, len(extents)), extents, span)
+    return dataclasses.replace(made, name=array.name)

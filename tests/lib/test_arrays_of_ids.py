@@ -1,0 +1,164 @@
+"""Arrays of ids of grids, trees and meshes, which launches that run now read."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+RNG = np.random.default_rng(6)
+COUNT = 60
+WHERE = RNG.uniform(-1, 2, (COUNT, 3)).astype(np.float32)
+CORNERS = np.float32([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+FACES = np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], np.int32)
+
+
+@wp.func
+def distance_to(mesh: wp.uint64, p: wp.vec3):
+    q = wp.mesh_query_point_no_sign(mesh, p, 100.0)
+    found = -1.0
+    if q.result:
+        found = wp.length(p - wp.mesh_eval_position(mesh, q.face, q.u, q.v))
+    return found
+
+
+@wp.func
+def first_of(meshes: wp.array(dtype=wp.uint64), p: wp.vec3):
+    return distance_to(meshes[0], p)
+
+
+@wp.kernel
+def ask(
+    meshes: wp.array(dtype=wp.uint64),
+    x: wp.array(dtype=wp.vec3),
+    distances: wp.array2d(dtype=float),
+    hits: wp.array2d(dtype=float),
+    sizes: wp.array(dtype=int),
+    ids: wp.array(dtype=wp.uint64),
+):
+    i = wp.tid()
+    for k in range(meshes.shape[0]):
+        mesh = meshes[k]
+        ids[k] = mesh  # is a number, too
+        if mesh != wp.uint64(0):
+            distances[i, k] = distance_to(mesh, x[i])
+            hits[i, k] = wp.mesh_query_ray(mesh, x[i], wp.vec3(0.1, 0.2, -1.0), 100.0).t
+        sizes[k] = wp.mesh_get(mesh).points.shape[0]
+    hits[i, 4] = first_of(meshes, x[i])
+    hits[i, 5] = distance_to(meshes[9 + int(0.0 * x[i][0])], x[i])  # of no element
+
+
+@wp.kernel
+def ask_one(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), distance: wp.array(dtype=float), t: wp.array(dtype=float)):
+    i = wp.tid()
+    distance[i] = distance_to(mesh, x[i])
+    t[i] = wp.mesh_query_ray(mesh, x[i], wp.vec3(0.1, 0.2, -1.0), 100.0).t
+
+
+@wp.kernel
+def near(
+    grids: wp.array(dtype=wp.uint64),
+    trees: wp.array(dtype=wp.uint64),
+    x: wp.array(dtype=wp.vec3),
+    points: wp.array2d(dtype=int),
+    boxes: wp.array2d(dtype=int),
+):
+    i = wp.tid()
+    k = i % 3
+    for j in wp.hash_grid_query(grids[k], x[i], 0.3):
+        points[i, j] += 1
+    for j in wp.bvh_query_aabb(trees[k], x[i] - wp.vec3(0.3), x[i] + wp.vec3(0.3)):
+        boxes[i, j] += 1
+
+
+@wp.kernel
+def near_one(
+    grid: wp.uint64,
+    tree: wp.uint64,
+    x: wp.array(dtype=wp.vec3),
+    points: wp.array2d(dtype=int),
+    boxes: wp.array2d(dtype=int),
+):
+    i = wp.tid()
+    for j in wp.hash_grid_query(grid, x[i], 0.3):
+        points[i, j] += 1
+    for j in wp.bvh_query_aabb(tree, x[i] - wp.vec3(0.3), x[i] + wp.vec3(0.3)):
+        boxes[i, j] += 1
+
+
+def meshes():
+    kept = [wp.array(CORNERS * s + [s, 0.0, 0.0], dtype=wp.vec3) for s in (1.0, 0.5, 2.0)]
+    return [wp.Mesh(p, wp.array(FACES, dtype=int)) for p in kept]
+
+
+def test_elements_of_an_array_of_ids_name_meshes():
+    made = meshes()
+    ids = wp.array([made[0].id, made[2].id, 0, made[1].id], dtype=wp.uint64)
+    x = wp.array(WHERE, dtype=wp.vec3)
+    for _ in range(3):  # as they are now
+        distances, hits = wp.zeros((COUNT, 4)), wp.zeros((COUNT, 6))
+        sizes, again = wp.zeros(4, dtype=int), wp.zeros(4, dtype=wp.uint64)
+        wp.launch(ask, COUNT, inputs=[ids, x, distances, hits, sizes, again])
+        for k, mesh in ((0, made[0]), (1, made[2]), (3, made[1])):
+            distance, t = wp.zeros(COUNT), wp.zeros(COUNT)
+            wp.launch(ask_one, COUNT, inputs=[mesh.id, x, distance, t])
+            np.testing.assert_array_equal(distances.numpy()[:, k], distance.numpy())
+            np.testing.assert_array_equal(hits.numpy()[:, k], t.numpy())
+        assert not distances.numpy()[:, 2].any() and (sizes.numpy() == [4, 4, 0, 4]).all()
+        np.testing.assert_array_equal(hits.numpy()[:, 4], distances.numpy()[:, 0])
+        assert (hits.numpy()[:, 5] == -1.0).all()
+        np.testing.assert_array_equal(again.numpy(), ids.numpy())
+        made[0].points.assign(made[0].points.numpy() * 1.3)
+        made[0].refit()
+        made[1].points = wp.array(CORNERS - 1.0, dtype=wp.vec3)
+
+
+def test_grids_and_trees_have_arrays_of_ids_too():
+    clouds = [RNG.uniform(-1, 2, (n, 3)).astype(np.float32) for n in (30, 50, 40)]
+    grids, trees = [], []
+    for cloud in clouds:
+        grids.append(wp.HashGrid(4, 5, 6))
+        grids[-1].build(wp.array(cloud, dtype=wp.vec3), 0.3)
+        trees.append(wp.Bvh(wp.array(cloud, dtype=wp.vec3), wp.array(cloud + 0.2, dtype=wp.vec3)))
+    named = [np.array([int(g.id) for g in x], np.uint64) for x in (grids, trees)]
+    points, boxes = (np.zeros((COUNT, 50), np.int32) for _ in range(2))
+    wp.launch(near, COUNT, [*named, WHERE], [points, boxes])
+    for k in range(3):
+        own = [np.zeros((COUNT, 50), np.int32) for _ in range(2)]
+        wp.launch(near_one, COUNT, [grids[k], trees[k], WHERE], own)
+        np.testing.assert_array_equal(points[k::3], own[0][k::3])
+        np.testing.assert_array_equal(boxes[k::3], own[1][k::3])
+
+
+def test_meshes_of_numpy_arrays_are_read_as_they_are():
+    corners = CORNERS.copy()
+    mesh = wp.Mesh(corners, FACES)
+    ids = np.array([int(mesh.id), 0], np.uint64)
+    outputs = [np.zeros((COUNT, 4), np.float32), np.zeros((COUNT, 6), np.float32), np.zeros(2, np.int32), ids.copy()]
+    for scale in (1.0, 2.0):
+        corners[:] = CORNERS * np.float32(scale)
+        mesh.refit()
+        wp.launch(ask, COUNT, [ids, WHERE], outputs)
+        expected = wp.launch(ask_one, COUNT, [mesh, WHERE], [COUNT, COUNT])[0]
+        np.testing.assert_allclose(outputs[0][:, 0], expected, rtol=1e-6)
+
+
+def test_what_reads_no_ids_now_says_so():
+    made = meshes()
+    ids = wp.array([m.id for m in made], dtype=wp.uint64)
+    given = [ids, wp.array(WHERE, dtype=wp.vec3), wp.zeros((COUNT, 4)), wp.zeros((COUNT, 6))]
+    given += [wp.zeros(3, dtype=int), wp.zeros(3, dtype=wp.uint64)]
+    with pytest.raises(wp.LaunchError, match="'meshes' is an array of ids.*this is a record"):
+        wp.launch(ask, COUNT, inputs=given, record_cmd=True)
+    with wp.Tape(), pytest.raises(wp.LaunchError, match="'meshes' is an array of ids.*a tape or a capture is open"):
+        wp.launch(ask, COUNT, inputs=given)
+    with pytest.raises(wp.LaunchError, match="(?s)JAX traces this one.*give each"):
+        jax.jit(lambda x: wp.launch(ask, COUNT, [ids.numpy(), x], [(COUNT, 4), (COUNT, 6), 3, 3]))(jnp.asarray(WHERE))
+    mixed = np.array([int(made[0].id), int(wp.HashGrid(2, 2, 2).id)], np.uint64)
+    kept = wp.HashGrid(2, 2, 2)
+    mixed[1] = int(kept.id)
+    with pytest.raises(wp.LaunchError, match="several kinds .HashGrid, Mesh."):
+        wp.launch(ask, COUNT, inputs=[wp.array(mixed, dtype=wp.uint64), *given[1:]])
+    with pytest.raises(wp.KernelTypeError, match="(?s)no overload.*an array of ids is given as it is"):
+        wp.launch(ask, COUNT, inputs=[wp.array([5, 7], dtype=wp.uint64), *given[1:]])

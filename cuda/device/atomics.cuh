@@ -69,21 +69,42 @@ template <> JW_INLINE long long jw_atomic_add(long long* place, long long value)
 }
 template <> JW_INLINE float jw_atomic_add(float* place, float value) { return atomicAdd(place, value); }
 template <> JW_INLINE double jw_atomic_add(double* place, double value) { return atomicAdd(place, value); }
-// Of 16 bits by an instruction where there is one: it rounds once, as the sum in 32 bits does.
+// Of 16 bits: hardware adds two neighbours in a word of global memory at once, and rounds once, as the sum in 32 bits
+// does. The neighbour gets -0, which changes nothing. For a single one there is an instruction in PTX alone, of which a
+// loop of comparisons becomes.
+#if !defined(JW_HOST_SHIM)
+#define JW_ADD_PAIR(T, type)                                                                           \
+  JW_INLINE T jw_add_half(T* place, T value) {                                                         \
+    T old;                                                                                             \
+    if (__isGlobal(place)) {                                                                           \
+      const unsigned long long at = __cvta_generic_to_global(place);                                   \
+      const bool upper = at & 2;                                                                       \
+      unsigned pair = upper ? (unsigned)value.bits << 16 | 0x8000u : 0x80000000u | value.bits;         \
+      asm volatile("atom.global.add.noftz." type "x2 %0, [%1], %2;"                                    \
+                   : "=r"(pair) : "l"(at & ~3ull), "r"(pair) : "memory");                              \
+      old.bits = (unsigned short)(upper ? pair >> 16 : pair);                                          \
+    } else {                                                                                           \
+      asm volatile("atom.add.noftz." type " %0, [%1], %2;"                                             \
+                   : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");                         \
+    }                                                                                                  \
+    return old;                                                                                        \
+  }
+JW_ADD_PAIR(jw_half, "f16")
+#if __CUDA_ARCH__ >= 900
+JW_ADD_PAIR(jw_bfloat, "bf16")
+#endif
+#undef JW_ADD_PAIR
+#endif
 template <> JW_INLINE jw_half jw_atomic_add(jw_half* place, jw_half value) {
 #ifndef JW_HOST_SHIM
-  jw_half old;
-  asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
-  return old;
+  return jw_add_half(place, value);
 #else
   return jw_change(place, [=](jw_half old) { return jw_to_half(jw_widen(old) + jw_widen(value)); });
 #endif
 }
 template <> JW_INLINE jw_bfloat jw_atomic_add(jw_bfloat* place, jw_bfloat value) {
 #if !defined(JW_HOST_SHIM) && __CUDA_ARCH__ >= 900
-  jw_bfloat old;
-  asm volatile("atom.add.noftz.bf16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
-  return old;
+  return jw_add_half(place, value);
 #else
   return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_widen(old) + jw_widen(value)); });
 #endif

@@ -350,8 +350,9 @@ class Launch(Record):
         Raises:
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
-        if self._replay is not None and listeners.idle:
-            return self._replay()
+        replay = self._replay
+        if replay is not None and listeners.idle:
+            return replay()
         if self._is_in_place:
             command = self._command
             if command is None:

@@ -48,6 +48,7 @@ __all__ = [
     "named_operation",
     "needs_devices",
     "numbers_of_key",
+    "outermost",
     "output_aval",
     "partitioned",
     "placed_alike",
@@ -66,6 +67,8 @@ __all__ = [
 
 _trace, _axes = _core.trace_state_strong_ref, _core.axis_env_state
 _outside = _core.eval_trace, _core.top_axis_env
+# Where the state of JAX's transformations is kept, and what is there while none is at work.
+outermost: tuple[Any, Any, Any, Any] = (_trace, _axes, *_outside)
 
 
 def is_not_tracing() -> bool:

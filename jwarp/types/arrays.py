@@ -56,6 +56,9 @@ class StructType(type):
     # Of those whose items come in runs: the function that goes on to the next one, from x.slot up to x.end, and the one
     # that gives the item of a slot.
     in_runs: tuple[Any, Any] | None = None
+    # Of those of several kinds that a condition may choose between: the struct for all, whose last field is a number of
+    # the kind.
+    general: tuple[StructType, int] | None = None
     table_of: StructType | None = None  # of those that stand for arrays of ids: what these are the ids of
 
     @property

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.dispatch import array_plans
+from jwarp.dispatch import arrays as array_launches
 
 
 @wp.kernel
@@ -200,6 +202,23 @@ def test_records():
     empty.set_params([x, 1.0, y])
     with pytest.raises(wp.LaunchError, match="dim is not set"):
         empty.launch()
+
+
+def test_many_launches_that_begin_with_one_array(monkeypatch):
+    """As many as it keeps are made ready once, and of more, few are made again; each does what it is to do."""
+    made, prepare = [], array_launches.ArrayLaunch.prepare
+    monkeypatch.setattr(array_launches.ArrayLaunch, "prepare", lambda self: made.append(None) or prepare(self))
+    monkeypatch.setattr(array_plans, "MAX_LAUNCHES", 40)
+    x = wp.array(np.arange(3.0), dtype=float)
+    for count, again in ((15, 0), (50, 1)):
+        outs = [wp.zeros(3, dtype=float) for _ in range(count)]
+        for k in range(5):
+            before = len(made)
+            for j, y in enumerate(outs):
+                wp.launch(scaled, 3, inputs=[x, float(j + k), y])
+        assert len(made) - before <= again
+        for j, y in enumerate(outs):
+            np.testing.assert_array_equal(y.numpy(), (j + 4) * np.arange(3.0))
 
 
 def test_one_array_for_two_parameters_that_are_written():

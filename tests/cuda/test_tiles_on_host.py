@@ -5,11 +5,12 @@ The threads of a block run forward, backward and shuffled, so that a barrier tha
 
 import contextlib
 import random
+import subprocess
 
 import numpy as np
 import pytest
 from cuda_tiles import Scattered, in_blocks_of
-from host import BACKWARD, FORWARD, HostCompiled, compile_host, run_host
+from host import BACKWARD, FORWARD, SHIM, HostCompiled, compile_host, run_host
 from op_kernels import agree
 from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import Tiles, product
@@ -17,7 +18,9 @@ from tile_programs import Tiles, product
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
+from jwarp.backend.cuda.accumulators import DOUBLES, HALVES, simt_registers, tensor_registers
 from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.cuda.nvrtc import device_folder
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import NotDifferentiableError
@@ -145,6 +148,29 @@ def test_what_the_first_thread_finds_all_know():
         assert sorted(taken[taken > 0].tolist()) == list(range(2, 16, 2))
         np.testing.assert_allclose(y, taken * x, rtol=1e-6)
         assert sorted(found.ravel().tolist()) == [*range(10), *[10] * 6]
+
+
+def test_sums_that_fit_registers_are_known(tmp_path):
+    """What decides here that a thread has registers for the sums of a product agrees with the device library."""
+    rng, lines = random.Random(5), []
+    for _ in range(60):
+        block, m = rng.choice([1, 17, 32, 96, 128, 256, 512, 1024]), rng.choice([1, 8, 33, 64, 112, 128])
+        n = rng.choice([5, 8, 24, 64, 88, 128, 256])
+        for type_, size in (("float", 4), ("double", 8)):
+            fits = simt_registers(m, n, block, size) is not None
+            flags = f"{rng.randrange(2)}, {rng.randrange(2)}"
+            sums = f"simt_sums<{type_}, {type_}, {type_}, {m}, {n}, {flags}, {block}>"
+            lines.append(f"static_assert({sums}::are_all == {int(fits)});")
+        for unit, extents in (("half_unit<jw_half>", HALVES), ("double_unit", DOUBLES)):
+            if block >= 32 and m % extents.m == n % extents.n == 0:
+                own = m // extents.m, n // extents.n
+                fits = tensor_registers(*own, block, extents.m // extents.n) is not None
+                lines.append(f"static_assert(tensor_sums<{unit}, {m}, {n}, {block}>::are_all == {int(fits)});")
+    text = '#include "cuda_on_host.h"\n#include "jwarp.cuh"\n#include "tile.cuh"\nnamespace jw::tile {\n'
+    (tmp_path / "fits.cc").write_text(text + "\n".join(lines) + "\n}\n")
+    command = ["g++", "-std=c++17", "-fsyntax-only", "-w", f"-I{SHIM}", f"-I{device_folder()}", "fits.cc"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert made.returncode == 0 and len(lines) > 150, made.stderr[:2000]
 
 
 PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float16, float16), (float64, float64)]

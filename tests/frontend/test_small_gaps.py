@@ -247,3 +247,21 @@ def test_coordinates_are_read_into_as_many_names_as_are_wanted():
     np.testing.assert_array_equal(rows, [4, 4, 4])
     out, rows = wp.launch(coordinates, 3, [], [(3, 1), 3])
     np.testing.assert_array_equal(rows, [1, 1, 1])
+
+
+class Limits(wp.types.vector(length=3, dtype=float)):
+    @wp.func
+    def of(a: float, b: float):
+        return Limits(a, b, a * b)
+
+
+@wp.kernel
+def limited(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    limits = Limits.of(x[i], 2.0)
+    y[i] = limits[1] + limits[2]
+
+
+def test_classes_of_vectors_have_functions():
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(wp.jax_kernel(limited)(x)[0], 2.0 + 2.0 * x)

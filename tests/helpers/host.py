@@ -26,8 +26,8 @@ from jwarp.ir.nodes import Kernel, Param, written_params
 from jwarp.types import ArrayType, uint64
 
 SHIM = Path(__file__).parents[1] / "cuda" / "shim"
-# Hidden: each library has the state of its own launches. Products and sums are rounded apart, unless a flag
-# -ffp-contract=fast after these says otherwise.
+# Not optimised, as most code runs for less time than it takes to compile. Hidden: each library has the state of its own
+# launches. Products and sums are rounded apart, unless a flag -ffp-contract=fast after these says otherwise.
 FLAGS = (
     "-std=c++17", "-O0", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
     "-fvisibility=hidden", "-fno-gnu-unique",

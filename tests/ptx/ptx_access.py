@@ -231,7 +231,7 @@ def _atomic(machine: Any, node: Node, form: Any) -> Any:
     packed = {"f16x2": TYPES["f16"], "bf16x2": TYPES["bf16"]}.get(form.suffixes[-1])
     dtype = packed or TYPES[form.type]
     if packed is not None:
-        return _atomic_halves(machine, node, read, space, change, packed, given)
+        return _atomic_halves(machine, node, read, space, change, packed, given, target)
     columns = [[machine.reader(o, dtype) for o in machine.parts(x)] for x in given]
     writers = [machine.writer(o) for o in machine.parts(target)]
 
@@ -247,19 +247,24 @@ def _atomic(machine: Any, node: Node, form: Any) -> Any:
     return atomic
 
 
-def _atomic_halves(machine: Any, node: Node, read: Any, space: str, change: Any, dtype: np.dtype, given: Any) -> Any:
-    """Two neighbours of 16 bits in one register, whose old values nobody may use."""
-    assert node.opcode == "red", "atom of packed halves"
+def _atomic_halves(
+    machine: Any, node: Node, read: Any, space: str, change: Any, dtype: np.dtype, given: Any, target: Any
+) -> Any:
+    """Two neighbours of 16 bits in one register, or several such pairs."""
     pairs = [machine.reader(o, TYPES["u32"]) for o in machine.parts(given[0])]
+    writers = [] if target is None else [machine.writer(o) for o in machine.parts(target)]
 
     def atomic(run: Any, g: Any) -> None:
         access, at = Access(run, node), read(run, g)
         with _as_one(access, space, g.threads, at, 4 * len(pairs)):
             for number, pair in enumerate(pairs):
-                both = np.broadcast_to(pair(run, g), len(g.threads))
+                both, old = np.broadcast_to(pair(run, g), len(g.threads)), np.zeros(len(g.threads), np.uint32)
                 for k in (0, 1):
                     half = (both >> np.uint32(16 * k)).astype(np.uint16).view(dtype)
-                    access.change(space, g.threads, at + np.uint64(4 * number + 2 * k), dtype, change, half)
+                    was = access.change(space, g.threads, at + np.uint64(4 * number + 2 * k), dtype, change, half)
+                    old |= was.view(np.uint16).astype(np.uint32) << np.uint32(16 * k)
+                if writers:
+                    writers[number](run, g, old)
 
     return atomic
 

@@ -103,8 +103,8 @@ class PtxKernel:
         """Runs the words of a launch, whose arrays are the only memory there is."""
         memory, written = GlobalMemory(heap_size=self.heap_size), written_params(self.kernel)
         for p, array in enumerate(arrays):
-            # Atomics of single bytes exchange words, in which their neighbours stay as they are.
-            size = -(-array.nbytes // 4) * 4 if array.itemsize == 1 else array.nbytes
+            # Atomics of one or two bytes change words, in which their neighbours stay as they are.
+            size = -(-array.nbytes // 4) * 4 if array.itemsize < 4 else array.nbytes
             memory.add_address(array.ctypes.data, size, f"parameter {self.kernel.params[p].name}", p in written)
         if failure is not None:
             memory.add(failure, "the note of failures")

@@ -151,7 +151,8 @@ def _buffers(arguments: Any, name: str, writable: bool) -> list[tuple[int, int, 
     for k in range(arguments.size):
         buffer = ctypes.cast(arguments.values[k], ctypes.POINTER(Buffer))[0]
         count = int(np.prod([buffer.dims[axis] for axis in range(buffer.rank)], dtype=np.int64))
-        found.append((buffer.data or 0, count * WIDTHS[buffer.dtype], f"{name} {k}", writable))
+        # XLA's buffers end at words.
+        found.append((buffer.data or 0, -(-count * WIDTHS[buffer.dtype] // 4) * 4, f"{name} {k}", writable))
     # A result that is an operand's memory may be written.
     return found
 

@@ -246,11 +246,11 @@ def narrow_sums(
 
 @pytest.mark.parametrize("architecture", ["compute_80", "compute_90"])
 def test_atomic_sums_of_16_bits(architecture):
-    """By an instruction where there is one, also of subnormals; in one order they have the bits of the interpreter."""
+    """By pairs where hardware adds those, also of subnormals; in one order they have the bits of the interpreter."""
     kernel, rng = narrow_sums.ir(), np.random.default_rng(2)
     made = PtxKernel(kernel, "flat fast", architecture=architecture)
-    assert "atom.add.noftz.f16" in made.text
-    assert ("atom.add.noftz.bf16" in made.text) == (architecture == "compute_90")
+    assert "atom.global.add.noftz.f16x2" in made.text
+    assert ("atom.global.add.noftz.bf16x2" in made.text) == (architecture == "compute_90")
     scale = np.array([1.0, 1e-6, 30.0] * 10)
     args = [
         (rng.normal(size=(30 if k < 2 else 3)) * (scale if k < 2 else 0)).astype(p.dtype.dtype)

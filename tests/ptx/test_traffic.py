@@ -37,3 +37,17 @@ def test_counts(name):
     assert sum(counts.passes.values()) <= sum(counts.least.values())
     # Threads gather for the elements that they have, and only sums that all have in common take an atomic for a warp.
     assert counts.accesses["atomic"] <= counts.threads / 32
+
+
+# Of a step of a product: instructions of a thread and passes over the banks of shared memory, at most.
+STEPS = {"product bf16 64x64x64": (170, 384), "product f32 64x64x32": (1260, 1664)}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_products(name):
+    """Sums stay in registers: all that is stored is what is fetched. No thread waits for a bank."""
+    counts = COUNTS[name]()
+    instructions, passes = STEPS[name]
+    assert counts.per_thread <= instructions and sum(counts.passes.values()) <= passes
+    assert counts.passes == counts.least
+    assert counts.passes["store"] * 128 == sum(counts.bytes.values())

@@ -222,16 +222,17 @@ def registers_of(kernel: Kernel, node: Op, unit: Extents | None) -> int | None:
     """The registers that a thread needs for the sums of a product; None if there are too many for the library."""
     told = node.told(BlockMatmul)
     size = max(4, request_of(kernel, node).accumulator.bits // 8)
-    needs = [_simt(told.m, told.n, kernel.block_dim, size)]
+    needs = [simt_registers(told.m, told.n, kernel.block_dim, size)]
     if unit is not None:
-        by_matrices = _tensor(told.m // unit.m, told.n // unit.n, kernel.block_dim, unit.m // unit.n)
+        by_matrices = tensor_registers(told.m // unit.m, told.n // unit.n, kernel.block_dim, unit.m // unit.n)
         # Not all GPUs have instructions for doubles.
         needs = [*needs, by_matrices] if unit is DOUBLES else [by_matrices]
     found = [n for n in needs if n is not None]
     return max(found) if len(found) == len(needs) else None
 
 
-def _simt(m: int, n: int, threads: int, size: int) -> int | None:
+def simt_registers(m: int, n: int, threads: int, size: int) -> int | None:
+    """Of a thread for sums of `size` bytes without matrix instructions."""
     columns = thread_columns(m, n, threads)
     rows = threads // columns
     room = (128 if threads <= 256 else 32 if threads <= 512 else 16) * 4 // size
@@ -250,8 +251,8 @@ def thread_columns(m: int, n: int, threads: int) -> int:
     return best
 
 
-def _tensor(m: int, n: int, threads: int, ratio: int) -> int | None:
-    """A warp has whole instructions, of four registers each."""
+def tensor_registers(m: int, n: int, threads: int, ratio: int) -> int | None:
+    """Of a thread for m x n matrix instructions, of which warps have whole ones, of four registers each."""
     best = (1, 1)
     for i in range(1, threads // WARP + 1):
         for j in range(1, threads // WARP // i + 1):

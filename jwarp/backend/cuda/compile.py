@@ -52,6 +52,7 @@ from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import For, Kernel, Op, has_native_code, rounds_as_written, used_values, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.hoist import hoist_factors
+from jwarp.passes.loop_sums import carried_sums
 from jwarp.passes.native_code import settled
 from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
@@ -107,7 +108,7 @@ class CudaKernel(AnalysedKernel):
 
     def optimized(self) -> Kernel:
         """Elementary functions stay that CUDA has."""
-        kernel = in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True))
+        kernel = carried_sums(in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True)))
         if kernel.block_dim:
             kernel = lower_tiles(hoist_factors(kernel), routines=UNIT_RULES, flat=True)
             if kernel.order:

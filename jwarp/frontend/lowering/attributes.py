@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import enum
 import inspect
 from collections.abc import Callable
@@ -128,6 +129,8 @@ def _of_python(ctx: Context, owner: PythonRef, node: ast.Attribute, span: Span) 
         return PythonRef(_PYTHON_TYPES[node.attr])
     if inspect.ismodule(owner.object) and not owner.object.__name__.startswith("jwarp"):
         ctx.modules.setdefault(owner.object, getattr(owner.object, "__spec__", None))
+    if isinstance(owner.object, CompositeType) and (found := _of_subclass(ctx, node)) is not None:
+        return bind_python(found, ast.unparse(node), span)
     try:
         return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
     except AttributeError as error:
@@ -139,6 +142,20 @@ def _of_python(ctx: Context, owner: PythonRef, node: ast.Attribute, span: Span) 
         raise
     except Exception as error:
         raise CompileError(f"reading `{ast.unparse(node)}` failed: {type(error).__name__}: {error}", span) from error
+
+
+def _of_subclass(ctx: Context, node: ast.Attribute) -> Any:
+    """What a class that a program has made of a vector or matrix type has of its own under a name; else None."""
+    made: Any = None
+    if isinstance(node.value, ast.Name) and node.value.id not in ctx.frame.env:
+        with contextlib.suppress(KeyError):
+            made = ctx.frame.source.found(node.value.id)
+    elif isinstance(node.value, ast.Attribute):
+        owner = lower(ctx, node.value.value)
+        made = getattr(owner.object, node.value.attr, None) if isinstance(owner, PythonRef) else None
+    found = vars(made).get(node.attr) if isinstance(made, type) else None
+    ctx.is_counted &= found is None  # which the function's code does not name
+    return found.__func__ if isinstance(found, staticmethod) else found
 
 
 _ATTRIBUTES: dict[type, Callable[[Context, Any, ast.Attribute, Span], Binding]] = {

@@ -22,6 +22,7 @@ from jwarp.frontend.values import array_choices
 from jwarp.frontend.values.bindings import (
     Binding,
     Stored,
+    StructValue,
     Tile,
     Unusable,
     describe,
@@ -34,6 +35,7 @@ from jwarp.frontend.values.cells import Cells, holds_tile, with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Const, If, Node, Operand, Value
 from jwarp.ir.nodes import results as results_of
+from jwarp.types import int32
 
 
 @dataclass(frozen=True)
@@ -321,6 +323,7 @@ def _matched(
         if isinstance(binding, Unusable):
             return binding
     word = "the returned value" if name == "$result" else f"`{name}`"
+    x, y = _of_one_kind(x, y)
     # Where a function has not returned yet, another return decides.
     is_open = name == "$result" and (x is None or y is None)
     if _are_other_things(x, y, span) and not (x_left or y_left or is_open):
@@ -345,6 +348,21 @@ def _matched(
             "use two names" if holds_array(x) or holds_array(y) else "convert one of them, or use two names",
         )
     return (zeros[1], sides[1], y) if x_left else (sides[0], [*zeros[0]], x)
+
+
+def _of_one_kind(x: Binding | None, y: Binding | None) -> tuple[Binding | None, Binding | None]:
+    """Two structs of kinds that a condition may choose between, as the struct for all kinds."""
+    if not (isinstance(x, StructValue) and isinstance(y, StructValue)) or x.type is y.type:
+        return x, y
+    if x.type.general is None or y.type.general is None or x.type.general[0] is not y.type.general[0]:
+        return x, y
+    return _in_general(x), _in_general(y)
+
+
+def _in_general(value: StructValue) -> StructValue:
+    assert value.type.general is not None
+    kind, number = value.type.general
+    return value if value.type is kind else StructValue(kind, (*value.items, Const(int32, number)))
 
 
 def _are_other_things(x: Binding | None, y: Binding | None, span: Span) -> bool:

@@ -91,9 +91,10 @@ class Source:
 
     def lookup(self, name: str) -> Any:
         """What the outer name `name` stands for; KeyError if nothing."""
-        return meaning(self._found(name))
+        return meaning(self.found(name))
 
-    def _found(self, name: str) -> Any:
+    def found(self, name: str) -> Any:
+        """The object itself that the outer name `name` has; KeyError if there is none."""
         if name in self.captured:
             return self.captured[name]
         later = capture(self.function)  # what had no value yet when the function was defined

@@ -44,7 +44,8 @@ class MeshQuery:
 
 
 def kind_of_query(name: str, about: str, family: Any, module: str, **over: Any) -> Any:
-    """The struct of a kind of query: what it goes through, and where it is."""
+    """The struct of a kind of query: what it goes through, where it is, and what else it is `over`."""
+    last = {key: over.pop(key) for key in ("kind",) if key in over}
     fields = {
         **over,
         "start": vec3,
@@ -56,6 +57,7 @@ def kind_of_query(name: str, about: str, family: Any, module: str, **over: Any) 
         "stop": int32,  # the slot after the last one of it
         "low": int32,  # slots from here on count
         "high": int32,  # those from here on do not
+        **last,
     }
     named = {"__module__": module, "__qualname__": name, "__doc__": about, "__annotations__": fields}
     made: Any = struct(type(name, (), named))
@@ -71,6 +73,9 @@ BvhQueryAabb = _query("BvhQueryAabb", "A query for boxes that meet a box, from `
 BvhQueryRay = _query("BvhQueryRay", "A query for boxes that a ray meets.", bvh=BvhArrays)
 BvhQueryCapsule = _query("BvhQueryCapsule", "A query for boxes that a ray meets when they are grown.", bvh=BvhArrays)
 BvhQuerySphere = _query("BvhQuerySphere", "A query for boxes within a distance of a place.", bvh=BvhArrays)
+BvhQueryOfAny = _query("BvhQueryOfAny", "A query of one of these kinds.", bvh=BvhArrays, kind=int32)
+for _number, _kind in enumerate((BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, BvhQuerySphere, BvhQueryOfAny)):
+    _kind.general = BvhQueryOfAny, _number
 MeshQueryAABB = _query("MeshQueryAABB", "A query for faces whose boxes meet a box.", mesh=MeshArrays)
 MeshQuerySphere = _query("MeshQuerySphere", "A query for faces within a distance of a place.", mesh=MeshArrays)
 
@@ -104,6 +109,21 @@ def capsule_meets(query: Any, box: Any, first: int32, max_dist: float32):
 def sphere_meets(query: Any, box: Any, first: int32, max_dist: float32):
     """Whether a box is within a distance of a place."""
     return box_distance(query.start, box, first) <= query.radius * query.radius
+
+
+@func
+def one_meets(query: Any, box: Any, first: int32, max_dist: float32):
+    """Whether a box meets what a query of any kind asks for."""
+    meets = False
+    if query.kind == 0:
+        meets = box_meets(query, box, first, max_dist)
+    elif query.kind == 1:
+        meets = ray_meets(query, box, first, max_dist)
+    elif query.kind == 2:
+        meets = capsule_meets(query, box, first, max_dist)
+    else:
+        meets = sphere_meets(query, box, first, max_dist)
+    return meets
 
 
 @func
@@ -264,6 +284,14 @@ def bvh_query_next(query: Reference(BvhQueryCapsule), index: Reference(int32), m
     return slot >= 0
 
 
+@func
+def bvh_query_next(query: Reference(BvhQueryOfAny), index: Reference(int32), max_dist: float32 = INFINITE):
+    slot = advanced(query.bvh, query, one_meets, any_face, max_dist)
+    if slot >= 0:
+        index = query.bvh.items[slot]
+    return slot >= 0
+
+
 @library("bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool")
 @func
 def bvh_query_next(query: Reference(BvhQuerySphere), index: Reference(int32), max_dist: float32 = INFINITE):
@@ -312,7 +340,7 @@ def mesh_query_aabb_next(query: Reference(MeshQuerySphere), index: Reference(int
     return slot >= 0
 
 
-for _kind in (BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, BvhQuerySphere):
+for _kind in (BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, BvhQuerySphere, BvhQueryOfAny):
     _kind.following = bvh_query_next
 for _kind in (MeshQueryAABB, MeshQuerySphere):
     _kind.following = mesh_query_next

@@ -456,3 +456,28 @@ def test_what_is_no_kernel():
             jwarp.launch(thing, 1, [], [])
     with pytest.raises(jwarp.KernelTypeError, match="expected a function of JAX, got the kernel 'step'"):
         jwarp.explain(Solver.step)
+
+
+class Yield(wp.types.vector(length=3, dtype=wp.float32)):
+    """A vector with functions that make one."""
+
+    @wp.func
+    def of(a: float, b: float):
+        return Yield(a, b, a * b)
+
+
+def test_classes_of_vectors_have_functions():
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        limits = Yield.of(x[i], 2.0)
+        y[i] = limits[1] + limits[2]
+
+    np.testing.assert_allclose(run(k, X), 2 * X + 2)
+
+    @wp.kernel
+    def lacking(x: wp.array[float], y: wp.array[float]):
+        y[0] = Yield.no_such(x[0], 2.0)[0]
+
+    with pytest.raises(jwarp.CompileError, match="`Yield` has no attribute `no_such`"):
+        run(lacking, X)

@@ -1,0 +1,91 @@
+"""Additions to elements that a loop does not choose are made once after it, in CUDA code."""
+
+import numpy as np
+
+import jwarp as wp
+from jwarp.backend.interpreter.machine import run
+from jwarp.ir.nodes import For, Op, walk
+from jwarp.ir.verify import verify
+from jwarp.passes.loop_sums import carried_sums
+from jwarp.passes.simplify import simplify
+
+A, A2 = wp.array[float], wp.array2d[float]
+
+
+@wp.kernel
+def many(x: A2, n: int, h: wp.array[wp.float16], y: wp.array[wp.vec2], z: A, k: wp.array[int], s: wp.array[wp.float16]):
+    i = wp.tid()
+    for j in range(n):
+        v = x[i, j]
+        wp.atomic_add(y, i, wp.vec2(v, -2.0 * v))
+        wp.atomic_sub(z, 1, v * v)
+        wp.atomic_add(z, 1, 0.5 * v)
+        wp.atomic_add(z, 2 + j, v)  # the loop chooses it
+        wp.atomic_add(s, i, h[j])
+        for m in range(j):
+            wp.atomic_add(k, i, m + 1)
+            wp.atomic_add(k, j, 1)
+
+
+@wp.kernel
+def stays(x: A2, n: int, y: A, z: A, w: A, k: wp.array[int], p: A):
+    i = wp.tid()
+    for j in range(n):
+        wp.atomic_add(y, 0, x[i, j])  # and is read in the loop
+        z[j] = y[1]
+        if x[i, j] > 0.0:
+            wp.atomic_add(w, 0, x[i, j])
+        wp.atomic_add(p, 0, float(wp.atomic_add(k, 0, 1)))  # in a loop that asks for an old value
+
+
+def inside(kernel):
+    """The names of arrays that loops add to, in and after them."""
+    loops = [n for n in walk(kernel.body) if isinstance(n, For)]
+    within = {id(op) for loop in loops for op in walk(loop.body)}
+    adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_atomic]
+    names = [kernel.params[n.array].name for n in adds]
+    return sorted(x for x, n in zip(names, adds, strict=True) if id(n) in within), names
+
+
+def test_what_moves():
+    ir = simplify(many.ir())
+    made = carried_sums(ir)
+    verify(made)
+    assert inside(ir)[0] == ["k", "k", "s", "y", "y", "z", "z", "z"]
+    # Of the inner loop both go to the outer one, and of these the one that is the thread's goes on.
+    assert inside(made)[0] == ["k", "z"]
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 6):
+        args = [rng.normal(size=(3, 6)).astype(np.float32), n, rng.normal(size=6).astype(np.float16),
+                rng.normal(size=(3, 2)).astype(np.float32), rng.normal(size=9).astype(np.float32),
+                rng.integers(0, 9, 6).astype(np.int32), rng.normal(size=3).astype(np.float16)]  # fmt: skip
+        given = [np.asarray(a, p.dtype.dtype) for a, p in zip(args, ir.params, strict=True)]
+        expected, found = (run(kernel, (3,), [g.copy() for g in given]) for kernel in (ir, made))
+        for x, y, param in zip(expected, found, [p for p in ir.params if p.is_array], strict=True):
+            rtol = 4e-3 if param.dtype.bits == 16 else 2e-6
+            np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=rtol, atol=rtol)
+    # In 32 bits many small halves add up, one after the other they would not.
+    halves = simplify(halves_only.ir())
+    start, total = np.full(4000, 1e-3, np.float16), np.ones(1, np.float16)
+    *_, total = run(carried_sums(halves), (1,), [start, total])
+    assert abs(float(total[0]) - 5.0) < 0.01
+
+
+@wp.kernel
+def halves_only(h: wp.array[wp.float16], s: wp.array[wp.float16]):
+    for j in range(h.shape[0]):
+        wp.atomic_add(s, wp.tid(), h[j])
+
+
+def test_what_stays():
+    ir = simplify(stays.ir())
+    made = carried_sums(ir)
+    assert inside(made) == inside(ir)
+
+
+def test_threads_in_order_stay():
+    from jwarp.launching.program import program_of
+
+    with wp.config(deterministic=True):
+        kernel = program_of(halves_only, wp.config.settings).gpu_kernel
+    assert not kernel.order or carried_sums(kernel) is kernel

@@ -10,9 +10,7 @@ import sys
 import tempfile
 
 import jax
-import numpy as np
 import pytest
-from jax._src import core as jax_core
 
 MUCH_MEMORY = 800 << 20  # bytes of a process
 MORE_MEMORY = 100 << 20  # by which a process has to grow until what it can give back is looked for again
@@ -35,10 +33,6 @@ _FAST = "--xla_backend_optimization_level=0"
 if jax.__version_info__ < (0, 11):  # later releases have no such flag, and XLA ends the process
     _FAST += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", _FAST)
-
-# `jnp.asarray` of a NumPy array compiles an identity for each shape, 10 ms; `jax.device_put` gives the same array.
-_stage = jax_core.stage_p.impl
-jax_core.stage_p.def_impl(lambda x: jax.device_put(x) if type(x) is np.ndarray else _stage(x))
 
 # What the first use of a public name imports is there from the start, as tests reach for parts of jwarp before it.
 dir(importlib.import_module("jwarp"))

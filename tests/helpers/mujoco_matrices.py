@@ -67,8 +67,9 @@ def step_in_tangents(model: Any, data: Any, m: Any, d: Any, steps: int = 1, **op
     def after(z: Any) -> tuple[Any, Any]:
         dq, dv, du = jnp.split(z, [model.nv, 2 * model.nv])
         d_next = wp.replace(d, qpos=moved(model, q, dq)[None], qvel=(v + dv)[None], ctrl=(u + du)[None])
-        for _ in range(steps):
-            d_next = step(m, d_next)
+        if steps > 1:
+            d_next = jax.lax.scan(lambda d, _: (step(m, d), None), d_next, length=steps - 1)[0]
+        d_next = step(m, d_next)
         return wp.to_jax(d_next.qpos)[0], wp.to_jax(d_next.qvel)[0]
 
     zeros = jnp.zeros(2 * model.nv + model.nu)
@@ -85,7 +86,7 @@ def of_mujoco(model: Any, data: Any, steps: int = 1) -> np.ndarray:
     """∂(state after some steps)/∂(state, control) by MuJoCo C's differences in double, the control being the same."""
     import mujoco
 
-    size = 2 * model.nv
+    size = 2 * model.nv + model.na  # with the activations, which begin the same
     found = np.zeros((size, size + model.nu))
     found[:, :size] = np.eye(size)
     for _ in range(steps):
@@ -94,4 +95,4 @@ def of_mujoco(model: Any, data: Any, steps: int = 1) -> np.ndarray:
         found = a @ found
         found[:, size:] += b
         mujoco.mj_step(model, data)
-    return found
+    return np.delete(found[: 2 * model.nv], np.arange(2 * model.nv, size), axis=1)

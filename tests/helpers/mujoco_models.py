@@ -115,6 +115,53 @@ LINKAGE = """
 </mujoco>
 """
 
+# An arm with what else models have: a weld, tendons with limits and springs, a ball joint, servos, filters, sensors.
+ARM = """
+<mujoco>
+  <option timestep="0.005" iterations="20" ls_iterations="20" integrator="implicitfast"/>
+  <default>
+    <geom type="capsule" size="0.03" contype="0" conaffinity="0"/>
+    <joint damping="0.2" armature="0.01"/>
+  </default>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="shoulder" axis="0 1 0" range="-40 20" limited="true"/>
+      <geom fromto="0 0 0 0.4 0 0" mass="1"/>
+      <site name="upper" pos="0.2 0 0.03"/>
+      <body name="lower" pos="0.4 0 0">
+        <joint name="elbow" axis="0 1 0" stiffness="1" springref="20"/>
+        <geom fromto="0 0 0 0.3 0 0" mass="0.6"/>
+        <site name="hand" pos="0.3 0 0"/>
+        <body name="cup" pos="0.3 0 0">
+          <joint name="wrist" type="ball" range="0 60" limited="true"/>
+          <geom fromto="0 0 0 0 0.05 -0.2" mass="0.3"/>
+        </body>
+      </body>
+    </body>
+    <body name="weight" pos="0 0.5 1"><freejoint/><geom fromto="0 0 0 0.2 0 0" mass="0.5"/></body>
+  </worldbody>
+  <tendon>
+    <fixed name="both" limited="true" range="-0.3 0.3">
+      <joint joint="shoulder" coef="1"/><joint joint="elbow" coef="-0.5"/>
+    </fixed>
+    <spatial name="string" stiffness="5" damping="0.1" springlength="0.1">
+      <site site="upper"/><site site="hand"/>
+    </spatial>
+  </tendon>
+  <equality><weld body1="weight" relpose="0 0.5 1 1 0 0 0" solref="0.05 1"/></equality>
+  <actuator>
+    <position joint="shoulder" kp="20" kv="1" ctrlrange="-1 1" ctrllimited="true"/>
+    <velocity joint="elbow" kv="2"/>
+    <general name="filtered" tendon="both" dyntype="filter" dynprm="0.05" gainprm="3"
+      biastype="affine" biasprm="0 -2 -0.1"/>
+  </actuator>
+  <sensor>
+    <gyro site="hand"/><accelerometer site="hand"/><force site="upper"/><tendonpos tendon="string"/>
+    <actuatorfrc actuator="filtered"/><ballquat joint="wrist"/><subtreecom body="lower"/>
+  </sensor>
+</mujoco>
+"""
+
 MODELS = {
     "pendulum": PENDULUM,
     "cartpole": CARTPOLE,
@@ -125,6 +172,7 @@ MODELS = {
     "hopper": HOPPER.format(solver="Newton", integrator="Euler"),
     "hopper, CG": HOPPER.format(solver="CG", integrator="implicitfast"),
     "hopper, RK4": HOPPER.format(solver="Newton", integrator="RK4"),
+    "arm": ARM,
     "humanoid": "humanoid/humanoid.xml",  # mujoco_warp's own
     "humanoid in the air": "humanoid/humanoid.xml",
 }

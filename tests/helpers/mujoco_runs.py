@@ -163,6 +163,50 @@ def rule(name: str) -> dict[str, float]:
     return {"error": _error(found[1], found[0]), **solver_prices(m, d, ways)}
 
 
+def stopped(name: str) -> list[float]:
+    """The largest derivative of a step by stiffness: as it is, and with a kernel or function that none goes through."""
+    import jax
+    import mujoco_warp as mjw
+    from mujoco_warp._src import passive
+
+    import jwarp as wp
+
+    mjm, _, m, d = started(name)
+    found = []
+    for stop in ([], [passive._spring_damper_dof_passive], [passive.passive]):
+        step = wp.functionalize(mjw.step, returns="d", max_trips=mjm.opt.iterations, stop_gradient_in=stop)
+
+        def after(stiffness: Any, step: Any = step) -> Any:
+            return wp.to_jax(step(wp.replace(m, jnt_stiffness=stiffness), d).qvel).sum()
+
+        found.append(float(np.abs(jax.jit(jax.grad(after))(wp.to_jax(m.jnt_stiffness))).max()))
+    return found
+
+
+def docs(name: str) -> list[list[int]]:
+    """Run the blocks of docs/simulators.md that are about mujoco_warp: the shapes of the derivatives."""
+    import re
+    from pathlib import Path
+
+    import jax
+    import mujoco_rule
+
+    import jwarp as wp
+
+    text = (Path(__file__).parents[2] / "docs" / "simulators.md").read_text()
+    first, second = re.findall(r"```py\n(.*?)```", text, re.DOTALL)
+    mjm, mjd, _, d = started(name)
+    known: dict[str, Any] = {"jax": jax, "wp": wp, "mj_model": mjm, "mj_data": mjd, "implicit": mujoco_rule.implicit}
+    known |= {"qpos": wp.to_jax(d.qpos), "qvel": wp.to_jax(d.qvel)}
+    exec(first + "\nfound = jax.jacrev(next_state, argnums=(0, 1))(qpos, qvel)\n", known)
+    shapes = [list(x.shape) for x in jax.tree.leaves(known["found"])]
+    exec(second, known)
+    by_rule = jax.jacrev(known["next_state"], argnums=(0, 1))(known["qpos"], known["qvel"])
+    for a, b in zip(jax.tree.leaves(by_rule), jax.tree.leaves(known["found"]), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3 * float(np.abs(b).max()))
+    return shapes
+
+
 def reference(name: str) -> dict[str, Any]:
     """What is kept of Warp."""
     return {"state": states(name), "apart": apart(name)}

@@ -27,6 +27,12 @@ def test_twenty_steps():
 
 
 @mujoco_runs.long
+def test_equalities_tendons_servos_and_sensors():
+    assert_right("forward", "arm", most=1e-3)
+    assert_right("reverse", "arm", most=1e-3)
+
+
+@mujoco_runs.long
 def test_bodies_that_share_parents():
     assert_right("forward", "humanoid in the air")
     assert_right("reverse", "humanoid in the air")

@@ -16,6 +16,17 @@ def test_parameters():
 
 
 @mujoco_runs.long
+def test_gradients_are_stopped_in_a_kernel_and_in_a_function():
+    free, *stopped = mujoco_runs.run("jwarp", "stopped", "cartpole")["cartpole"]
+    assert free > 1e-4 and stopped == [0.0, 0.0]
+
+
+@mujoco_runs.long
+def test_the_code_of_the_page():
+    assert mujoco_runs.run("jwarp", "docs", "cartpole")["cartpole"] == [[1, 2, 1, 2]] * 4
+
+
+@mujoco_runs.long
 def test_batches_exports_and_shards():
     found = mujoco_runs.run("jwarp", "transforms", "pendulum")["pendulum"]
     assert found["worlds"] < 1e-6 and found["export"] == 0.0 and found["shards"] == 0.0, found

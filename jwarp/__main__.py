@@ -2,6 +2,7 @@
 
 import sys
 
+import jwarp.public  # noqa: F401 whose caches the report tells of
 from jwarp.api.report import report
 from jwarp.programs.run import USAGE, run
 

@@ -11,7 +11,8 @@ from jwarp.ir.ops import OPS
 from jwarp.types import SCALARS, ArrayType, ScalarType, bool_, int32
 
 ULP_LIMIT = {"float16": 1, "bfloat16": 1, "float32": 3, "float64": 3}
-PURE = [row for row in OPS.values() if row.effect == "pure" and row.arity and row.typed_by == ""]
+# What threads that run in step have in common depends on who does.
+PURE = [row for row in OPS.values() if row.effect == "pure" and row.arity and not row.typed_by and not row.is_common]
 CASTS = [row for row in OPS.values() if row.typed_by == "target"]
 RANDOM_COUNT = 150
 

@@ -57,6 +57,9 @@ def picture():
     starts = np.stack([u, v, np.full_like(u, 3.0)], -1).reshape(-1, 3).astype(np.float32)
     ways = np.broadcast_to(np.float32([0.0, 0.0, -1.0]), starts.shape).copy()
     ways[: len(ways) // 3] += RNG.normal(0, 0.01, (len(ways) // 3, 3)).astype(np.float32)
+    begun = slice(len(ways) // 2, len(ways) // 2 + 400)  # on the floor, where faces meet: at 0 or -0
+    starts[begun] = np.c_[RNG.integers(-2, 3, (400, 2)) * 0.25, np.full(400, -1.5)]
+    ways[begun] += RNG.normal(0, 0.3, (400, 3)).astype(np.float32)
     starts[7::50] = np.nan
     ways[13::60] = 0.0
     ways[20:23] *= -1.0

@@ -72,7 +72,7 @@ def child_key(distance: float32, k: int32, after: int32, best: int32):
 @func
 def face_key(distance: float32, slot: int32):
     """A number that sorts faces by distance and by slot, the greatest one for what is no distance."""
-    return where(distance >= 0.0, (int64(cast(distance, int32)) << int64(32)) | int64(slot), NOTHING)
+    return where(distance >= 0.0, (int64(cast(distance, int32) & 0x7FFFFFFF) << int64(32)) | int64(slot), NOTHING)
 
 
 @func

@@ -10,6 +10,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
+from jwarp.bind import compat
 from jwarp.config import config
 from jwarp.dispatch import eager
 from jwarp.dispatch.held import held
@@ -129,6 +130,8 @@ def _read(values: Sequence[Any], parts: list[Any], leaves: list[Any], memories: 
         elif kind is float or kind is int or kind is bool or value is None or kind in NUMPY_NUMBERS:
             parts.append(kind)
             leaves.append(value)
+        elif kind is np.ndarray or kind is compat.Array:
+            return False
         elif kind is CompositeValue:
             parts += value.kind, value.dtype, value.shape
             leaves.append(value)

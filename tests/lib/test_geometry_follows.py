@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.api.geometry.tree import refitted, widened
 
 RNG = np.random.default_rng(8)
 N, REACH = 40, 0.3
@@ -190,3 +191,108 @@ def test_what_jax_traced_is_not_used_after():
     grid.build(points, REACH)
     wp.launch(count, N, [grid, points, REACH], [found])
     np.testing.assert_array_equal(found.numpy(), expected(FIRST))
+
+
+def test_refits_write_to_arrays_that_nobody_else_has():
+    written = ("nodes", "bounds", "corners", "boxes", "faces")
+    points = wp.array(CORNERS, dtype=wp.vec3, requires_grad=True)
+    mesh = wp.Mesh(points, wp.array(FACES, dtype=int))
+    places = wp.array(RNG.normal(size=(7, 3)).astype(np.float32) + 3.0, dtype=wp.vec3)
+    distance = wp.zeros(7, dtype=float, requires_grad=True)
+
+    def moved():
+        """Refit to other points: whether the same arrays were written to, and launches find what is there now."""
+        before, kept = {name: id(getattr(mesh, name)) for name in written}, mesh.held
+        is_first = kept is None
+        del kept
+        points.assign(CORNERS + RNG.normal(size=CORNERS.shape).astype(np.float32))
+        mesh.refit()
+        stays = all(id(getattr(mesh, name)) == before[name] for name in written)
+        wp.launch(above, 7, [mesh.id, places], [distance], record_tape=False)
+        found = distance.numpy()
+        fresh = wp.Mesh(points, mesh.indices)
+        wp.launch(above, 7, [fresh.id, places], [distance], record_tape=False)
+        np.testing.assert_array_equal(distance.numpy(), found)
+        assert mesh.edge == fresh.edge and not mesh.nodes.flags.writeable
+        if stays and not is_first:
+            assert mesh.held.struct.edge == mesh.edge
+        return stays
+
+    assert moved() and moved() and moved()
+    for keep in (
+        lambda: mesh.nodes,
+        lambda: mesh.corners[1:],
+        lambda: memoryview(mesh.faces),
+        lambda: copy.copy(mesh),
+        lambda: mesh.held,
+        lambda: mesh.held.struct,
+        lambda: mesh.held.struct.bvh,
+        lambda: mesh.held.leaves,
+        lambda: mesh.held.struct.edge,
+        lambda: wp.launch(above, 7, [mesh.id, places], [distance], record_cmd=True),
+    ):
+        kept = keep()
+        assert not moved()
+        del kept
+        assert moved()
+
+    with wp.Tape() as tape:
+        wp.launch(above, 7, [mesh.id, places], [distance])
+    now = points.numpy()
+    assert not moved()
+    points.assign(now)
+    distance.grad.fill_(1.0)
+    tape.backward()
+    found = points.grad.numpy()
+    tape.zero()
+    with wp.Tape() as tape:
+        wp.launch(above, 7, [wp.Mesh(points, mesh.indices).id, places], [distance])
+    distance.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_allclose(points.grad.numpy(), found, rtol=1e-6)
+    assert np.abs(found).max() > 0.1
+
+
+def test_boxes_refitted_in_place_are_those_of_a_new_tree():
+    for count, size in ((1, 1), (5, 2), (33, 1), (100, 3)):
+        lowers = RNG.random((count, 3)).astype(np.float32)
+        lows, highs = (wp.array(x, dtype=wp.vec3) for x in (lowers, lowers + 0.1))
+        tree = wp.Bvh(lows, highs, leaf_size=size)
+        for k in range(3):
+            lowers = RNG.random((count, 3)).astype(np.float32)
+            lowers[:: 2 + k, k] = (np.nan, np.inf, -np.inf)[k]
+            lows.assign(lowers)
+            highs.assign(lowers + np.float32(0.1))
+            before = id(tree.nodes)
+            tree.refit()
+            assert id(tree.nodes) == before
+            boxes = np.concatenate([lowers, lowers + np.float32(0.1)], -1)
+            known = refitted(boxes, tree.items, tree.groups, size)
+            np.testing.assert_array_equal(tree.nodes, known.nodes)
+            np.testing.assert_array_equal(tree.bounds, known.bounds)
+
+
+def test_faces_refitted_in_place_are_those_of_a_new_mesh():
+    for count, size in ((1, 1), (17, 3), (5000, 4)):
+        points = RNG.normal(size=(count + 9, 3)).astype(np.float32)
+        faces = RNG.integers(0, len(points), (count, 3)).astype(np.int32)
+        faces[::7, 1] = faces[::7, 0]  # slivers
+        faces[3::11, 2], faces[4::11, 2] = len(points), -1
+        faces[40:80, 1] = faces[40:80, 0]  # whole sixteens and leaves of them, and of nothing
+        mesh = wp.Mesh(wp.array(points, dtype=wp.vec3), wp.array(faces.ravel(), dtype=int), bvh_leaf_size=size)
+        points = RNG.normal(size=points.shape).astype(np.float32)
+        points[faces[100:200].ravel() % len(points)] = np.nan
+        mesh.points.assign(points)
+        mesh.refit()
+        known = np.pad(points, ((0, 1), (0, 0)), constant_values=np.nan)[faces[mesh.items]]  # which number -1 is, too
+        corners = np.full((len(mesh.bounds), 3, 3), np.nan, np.float32)
+        corners[:count] = known
+        boxes = np.empty((count, 6), np.float32)
+        boxes[mesh.items] = np.concatenate([known.min(1), known.max(1)], -1)
+        nodes, bounds, _, _ = refitted(boxes, mesh.items, mesh.groups, size)
+        corners = corners.reshape(-1, 9)
+        found = mesh.nodes, mesh.bounds, mesh.corners, mesh.boxes, mesh.faces, mesh.levels
+        for one, other in zip(found, (nodes, bounds, corners, *widened(bounds, corners)), strict=True):
+            np.testing.assert_array_equal(one, other)
+        sides = np.linalg.norm(known - np.roll(known, 1, 1), axis=-1)
+        np.testing.assert_allclose(mesh.edge, sides[~np.isnan(sides)].mean(), rtol=1e-5)

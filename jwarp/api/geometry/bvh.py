@@ -17,8 +17,9 @@ from jwarp.api.geometry.arrays import (
     refuse_ended,
     settled,
 )
+from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
-from jwarp.api.geometry.refits import boxes_refitted_here
+from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
 from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
@@ -50,8 +51,9 @@ class Bvh(Geometry):
         self.lowers, self.uppers = lowers, uppers
         check_options("wp.Bvh", constructor, leaf_size)
         self.leaf_size = int(leaf_size)
-        boxes = self._boxes()
-        self._keep(boxes, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0])))
+        corners = self._corners()
+        boxes = _joined(*corners)
+        self._keep(*corners, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0])))
 
     def refit(self) -> None:
         """Let the tree be of what `lowers` and `uppers` are now, which may have been written to, or replaced.
@@ -62,10 +64,15 @@ class Bvh(Geometry):
         as_command(self, self._refit)
 
     def _refit(self) -> None:
-        boxes = self._boxes()
-        if boxes.shape[0] != self.items.shape[0]:
-            raise LaunchError(f"wp.Bvh.refit: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")
-        self._keep(boxes, self.items, self.groups)
+        lowers, uppers = self._corners()
+        if lowers.shape[0] != self.items.shape[0]:
+            raise LaunchError(f"wp.Bvh.refit: {lowers.shape[0]} boxes in a tree of {self.items.shape[0]}")
+        if not _are_here(lowers, uppers, self.items) or not is_alone(self, _WRITTEN):
+            return self._keep(lowers, uppers, self.items, self.groups)
+        of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
+        refit_boxes(np.asarray(lowers), np.asarray(uppers), of_tree, self.leaf_size)
+        stay(self, [])
+        return None
 
     def rebuild(self, constructor: Any = None) -> None:
         """Build the tree anew of what `lowers` and `uppers` are now; groups stay with their boxes."""
@@ -73,28 +80,27 @@ class Bvh(Geometry):
         as_command(self, self._rebuild)
 
     def _rebuild(self) -> None:
-        boxes = self._boxes()
-        if boxes.shape[0] != self.items.shape[0]:
-            raise LaunchError(f"wp.Bvh.rebuild: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")
+        lowers, uppers = self._corners()
+        if lowers.shape[0] != self.items.shape[0]:
+            raise LaunchError(f"wp.Bvh.rebuild: {lowers.shape[0]} boxes in a tree of {self.items.shape[0]}")
         groups = jnp.asarray(self.groups)
         if groups.shape[0]:
             groups = jnp.zeros_like(groups).at[self.items].set(groups)
-        self._keep(boxes, *tree.ordered(boxes, groups))
+        self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups))
 
-    def _boxes(self) -> Any:
+    def _corners(self) -> tuple[Any, Any]:
         lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))
         uppers = checked_array("wp.Bvh", "uppers", self.uppers, np.float32, (3,))
         if lowers.shape != uppers.shape:
             raise LaunchError(f"wp.Bvh: {lowers.shape[0]} lower corners and {uppers.shape[0]} upper ones")
-        if is_not_tracing() and is_here(lowers) and is_here(uppers):
-            return np.concatenate([lowers, uppers], -1)
-        return jnp.concatenate([lowers, uppers], -1)
+        return lowers, uppers
 
-    def _keep(self, boxes: Any, items: Any, groups: Any) -> None:
-        if isinstance(boxes, np.ndarray) and is_here(items):
-            made = boxes_refitted_here(boxes, items, groups, self.leaf_size)
+    def _keep(self, lowers: Any, uppers: Any, items: Any, groups: Any) -> None:
+        if _are_here(lowers, uppers, items):
+            made = boxes_refitted_here(np.asarray(lowers), np.asarray(uppers), items, groups, self.leaf_size)
         else:
-            made = settled(tree.refitted(boxes, items, groups, self.leaf_size), self.lowers, self.uppers)
+            made = tree.refitted(_joined(lowers, uppers), items, groups, self.leaf_size)
+            made = settled(made, self.lowers, self.uppers)
         self.nodes, self.bounds, self.items, self.groups = made
         note_trace(self)
         self.version += 1
@@ -115,6 +121,15 @@ class Bvh(Geometry):
         return f"wp.Bvh({self.items.shape[0]} boxes)"
 
 
+def _joined(lowers: Any, uppers: Any) -> Any:
+    """The boxes with these corners."""
+    return (np if _are_here(lowers, uppers) else jnp).concatenate([lowers, uppers], -1)
+
+
+def _are_here(*given: Any) -> bool:
+    return is_not_tracing() and all(map(is_here, given))
+
+
 def check_options(where: str, constructor: Any, leaf_size: Any) -> None:
     """Refuse constructors that there are not, and leaves of nothing."""
     name = getattr(constructor, "name", constructor)
@@ -127,4 +142,5 @@ def check_options(where: str, constructor: Any, leaf_size: Any) -> None:
 
 
 _LEAVES = ("lowers", "uppers", "nodes", "bounds", "items", "groups")
+_WRITTEN = ("nodes", "bounds")  # by each refit
 register(Bvh, _LEAVES, ("leaf_size",))

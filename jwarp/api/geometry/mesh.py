@@ -21,8 +21,9 @@ from jwarp.api.geometry.arrays import (
     settled,
 )
 from jwarp.api.geometry.bvh import check_options
+from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
-from jwarp.api.geometry.refits import refitted_here
+from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here
 from jwarp.arrays.array import array
 from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import LaunchError
@@ -112,7 +113,19 @@ class Mesh(Geometry):
         as_command(self, self._refit)
 
     def _refit(self) -> None:
-        self._keep(*self._read(), self.items, self.groups)
+        points, indices = self._read()
+        if not self._is_here(points, indices, self.items) or not is_alone(self, _WRITTEN):
+            return self._keep(points, indices, self.items, self.groups)
+        of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
+        made = Refitted(of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding)
+        edge = refit_faces(np.asarray(points), np.asarray(indices), made, self.leaf_size)
+        object.__setattr__(self, "edge", edge)
+        stay(self, ["edge"])
+        return None
+
+    def _is_here(self, *given: Any) -> bool:
+        """Whether all is to be worked out in this computer's memory."""
+        return is_not_tracing() and not self.support_winding_number and all(map(is_here, given))
 
     def _read(self) -> tuple[Any, Any]:
         """The points and the indices."""
@@ -127,7 +140,7 @@ class Mesh(Geometry):
         return points, indices
 
     def _keep(self, points: Any, indices: Any, items: Any, groups: Any) -> None:
-        if is_not_tracing() and not self.support_winding_number and all(map(is_here, (points, indices, items))):
+        if self._is_here(points, indices, items):
             made: Any = refitted_here(np.asarray(points), np.asarray(indices), items, groups, self.leaf_size)
         else:
             made = _made(points, indices, items, groups, self.leaf_size, self.support_winding_number)
@@ -168,6 +181,7 @@ _LEAVES = (
     *("_points", "indices", "_velocities", "nodes", "bounds", "items", "groups", "corners", "edge"),
     *("boxes", "faces", "levels", "winding"),
 )
+_WRITTEN = ("nodes", "bounds", "corners", "boxes", "faces")  # by each refit
 register(Mesh, _LEAVES, ("leaf_size", "support_winding_number"))
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jwarp.api.geometry.tree import Tree, leaves_of
+from jwarp.api.geometry.tree import EMPTY, Tree, leaves_of
 from jwarp.api.launch import launch
-from jwarp.lib.geometry.refits import boxes_around, boxes_in_slots, faces_in_slots, sixteens_around
+from jwarp.lib.geometry.refits import (
+    boxes_in_slots,
+    faces_in_slots,
+    first_sixteens,
+    leaves_around,
+    nodes_around,
+    sixteens_around,
+)
 from jwarp.lib.geometry.wide import WIDTH
 
 
@@ -23,51 +31,88 @@ class Refitted(NamedTuple):
     winding: Any
 
 
-def boxes_refitted_here(boxes: np.ndarray, items: Any, groups: Any, size: int) -> Tree:
+def boxes_refitted_here(lowers: np.ndarray, uppers: np.ndarray, items: Any, groups: Any, size: int) -> Tree:
     """The tree of boxes in the order `items`. Its arrays are read-only."""
-    order = np.asarray(items)
-    leaves = leaves_of(len(order), size)
-    bounds, clean = (np.empty((leaves * size, 6), np.float32) for _ in range(2))
-    launch(boxes_in_slots, leaves * size, [boxes, order], [bounds, clean])
-    nodes = _nodes_around(clean, leaves, size)
-    bounds.flags.writeable = False
-    return Tree(nodes, bounds, items, groups)
-
-
-def _nodes_around(clean: np.ndarray, leaves: int, size: int) -> np.ndarray:
-    """The nodes of a tree with these boxes in its slots; read-only."""
-    nodes = np.full((leaves, 12), np.inf, np.float32)
-    heap = nodes.reshape(2 * leaves, 6)
-    launch(boxes_around, 3, [clean, size], [heap])
-    _hide(heap[:, :3], heap[:, 3:])
-    nodes.flags.writeable = False
-    return nodes
+    tree = Tree(*_empty_tree(len(items), size), items, groups)
+    refit_boxes(lowers, uppers, tree, size)
+    return tree
 
 
 def refitted_here(points: np.ndarray, indices: np.ndarray, items: Any, groups: Any, size: int) -> Refitted:
     """What a mesh without winding numbers holds, whose faces come in the order `items`. Its arrays are read-only."""
-    order = np.asarray(items)
-    leaves = leaves_of(len(order), size)
-    slots = leaves * size
-    corners, sides, counts = np.empty((slots, 9), np.float32), np.empty(slots, np.float32), np.empty(slots, np.int32)
-    bounds, clean, solid = (np.empty((slots, 6), np.float32) for _ in range(3))
-    faces = np.full(-(-slots // WIDTH) * 9 * WIDTH, np.nan, np.float32)
-    launch(faces_in_slots, slots, [points, indices, order], [corners, bounds, clean, solid, faces, sides, counts])
-    edge = np.float32(sides.sum(dtype=np.float64) / max(int(counts.sum()), 1))
-    nodes = _nodes_around(clean, leaves, size)
+    nodes, bounds = _empty_tree(len(items), size)
+    slots = len(bounds)
+    corners = np.empty((slots, 9), np.float32)
+    corners[len(items) :] = np.nan
     levels = [-(-slots // WIDTH)]
+    faces = np.full(levels[0] * 9 * WIDTH, np.nan, np.float32)
     while levels[-1] > 1:
         levels.append(-(-levels[-1] // WIDTH))
     widths = [-(-count // WIDTH) for count in reversed(levels[:-1] or levels)]
     starts = np.array(list(itertools.accumulate([0, *widths[:-1]])), np.int32)
     boxes = np.full(sum(widths) * 6 * WIDTH, np.inf, np.float32)
-    launch(sixteens_around, 3, [solid, starts], [boxes])
-    parts = boxes.reshape(-1, 6, WIDTH)
-    _hide(parts[:, :3], parts[:, 3:])
-    for made in (bounds, corners, boxes, faces, starts):
-        made.flags.writeable = False
+    _open((corners, faces, starts, boxes), False)
     tree = Tree(nodes, bounds, items, groups)
-    return Refitted(tree, corners, edge, (boxes, faces, starts), np.zeros((0, 8), np.float32))
+    made = Refitted(tree, corners, np.float32(0.0), (boxes, faces, starts), np.zeros((0, 8), np.float32))
+    return made._replace(edge=refit_faces(points, indices, made, size))
+
+
+def refit_boxes(lowers: np.ndarray, uppers: np.ndarray, tree: Tree, size: int) -> None:
+    """Write to a tree's arrays where its boxes are now."""
+    order = np.asarray(tree.items)
+    if len(order):
+        _open(tree[:2], True)
+        launch(boxes_in_slots, len(order), [lowers, uppers, order], [tree.bounds])
+        _fill_nodes(tree, size)
+        _open(tree[:2], False)
+
+
+def refit_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: int) -> Any:
+    """Write to a mesh's arrays where its faces are now. The mean side comes back."""
+    tree, corners, _, (boxes, faces, starts), _ = made
+    order = np.asarray(tree.items)
+    used = -(-len(order) // WIDTH)
+    if not used:
+        return np.float32(0.0)
+    sides, counts = np.empty((used, WIDTH), np.float32), np.empty((used, WIDTH), np.int32)
+    written = tree.nodes, tree.bounds, corners, boxes, faces
+    _open(written, True)
+    of_faces, of_boxes = faces.reshape(-1, 9, WIDTH), boxes.reshape(-1, 6, WIDTH)
+    given = [points, indices, order]
+    launch(faces_in_slots, (used, WIDTH), given, [corners, tree.bounds, of_faces, sides, counts])
+    _fill_nodes(tree, size)
+    last = int(starts[-1])
+    launch(first_sixteens, (3, used), [of_faces, last], [of_boxes])
+    launch(sixteens_around, 6, [used, starts], [of_boxes])
+    if (of_boxes[last:, 3] == -np.inf).any():
+        _hide(of_boxes[:, :3], of_boxes[:, 3:])
+    _open(written, False)
+    return np.float32(sides.sum(dtype=np.float64) / max(int(counts.sum()), 1))
+
+
+def _open(arrays: Iterable[np.ndarray], is_open: bool) -> None:
+    """Let arrays be written to, or no longer."""
+    for array in arrays:
+        array.flags.writeable = is_open
+
+
+def _empty_tree(count: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes and the boxes of a tree of so many, those of nothing as they stay; read-only."""
+    leaves = leaves_of(count, size)
+    nodes, bounds = np.full((leaves, 12), np.inf, np.float32), np.empty((leaves * size, 6), np.float32)
+    bounds[count:] = EMPTY
+    nodes.flags.writeable = bounds.flags.writeable = False
+    return nodes, bounds
+
+
+def _fill_nodes(tree: Tree, size: int) -> None:
+    """Write to the nodes of a tree with these boxes in its slots."""
+    heap = tree.nodes.reshape(-1, 6)
+    leaves, used = len(tree.nodes), -(-len(tree.items) // size)
+    launch(leaves_around, used, [tree.bounds, size], [heap])
+    launch(nodes_around, 6, [used], [heap])
+    if (heap[leaves : leaves + used, 3] == -np.inf).any():
+        _hide(heap[:, :3], heap[:, 3:])
 
 
 def _hide(low: np.ndarray, high: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from jwarp.caches import PerOwner
 from jwarp.config import config
 from jwarp.dispatch import checks, eager, route
 from jwarp.dispatch.call import Call, read_kernel
-from jwarp.dispatch.instances import choice_key, instance_for_call, with_handles
+from jwarp.dispatch.instances import choice_key, instance_for_call, with_handles, with_tables
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
@@ -176,6 +176,8 @@ class KernelFunction:
             kernel, args = with_handles(self.kernel, args)
             if kernel is not self.kernel:
                 return self.of(kernel)(*args, launch_dims=launch_dims, output_dims=output_dims)
+        if self.kernel.id_lists:
+            with_tables(self.kernel, args, None, "this is a function for JAX")  # refuses them
         if vmap_method is not None:
             _warn_without_effect(vmap_method=vmap_method)
         key = None

@@ -155,6 +155,8 @@ def test_what_reads_no_ids_now_says_so():
         wp.launch(ask, COUNT, inputs=given)
     with pytest.raises(wp.LaunchError, match="(?s)JAX traces this one.*give each"):
         jax.jit(lambda x: wp.launch(ask, COUNT, [ids.numpy(), x], [(COUNT, 4), (COUNT, 6), 3, 3]))(jnp.asarray(WHERE))
+    with pytest.raises(wp.LaunchError, match="(?s)'meshes' is an array of ids.*this is a function for JAX.*give each"):
+        wp.jax_kernel(ask, num_outputs=4)(ids.numpy(), WHERE)
     mixed = np.array([int(made[0].id), int(wp.HashGrid(2, 2, 2).id)], np.uint64)
     kept = wp.HashGrid(2, 2, 2)
     mixed[1] = int(kept.id)
@@ -162,3 +164,6 @@ def test_what_reads_no_ids_now_says_so():
         wp.launch(ask, COUNT, inputs=[wp.array(mixed, dtype=wp.uint64), *given[1:]])
     with pytest.raises(wp.KernelTypeError, match="(?s)no overload.*an array of ids is given as it is"):
         wp.launch(ask, COUNT, inputs=[wp.array([5, 7], dtype=wp.uint64), *given[1:]])
+    gone = np.array([int(made[0].id), int(wp.Mesh(CORNERS, FACES).id)], np.uint64)  # numbers come once
+    with pytest.raises(wp.KernelTypeError, match="(?s)no overload.*while all that it names is alive"):
+        wp.launch(ask, COUNT, inputs=[wp.array(gone, dtype=wp.uint64), *given[1:]])

@@ -1,6 +1,8 @@
 """Grids and meshes that change: records follow them, pytrees keep what they were, and traced ones are not used."""
 
 import copy
+import gc
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -191,6 +193,31 @@ def test_what_jax_traced_is_not_used_after():
     grid.build(points, REACH)
     wp.launch(count, N, [grid, points, REACH], [found])
     np.testing.assert_array_equal(found.numpy(), expected(FIRST))
+
+
+def test_records_captures_and_tapes_hold_what_a_mesh_had_when_it_is_gone():
+    places = np.float32([[0.2, 0.3, -1.0], [0.1, 0.1, -3.0]])
+    x, y = wp.array(places, dtype=wp.vec3, requires_grad=True), wp.zeros(2, dtype=float, requires_grad=True)
+    made = [wp.Mesh(wp.array(CORNERS, dtype=wp.vec3), wp.array(FACES, dtype=int)) for _ in range(3)]
+    gone = [weakref.ref(mesh) for mesh in made]
+    record = wp.launch(above, 2, [made[0], x], [y], record_cmd=True)
+    with wp.ScopedCapture() as capture:
+        wp.launch(above, 2, [made[1].id, x], [y])
+    with wp.Tape() as tape:
+        wp.launch(above, 2, [made[2].id, x], [y])
+    expected = y.numpy()
+    made.clear()
+    gc.collect()
+    assert all(mesh() is None for mesh in gone)
+    others = [wp.Mesh(wp.array(CORNERS * 5 + k, dtype=wp.vec3), wp.array(FACES, dtype=int)) for k in range(4)]
+    assert expected.all() and others
+    for again in (record.launch, lambda: wp.capture_launch(capture.graph)):
+        y.zero_()
+        again()
+        np.testing.assert_array_equal(y.numpy(), expected)
+    y.grad.fill_(1.0)
+    tape.backward()
+    assert (x.grad.numpy()[:, 2] != 0).all()
 
 
 def test_refits_write_to_arrays_that_nobody_else_has():

@@ -255,7 +255,7 @@ def _unnamed(function: Func, values: Sequence[Binding]) -> str:
     return (
         "at the launch, pass the grid, tree or mesh itself, or its id, for a parameter `wp.uint64` of the kernel or a "
         "field of a struct; an array of ids is given as it is, wp.array([mesh.id], dtype=wp.uint64), to launches that "
-        "run now, and its elements are used where they are read"
+        "run now, while all that it names is alive, and its elements are used where they are read"
     )
 
 

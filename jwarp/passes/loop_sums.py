@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import (
     Block,
+    Const,
     For,
+    If,
     Kernel,
     Node,
     Op,
@@ -103,11 +105,26 @@ class _Carrier(Rewriter):
             after.span = op.span
             value = _cast(after, total, op.values[0].type)
             after.append(dataclasses.replace(op, args=(*op.indices, value)))
-        return [carrying, *after.nodes]
+        if _surely_runs(loop):
+            return [carrying, *after.nodes]
+        # A loop without trips adds nothing: its elements may not be there.
+        test = Builder()
+        test.span = loop.span
+        runs = test.op("lt" if loop.step > 0 else "gt", loop.lo, loop.hi)
+        return [carrying, *test.nodes, If(runs, Block(tuple(after.nodes)), Block(), (), loop.span)]
 
     def _adds(self, node: Op) -> bool:
         """Whether it adds to an element whose old value nobody asks for."""
         return node.row.is_atomic and node.row.combines == "add" and node.result not in self.used
+
+
+def _surely_runs(loop: For) -> bool:
+    """Whether a loop makes at least one trip, as its bounds are written."""
+    bounds = loop.lo, loop.hi
+    if not all(isinstance(bound, Const) for bound in bounds):
+        return False
+    low, high = (bound.value for bound in bounds if isinstance(bound, Const))
+    return low < high if loop.step > 0 else low > high
 
 
 def _place(node: Op) -> Place:

@@ -1,4 +1,4 @@
-"""Queries of trees whose kind a condition chooses when the kernel runs."""
+"""Queries of trees and meshes whose kind a condition chooses when the kernel runs."""
 
 import numpy as np
 import pytest
@@ -52,6 +52,27 @@ def each(
 
 
 @wp.kernel
+def of_mesh(mesh: wp.uint64, lows: wp.array[wp.vec3], kinds: wp.array[int], found: wp.array3d[int]):
+    i = wp.tid()
+    low = lows[i]
+    high = low + wp.vec3(0.3, 0.4, 0.5)
+    if kinds[i] == 0:
+        query = wp.mesh_query_aabb(mesh, low, high)
+    else:
+        query = wp.mesh_query_sphere(mesh, low, 0.5)
+    for face in query:
+        found[i, face, 0] += 1
+    if kinds[i] == 0:
+        for face in wp.mesh_query_aabb(mesh, low, high):
+            found[i, face, 1] += 1
+    else:
+        again = wp.mesh_query_sphere(mesh, low, 0.5)
+        face = wp.int32(0)
+        while wp.mesh_query_aabb_next(again, face):
+            found[i, face, 1] += 1
+
+
+@wp.kernel
 def of_two_things(bvh: wp.uint64, mesh: wp.uint64, kind: int, low: wp.vec3, found: wp.array[int]):
     if kind == 0:
         query = wp.bvh_query_aabb(bvh, low, low)
@@ -76,6 +97,16 @@ def test_a_condition_chooses_the_kind_of_a_query():
     (known,) = wp.launch(each, COUNT, given, [(COUNT, BOXES)])
     assert all(np.asarray(known)[k::4].any() for k in range(4))
     np.testing.assert_array_equal(found, known)
+
+
+def test_a_condition_chooses_the_kind_of_a_query_of_a_mesh():
+    corners = RNG.uniform(-1, 1, (BOXES, 1, 3)) + RNG.normal(scale=0.2, size=(BOXES, 3, 3))
+    mesh = wp.Mesh(corners.reshape(-1, 3).astype(np.float32), np.arange(3 * BOXES, dtype=np.int32))
+    low = RNG.uniform(-1, 1, (COUNT, 3)).astype(np.float32)
+    (found,) = wp.launch(of_mesh, COUNT, [mesh, low, (np.arange(COUNT) % 2).astype(np.int32)], [(COUNT, BOXES, 2)])
+    found = np.asarray(found)
+    assert all(found[k::2, :, 1].any() for k in range(2))
+    np.testing.assert_array_equal(found[..., 0], found[..., 1])
 
 
 def test_queries_of_a_tree_and_of_a_mesh_are_different_things():

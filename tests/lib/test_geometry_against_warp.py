@@ -182,7 +182,13 @@ def test_pairs_of_triangles(of_warp):
 
 @wp.kernel
 def in_order(
-    mesh: wp.uint64, tree: wp.uint64, grid: wp.uint64, x: wp.array(dtype=wp.vec3), found: wp.array3d(dtype=int)
+    mesh: wp.uint64,
+    tree: wp.uint64,
+    grid: wp.uint64,
+    x: wp.array(dtype=wp.vec3),
+    ways: wp.array(dtype=wp.vec3),
+    found: wp.array3d(dtype=int),
+    hits: wp.array2d(dtype=float),
 ):
     i = wp.tid()
     reach = wp.vec3(0.5, 0.5, 0.5)
@@ -198,24 +204,58 @@ def in_order(
     for point in wp.hash_grid_query(grid, x[i], 0.5):
         found[i, 2, n] = point + 1
         n += 1
-    found[i, 3, 0] = wp.mesh_query_point_no_sign(mesh, x[i], 10.0).face + 1
+    n = wp.int32(0)
+    for box in wp.bvh_query_ray(tree, x[i], ways[i]):
+        found[i, 3, n] = box + 1
+        n += 1
+    near = wp.mesh_query_point(mesh, x[i], 10.0)
+    if near.result:
+        found[i, 4, 0] = near.face + 1
+        hits[i, 0] = near.u + 2.0 * near.v + 4.0 * near.sign
+    ray = wp.mesh_query_ray(mesh, x[i], ways[i], 10.0)
+    if ray.result:
+        found[i, 5, 0] = ray.face + 1
+        hits[i, 1] = ray.t + ray.u + ray.v
+    hits[i, 2] = float(wp.mesh_query_ray_count_intersections(mesh, x[i], ways[i]))
 
 
-def test_results_come_in_one_order_on_any_number_of_cores():
+@wp.kernel
+def in_order_of_blocks(tree: wp.uint64, x: wp.array(dtype=wp.vec3), found: wp.array2d(dtype=int)):
+    i, j = wp.tid()
+    reach = wp.vec3(0.5, 0.5, 0.5)
+    query = wp.tile_bvh_query_aabb(tree, x[i] - reach, x[i] + reach)
+    n = j
+    while wp.tile_query_valid(query):
+        found[i, n] = wp.untile(wp.tile_bvh_query_next(query)) + 1
+        n += 8
+
+
+def test_results_come_in_one_order_on_any_number_of_cores_and_beside_any_others():
     from jwarp import _native
 
     where = points()
     corners, faces = a_mesh()
+    ways = RNG.normal(size=where.shape).astype(np.float32)
+    where[: COUNT // 2] = where[: COUNT // 2] * np.float32([1, 1, 0]) + np.float32([0, 0, 2])
+    ways[: COUNT // 2] = [0.0, 0.01, -1.0]  # rays side by side
+    where[3::50], ways[5::40] = np.nan, 0.0
+    order = RNG.permutation(COUNT)
     found = []
     try:
-        for threads in (1, 2, 5):
+        for threads in (1, 2, 7):
             _native.set_thread_limit(threads, eager=threads > 1)
             grid = wp.HashGrid(4, 4, 4)
             grid.build(where, 0.5)
-            given = [wp.Mesh(corners, faces), wp.Bvh(where, where + np.float32(0.3)), grid, where]
-            found.append(np.asarray(wp.launch(in_order, COUNT, given, [(COUNT, 4, 400)])[0]))
+            made = [wp.Mesh(corners, faces), wp.Bvh(where, where + np.float32(0.3)), grid]
+            sizes = [(COUNT, 6, 400), (COUNT, 3)]
+            found.append(wp.launch(in_order, COUNT, [*made, where, ways], sizes))
+            found[-1] += wp.launch_tiled(in_order_of_blocks, [COUNT], [made[1], where], [(COUNT, 400)], block_dim=8)
+            others = wp.launch(in_order, COUNT, [*made, where[order], ways[order]], sizes)
+            for one, other in zip(found[-1], others, strict=False):
+                np.testing.assert_array_equal(np.asarray(one)[order], other)
     finally:
         _native.set_thread_limit(0)
-    assert all((found[0][:, k] > 0).any() for k in range(4))
-    for other in found[1:]:
-        np.testing.assert_array_equal(other, found[0])
+    assert all((np.asarray(found[0][0])[:, k] > 0).any() for k in range(6)) and np.asarray(found[0][2]).any()
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -149,3 +149,81 @@ def test_threads_load_a_point_once_for_all_of_them_and_have_its_gradient():
 
 def has_vectors():
     return host_target().width > 1
+
+
+@wp.func
+def first_even(query: wp.HashGridQuery, numbers: wp.array[int]):
+    j = wp.int32(0)
+    n = wp.int32(0)
+    while wp.hash_grid_query_next(query, j):
+        numbers[n] = j
+        n += 1
+        if j % 2 == 0:
+            return n
+    return n
+
+
+@wp.kernel
+def in_parts(grid: wp.uint64, tree: wp.uint64, points: wp.array[wp.vec3], numbers: wp.array3d[int]):
+    i = wp.tid()
+    p = points[i]
+    reach = wp.vec3(REACH)
+    j = wp.int32(0)
+    n = wp.int32(0)
+    for k in wp.hash_grid_query(grid, p, REACH):
+        numbers[0, i, n] = k
+        n += 1
+    query = wp.hash_grid_query(grid, p, REACH)
+    n = 0
+    for k in query:
+        numbers[1, i, n] = k
+        n += 1
+        if n == 3:
+            break
+    if wp.hash_grid_query_next(query, j):
+        numbers[1, i, n] = j
+        n += 1
+    while wp.hash_grid_query_next(query, j):
+        numbers[1, i, n] = j
+        n += 1
+        if n % 5 == 0:
+            break
+    for k in query:
+        numbers[1, i, n] = k
+        n += 1
+        if wp.hash_grid_query_next(query, j):
+            numbers[1, i, n] = j
+            n += 1
+    query = wp.hash_grid_query(grid, p, REACH)
+    n = first_even(query, numbers[2, i])  # of a query of its own
+    n = 0
+    while wp.hash_grid_query_next(query, j):
+        numbers[2, i, n] = j
+        n += 1
+    n = 0
+    boxes = wp.bvh_query_aabb(tree, p - reach, p + reach)
+    while wp.bvh_query_next(boxes, j):
+        numbers[3, i, n] = j
+        n += 1
+    boxes = wp.bvh_query_aabb(tree, p - reach, p + reach)
+    n = 0
+    for k in boxes:
+        numbers[4, i, n] = k
+        n += 1
+        if n == 3:
+            break
+    for k in boxes:
+        numbers[4, i, n] = k
+        n += 1
+
+
+def test_a_query_goes_on_where_a_loop_over_it_was_left():
+    points = RNG.uniform(0.0, 1.0, (COUNT, 3)).astype(np.float32)
+    grid, tree = wp.HashGrid(4, 5, 3), wp.Bvh(jnp.asarray(points - 0.01), jnp.asarray(points + 0.01))
+    grid.build(points, REACH)
+    numbers = np.full((5, COUNT, COUNT), -1, np.int32)
+    wp.launch(in_parts, COUNT, [grid.id, tree.id, points], [numbers])
+    assert (numbers[0] >= 0).sum(1).min() > 8 and (numbers[3, :, 3] >= 0).mean() > 0.5
+    np.testing.assert_array_equal(numbers[1], numbers[0])
+    np.testing.assert_array_equal(numbers[2], numbers[0])
+    np.testing.assert_array_equal(numbers[4], numbers[3])

@@ -4,7 +4,7 @@ import numpy as np
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
-from jwarp.ir.nodes import For, Op, walk
+from jwarp.ir.nodes import For, If, Op, walk
 from jwarp.ir.verify import verify
 from jwarp.passes.loop_sums import carried_sums
 from jwarp.passes.simplify import simplify
@@ -52,8 +52,8 @@ def test_what_moves():
     made = carried_sums(ir)
     verify(made)
     assert inside(ir)[0] == ["k", "k", "s", "y", "y", "z", "z", "z"]
-    # Of the inner loop both go to the outer one, and of these the one that is the thread's goes on.
-    assert inside(made)[0] == ["k", "z"]
+    # Of the inner loop both go to the outer one, which may run without it, and stay there.
+    assert inside(made)[0] == ["k", "k", "z"]
     rng = np.random.default_rng(0)
     for n in (0, 1, 6):
         args = [rng.normal(size=(3, 6)).astype(np.float32), n, rng.normal(size=6).astype(np.float16),
@@ -89,3 +89,20 @@ def test_threads_in_order_stay():
     with wp.config(deterministic=True):
         kernel = program_of(halves_only, wp.config.settings).gpu_kernel
     assert not kernel.order or carried_sums(kernel) is kernel
+
+
+@wp.kernel
+def listed(count: wp.array[int], place: wp.array[int], x: A, out: A):
+    i = wp.tid()
+    for j in range(count[i]):
+        wp.atomic_add(out, place[i], x[j])
+
+
+def test_a_loop_without_trips_adds_nothing():
+    """As of a list of neighbours where one that is empty has no place."""
+    made = carried_sums(simplify(listed.ir()))
+    verify(made)
+    outside = [n for n in made.body.nodes if isinstance(n, Op) and n.row.is_atomic]
+    guarded = [n for b in made.body.nodes if isinstance(b, If) for n in b.then.nodes if isinstance(n, Op)]
+    assert not outside
+    assert [n.name for n in guarded if n.row.is_atomic] == ["atomic_add"]

@@ -96,16 +96,26 @@ def _query(ctx: Context, node: ast.expr) -> StructValue | None:
 
 
 def _over_query(ctx: Context, loop: ast.For, target: ast.Name, query: StructValue) -> None:
-    """A loop over the results of a query, as a loop while there is a next one."""
-    name = f" query {loop.lineno}.{loop.col_offset}"  # no name of the user's has a space
+    """A loop over the results of a query, as a loop while there is a next one.
+
+    A query that has a name goes on, as in Warp: after a loop that is left, another one meets the rest.
+    """
+    name, is_own, uses = f" query {loop.lineno}.{loop.col_offset}", True, list[ast.Name]()  # no user's name has a space
+    if isinstance(loop.iter, ast.Name):
+        uses = queries.uses(loop, loop.iter.id)
+        is_own = any(isinstance(use.ctx, ast.Store) for use in uses)  # the name is of another one after that
+        name = name if is_own else loop.iter.id
     held = ctx.frame.env.get(target.id)
     if held is not None and not (isinstance(held, (Value, Const, Number)) and held.type is int32):
         del ctx.frame.env[target.id]  # the variable is a new one, as in Warp
-    assign(ctx, name, query, ctx.span(loop.iter))
+    if is_own:
+        assign(ctx, name, query, ctx.span(loop.iter))
     assign(ctx, target.id, zero(int32), ctx.span(target))
-    form = queries.in_turn if query.type.in_runs is None else queries.in_runs
+    in_runs = query.type.in_runs is not None and not uses
+    form = queries.in_runs if in_runs else queries.in_turn
     lower_statements(ctx, form(loop, query.type, name, target.id))
-    del ctx.frame.env[name]
+    if is_own:
+        del ctx.frame.env[name]
 
 
 def _range_type(ctx: Context, bounds: list, node: ast.expr) -> ScalarType:
@@ -263,7 +273,7 @@ def _in_runs(ctx: Context, loop: ast.While) -> list[ast.stmt] | None:
     match loop.test:
         case ast.Call(func=function, args=[ast.Name(id=query), ast.Name(id=item)], keywords=[]):
             found = ctx.frame.env.get(query)
-            if not isinstance(found, StructValue) or found.type.in_runs is None or not queries.is_over(loop, query):
+            if not isinstance(found, StructValue) or found.type.in_runs is None or queries.uses(loop, query):
                 return None
             if item in ctx.frame.env and _is(ctx, function, found.type.following):
                 return queries.in_runs(loop, found.type, query, item)

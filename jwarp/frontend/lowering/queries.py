@@ -32,15 +32,16 @@ def in_runs(loop: ast.For | ast.While, kind: StructType, query: str, target: str
         taken.append(_set(_part(query, "slot", ast.Store()), ast.BinOp(_name(slot), ast.Add(), ast.Constant(1))))
         before.append(_set(left, ast.Constant(False)))
         after.append(ast.If(_name(left), [ast.Break()], []))
+    after.append(_set(_part(query, "slot", ast.Store()), _part(query, "end")))
     bounds = _call(range, _call(nearby, _part(query, "slot")), _part(query, "end"))
     inner = ast.For(ast.Name(slot, ast.Store()), bounds, [*taken, *body], [])
     return _at(loop, [*before, ast.While(_call(following, _name(query)), [inner, *after], [])])
 
 
-def is_over(loop: ast.While, query: str) -> bool:
-    """Whether only the test of a loop, `while following(query, item):`, changes or looks at the query."""
-    named = sum(isinstance(n, ast.Name) and n.id == query for statement in loop.body for n in nodes_in(statement))
-    return not named
+def uses(loop: ast.For | ast.While, query: str) -> list[ast.Name]:
+    """Where the body of a loop over a query names it, too."""
+    inner = (n for statement in loop.body for n in nodes_in(statement))
+    return [n for n in inner if isinstance(n, ast.Name) and n.id == query]
 
 
 class _Leaving:

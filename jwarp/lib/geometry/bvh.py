@@ -78,6 +78,9 @@ for _number, _kind in enumerate((BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, Bvh
     _kind.general = BvhQueryOfAny, _number
 MeshQueryAABB = _query("MeshQueryAABB", "A query for faces whose boxes meet a box.", mesh=MeshArrays)
 MeshQuerySphere = _query("MeshQuerySphere", "A query for faces within a distance of a place.", mesh=MeshArrays)
+MeshQueryOfAny = _query("MeshQueryOfAny", "A query of one of these kinds.", mesh=MeshArrays, kind=int32)
+for _number, _kind in enumerate((MeshQueryAABB, MeshQuerySphere, MeshQueryOfAny)):
+    _kind.general = MeshQueryOfAny, _number
 
 
 # -- whether a box meets what is asked for
@@ -143,6 +146,26 @@ def face_within(query: Any, slot: int32):
 
 
 # -- from one to the next
+
+
+@func
+def one_of_mesh_meets(query: Any, box: Any, first: int32, max_dist: float32):
+    """Whether a box meets what a query of a mesh of any kind asks for."""
+    meets = False
+    if query.kind == 0:
+        meets = box_meets(query, box, first, max_dist)
+    else:
+        meets = sphere_meets(query, box, first, max_dist)
+    return meets
+
+
+@func
+def face_of_one(query: Any, slot: int32):
+    """Whether a face is asked for by a query of a mesh of any kind."""
+    holds = True
+    if query.kind == 1:
+        holds = face_within(query, slot)
+    return holds
 
 
 @func
@@ -312,6 +335,14 @@ def mesh_query_next(query: Reference(MeshQueryAABB), index: Reference(int32)):
     return slot >= 0
 
 
+@func
+def mesh_query_next(query: Reference(MeshQueryOfAny), index: Reference(int32)):
+    slot = advanced(query.mesh.bvh, query, one_of_mesh_meets, face_of_one, INFINITE)
+    if slot >= 0:
+        index = query.mesh.bvh.items[slot]
+    return slot >= 0
+
+
 @library("mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
 @func
 def mesh_query_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
@@ -330,6 +361,14 @@ def mesh_query_aabb_next(query: Reference(MeshQueryAABB), index: Reference(int32
     return slot >= 0
 
 
+@func
+def mesh_query_aabb_next(query: Reference(MeshQueryOfAny), index: Reference(int32)):
+    slot = advanced(query.mesh.bvh, query, one_of_mesh_meets, face_of_one, INFINITE)
+    if slot >= 0:
+        index = query.mesh.bvh.items[slot]
+    return slot >= 0
+
+
 @library("mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
 @func
 def mesh_query_aabb_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
@@ -342,5 +381,5 @@ def mesh_query_aabb_next(query: Reference(MeshQuerySphere), index: Reference(int
 
 for _kind in (BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, BvhQuerySphere, BvhQueryOfAny):
     _kind.following = bvh_query_next
-for _kind in (MeshQueryAABB, MeshQuerySphere):
+for _kind in (MeshQueryAABB, MeshQuerySphere, MeshQueryOfAny):
     _kind.following = mesh_query_next

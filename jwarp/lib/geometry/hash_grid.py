@@ -200,8 +200,9 @@ def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64, group:
 
 @func
 def next_run(query: Reference(HashGridQuery)):  # type: ignore[valid-type]
-    """Go on to the next run, which may be empty; False if there is none."""
-    query.slot = query.end
+    """Go on to the next run, which may be empty, from one that is gone through; False if there is none."""
+    if query.slot < query.end:
+        return True  # a loop over the query was left in the middle of a run
     if query.run[2] >= query.counts[2]:
         return False
     x = query.first[0] + query.run[0]

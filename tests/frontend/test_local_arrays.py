@@ -257,3 +257,22 @@ def test_locals_belong_to_the_kernel():
     assert [local.name for local in first.locals] == ["t"]
     assert [local.name for local in second.locals] == ["t", "fresh", "own"]
     assert dataclasses.replace(second.locals[0], name="u").shape == (2, 3)
+
+
+@wp.kernel
+def given_to_two_names(x: wp.array[float], y: wp.array2d[float]):
+    i = wp.tid()
+    a = wp.zeros(shape=2, dtype=float)
+    a[0] = x[i]
+    b = c = a
+    b[0] += 1.0
+    c[0] *= 3.0
+    y[i, 0] = a[0]
+    y[i, 1] = b[0]
+    y[i, 2] = c[0]
+
+
+def test_each_name_has_a_copy_of_its_own():
+    x = np.random.default_rng(4).normal(size=5).astype(np.float32)
+    (y,) = wp.launch(given_to_two_names, 5, [x], [np.zeros((5, 3), np.float32)])
+    np.testing.assert_array_equal(y, np.stack([x, x + np.float32(1), x * np.float32(3)], 1))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.api.geometry.mesh import _boxes
 from jwarp.api.geometry.tree import refitted, widened
 
 RNG = np.random.default_rng(8)
@@ -316,6 +317,7 @@ def test_faces_refitted_in_place_are_those_of_a_new_mesh():
         corners[:count] = known
         boxes = np.empty((count, 6), np.float32)
         boxes[mesh.items] = np.concatenate([known.min(1), known.max(1)], -1)
+        np.testing.assert_array_equal(_boxes(points, faces.ravel()), boxes)  # as they are where JAX traces
         nodes, bounds, _, _ = refitted(boxes, mesh.items, mesh.groups, size)
         corners = corners.reshape(-1, 9)
         found = mesh.nodes, mesh.bounds, mesh.corners, mesh.boxes, mesh.faces, mesh.levels

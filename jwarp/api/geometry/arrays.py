@@ -42,12 +42,11 @@ def checked_array(where: str, name: str, value: Any, dtype: Any, components: tup
         if not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
             raise KernelTypeError(f"{where}: '{name}' must be an array, got {type(value).__name__}")
         value = np.asarray(value)
-    shown = f"{value.dtype}{list(value.shape)}"
     rank = len(components)
     if value.dtype != dtype:
-        raise KernelTypeError(f"{where}: '{name}' must be of {np.dtype(dtype)}, got {shown}")
+        raise KernelTypeError(f"{where}: '{name}' must be of {np.dtype(dtype)}, got {value.dtype}{list(value.shape)}")
     if value.ndim <= rank or value.shape[value.ndim - rank :] != components:
-        wanted = ", ".join(["n", *map(str, components)])
+        wanted, shown = ", ".join(["n", *map(str, components)]), f"{value.dtype}{list(value.shape)}"
         raise KernelTypeError(f"{where}: '{name}' must have the shape ({wanted}), got {shown}")
     return value if value.ndim == rank + 1 else value.reshape(-1, *components)
 

@@ -66,12 +66,14 @@ def _places(boxes: jax.Array) -> jax.Array:
 def _places_here(boxes: np.ndarray) -> np.ndarray:
     """As `_places`, in this computer's memory."""
     with np.errstate(invalid="ignore", over="ignore"):
-        middles = np.float32(0.5) * (boxes[:, :3] + boxes[:, 3:])
-        low, high = middles.min(0, initial=np.inf), middles.max(0, initial=-np.inf)
+        middles = np.empty((3, len(boxes)), np.float32)  # as NumPy finds the least along rows of three numbers slowly
+        np.add(boxes[:, :3].T, boxes[:, 3:].T, out=middles)
+        middles *= np.float32(0.5)
+        low, high = middles.min(1, initial=np.inf), middles.max(1, initial=-np.inf)
         if not (np.isfinite(low) & np.isfinite(high)).all():
             known = np.isfinite(middles)
-            low = np.min(middles, axis=0, initial=np.inf, where=known)
-            high = np.max(middles, axis=0, initial=-np.inf, where=known)
+            low = np.min(middles, axis=1, initial=np.inf, where=known)
+            high = np.max(middles, axis=1, initial=-np.inf, where=known)
         extent = high - low
     longest = np.max(extent, initial=0.0, where=np.isfinite(extent))
     scale = float(np.float32(1024.0) / np.float32(longest)) if longest > 0.0 else 0.0

@@ -84,11 +84,14 @@ def _fetch_ahead(builder: Builder, kernel: Kernel, body: Block, index: Value, la
     loads = [n for n in body.nodes if isinstance(n, Op) and n.name == "load" and kernel.local(n.array) is None]
     tellers = {n.result for n in loads if n.args == (index,)}
     told = {n.array: n for n in loads if n.args[:1] and n.args[0] in tellers}
-    later = builder.op("add", index, Const(index.type, AHEAD)) if told else index
+    if not told:
+        return
+    later = builder.op("add", index, Const(index.type, AHEAD))
+    later = builder.op("min", later, builder.op("sub", last, Const(index.type, 1)))
     for load in told.values():
         teller = next(n for n in loads if n.result is load.args[0])
         assert teller.result is not None
         number = Value(teller.result.type)
-        builder.append(Op("load", (builder.op("min", later, last),), teller.attr, number, load.span))
+        builder.append(Op("load", (later,), teller.attr, number, load.span))
         rest = tuple(Const(x.type, 0) for x in load.args[1:])
         builder.append(Op("prefetch", (number, *rest), load.attr, None, load.span))

@@ -65,10 +65,10 @@ def assignment(ctx: Context, node: ast.Assign) -> None:
         binding = stored.assigned(ctx, targets, binding, ctx.span(value))
         if holds_tile(binding):
             binding = _assigned_tile(ctx, targets, value, binding)
-        if all(isinstance(target, ast.Name) for target in targets):
-            binding = copied_if_own(ctx, value, binding)
+    named = all(isinstance(target, ast.Name) for target in targets)
     for target in targets:
-        _store_to(ctx, target, binding, ctx.span(value))
+        held = copied_if_own(ctx, value, binding) if named else binding
+        _store_to(ctx, target, held, ctx.span(value))
 
 
 def _is_tid(ctx: Context, node: ast.expr) -> bool:

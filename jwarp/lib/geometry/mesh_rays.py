@@ -100,6 +100,12 @@ def is_beam(mesh: MeshArrays, start: vec3, direction: vec3):
 
 
 @func
+def is_met(entry: float32, limit: float32):
+    """Whether a ray enters a box, and no farther away than `limit`, which may be infinite."""
+    return entry < INFINITE and greater(entry, 0.0) * 0.999999 <= limit
+
+
+@func
 def first_slot_together(
     mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, low: int32, high: int32, any_hit: int32
 ):
@@ -116,8 +122,8 @@ def first_slot_together(
     while node > 0:
         while node > 0 and node < leaves:
             box = mesh.bvh.nodes[node]
-            first = beside(greater(slab_entry(start, inverse, box, 0, 0.0), 0.0) * 0.999999 <= best)
-            second = beside(greater(slab_entry(start, inverse, box, 6, 0.0), 0.0) * 0.999999 <= best)
+            first = beside(is_met(slab_entry(start, inverse, box, 0, 0.0), best))
+            second = beside(is_met(slab_entry(start, inverse, box, 6, 0.0), best))
             if first or second:
                 beyond = corner(box, 6) + corner(box, 9) - corner(box, 0) - corner(box, 3)
                 swapped = second and (not first or dot(way, beyond) < 0.0)

@@ -75,12 +75,20 @@ def _of_tangents(
     Its results are the sums of what it makes of the coefficients of each tangent. So they are computed, and these have
     the derivatives that its own rule says, which its value may hide.
 
+    JAX's own are linear where JAX gives them tangents, although it may compute with the bits of a number, as `ldexp`.
+
     Raises:
         NotLinear: it is not linear in them.
     """
-    found = value(*args)
-    if low.order <= 0:
-        return found
+    try:
+        found = value(*args)
+        if low.order <= 0:
+            return found
+    except NotLinear:
+        if not _is_of_jax(equation):
+            raise
+        others = [low.each(lambda x: zero(x.type) if isinstance(x, Form) else x, a) for a in args]
+        found = value(*others)
     parts = {}
     for k in numbers:
         alone = [low.each(lambda x, k=k: x.terms.get(k, zero(x.type)) if isinstance(x, Form) else x, a) for a in args]
@@ -126,8 +134,7 @@ def _author(low: Lowering, equation: Any, nodes: Sequence[Node], scalars: Sequen
     None of JAX's own, and where each result has to do with one scalar. `nodes` are those of the slopes.
     """
     primal = _primal(equation)
-    is_own = primal is None and equation.primitive.name == _HIGHER
-    if low.is_foreign or is_own or compat.in_library(compat.traced_file(primal)):
+    if low.is_foreign or _is_of_jax(equation):
         return None
     by: dict[Any, set[int]] = {}
     for k, x in enumerate(scalars):
@@ -140,6 +147,12 @@ def _author(low: Lowering, equation: Any, nodes: Sequence[Node], scalars: Sequen
         if len(set(terms).union(*(by.get(c, ()) for c in terms.values()))) > 1:
             return compat.traced_name(primal) or low.name
     return None
+
+
+def _is_of_jax(equation: Any) -> bool:
+    """Whether the rule is one of JAX's own."""
+    primal = _primal(equation)
+    return (primal is None and equation.primitive.name == _HIGHER) or compat.in_library(compat.traced_file(primal))
 
 
 def _primal(equation: Any) -> Any:

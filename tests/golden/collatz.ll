@@ -63,10 +63,10 @@ loop.body19:
   %v51 = select <8 x i1> %v31, <8 x i32> %v50, <8 x i32> %v28
   br label %loop.latch21
 loop.latch21:
-  %next22 = bitcast i32 %v47 to i32
-  %next23 = bitcast <8 x i32> %v48 to <8 x i32>
-  %kept24 = bitcast <8 x i32> %v51 to <8 x i32>
-  %mask25 = bitcast <8 x i1> %v31 to <8 x i1>
+  %next22 = freeze i32 %v47
+  %next23 = freeze <8 x i32> %v48
+  %kept24 = freeze <8 x i32> %v51
+  %mask25 = freeze <8 x i1> %v31
   br label %loop.head18
 loop.done20:
   %v52 = getelementptr i32, ptr %p1, i64 %v13

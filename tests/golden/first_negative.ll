@@ -107,9 +107,9 @@ done47:
   %v92 = select <8 x i1> %v28, <8 x i1> %v87, <8 x i1> %v20
   br label %loop.latch16
 loop.latch16:
-  %next17 = bitcast <8 x i1> %v92 to <8 x i1>
-  %next18 = bitcast i32 %v91 to i32
-  %mask19 = bitcast <8 x i1> %v28 to <8 x i1>
+  %next17 = freeze <8 x i1> %v92
+  %next18 = freeze i32 %v91
+  %mask19 = freeze <8 x i1> %v28
   br label %loop.head13
 loop.done15:
   br label %rest.latch

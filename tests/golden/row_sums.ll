@@ -92,7 +92,7 @@ done39:
   %i15 = add i32 %i14, 1
   br label %loop.latch17
 loop.latch17:
-  %next18 = bitcast <8 x float> %v79 to <8 x float>
+  %next18 = freeze <8 x float> %v79
   br label %loop.head11
 loop.done13:
   %v80 = sext i32 %v6 to i64

@@ -162,7 +162,7 @@ class _Writer:
         code.label(latch)
         for name, text, type in zip(nexts, texts, types, strict=True):
             vector = code.vector(scalar_type(type))
-            code.line(f"{name} = bitcast {vector} {text} to {vector}")
+            code.line(f"{name} = freeze {vector} {text}")
         code.line(f"{following} = add {self.kind} {at}, {-code.width if down else chains * code.width}")
         e.jump(head)
         code.label(done)

@@ -151,4 +151,4 @@ class Loop:
 
 
 def _copy(type: str, text: str) -> str:
-    return f"bitcast {type} {text} to {type}"
+    return f"freeze {type} {text}"

@@ -17,7 +17,7 @@ def rows(
     y: wp.array2d[float],
 ):
     wp.tid()
-    before, count = int(-1), int(0)
+    before, count = -1, 0
     for k in range(ends[0], ends[1]):
         row = ids[k]
         if row != before:

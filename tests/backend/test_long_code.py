@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jwarp as wp
 from jwarp.backend.cpu import optimize
@@ -35,6 +36,7 @@ def rows(
         wp.tile_store(y[k], made)
 
 
+@pytest.mark.filterwarnings("ignore:.*may have no value:jwarp.KernelWarning")  # the first trip loads
 def test_what_a_loop_carries(monkeypatch):
     """The adjoint keeps `count` of each trip, which LLVM took for a constant where it was copied as its own bits."""
     monkeypatch.setattr(optimize, "MAX_COMBINED", 0)

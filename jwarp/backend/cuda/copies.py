@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
@@ -31,6 +32,8 @@ from jwarp.ir.nodes import (
 )
 from jwarp.ir.ops import OPS
 from jwarp.types import bfloat16, float16, float32
+
+_Made = TypeVar("_Made")
 
 # Types of which there are instructions that add neighbours to memory.
 ADDED = (float16, bfloat16, float32)
@@ -167,41 +170,26 @@ class Reader:
         self.loads: dict[Value, Op] = {}
 
     def copies(self) -> tuple[Copy, ...] | None:
-        loop = self.loop
-        if not (isinstance(loop.lo, Const) and isinstance(loop.hi, Const) and loop.lo.value == 0 and loop.step == 1):
-            return None
-        made = []
-        for node in loop.body.nodes:
-            if not isinstance(node, Op):
-                return None
-            if node.name == "store":
-                copy = self.copy(node)
-                if copy is None:
-                    return None
-                made.append(copy)
-            elif node.name == "load":
-                assert node.result is not None
-                self.loads[node.result] = node
-            elif OPS[node.name].effect == "pure" and node.result is not None:
-                self.places[node.result] = self.index(node)
-            else:
-                return None
-        return tuple(made) if len(made) == len(self.loads) else None
+        return self._read(lambda node: node.name == "store", self.copy)
 
-    def additions(self, used: Container[Value]) -> tuple[Addition, ...] | None:
+    def additions(self, used: Container[Value | None]) -> tuple[Addition, ...] | None:
         """What the loop adds, if it does nothing else; nobody is told what was there before."""
+        return self._read(lambda node: node.name == "atomic_add" and node.result not in used, self.addition)
+
+    def _read(self, is_wanted: Callable[[Op], bool], made_of: Callable[[Op], _Made | None]) -> tuple[_Made, ...] | None:
+        """What is made of each wanted node, if the loop has but these, a load for each, and operations on indices."""
         loop = self.loop
         if not (isinstance(loop.lo, Const) and isinstance(loop.hi, Const) and loop.lo.value == 0 and loop.step == 1):
             return None
-        made = []
+        found = []
         for node in loop.body.nodes:
             if not isinstance(node, Op):
                 return None
-            if node.name == "atomic_add" and (node.result is None or node.result not in used):
-                addition = self.addition(node, loop.hi.value)
-                if addition is None:
+            if is_wanted(node):
+                made = made_of(node)
+                if made is None:
                     return None
-                made.append(addition)
+                found.append(made)
             elif node.name == "load":
                 assert node.result is not None
                 self.loads[node.result] = node
@@ -209,10 +197,12 @@ class Reader:
                 self.places[node.result] = self.index(node)
             else:
                 return None
-        return tuple(made) if len(made) == len(self.loads) else None
+        return tuple(found) if len(found) == len(self.loads) else None
 
-    def addition(self, node: Op, count: int) -> Addition | None:
+    def addition(self, node: Op) -> Addition | None:
         *indices, value = node.args
+        assert isinstance(self.loop.hi, Const)
+        count = self.loop.hi.value
         load = self.loads.get(value) if isinstance(value, Value) else None
         local = None if load is None else self.kernel.local(load.array)
         if load is None or local is None or not local.shared or load.args[0] is not self.loop.index:

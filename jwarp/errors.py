@@ -38,8 +38,10 @@ class Diagnostic:
             if source:
                 number = str(self.span.line)
                 width = max(1, self.span.end_col - self.span.col)
+                # A span of a line alone is where its text begins.
+                column = self.span.col if self.span.end_col else len(source) - len(source.lstrip())
                 # Tabs stay tabs in the underline, so that the caret sits below its text.
-                lead = "".join("\t" if c == "\t" else " " for c in source[: self.span.col])
+                lead = "".join("\t" if c == "\t" else " " for c in source[:column])
                 lines.append(f"{number} | {source}")
                 lines.append(f"{' ' * len(number)} | {lead}{'^' * width}")
         if self.hint:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -92,10 +91,7 @@ def _is_float(value: Any) -> bool:
 def _place(body: Any) -> Span:
     """Where the function that is a body begins."""
     code = getattr(body, "__code__", None)
-    if code is None:
-        return NO_SPAN
-    line = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
-    return Span(code.co_filename, code.co_firstlineno, len(line) - len(line.lstrip()), len(line))
+    return NO_SPAN if code is None else Span(code.co_filename, code.co_firstlineno)
 
 
 def _constant(function: Callable[[Any], Any], example: Sequence[Any]) -> Callable[[Any], Any]:

@@ -96,7 +96,7 @@ def read_place(param: Param, value: Any, *, is_output: bool) -> Place | Fault:
 
 def _read_output(param: Param, value: Any) -> Place | Fault:
     if not is_mutable(value):
-        return arguments.mixed_fault(param)
+        return arguments.mixed_fault(param, is_mutable=False)
     given = _described(param, value)
     return arguments.check_in_place(param, given) or Place(given.value, Use.IN_OUT)
 

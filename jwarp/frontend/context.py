@@ -477,6 +477,14 @@ def scalar_hint(binding: Binding) -> str:
     return ""
 
 
+def value_hint(binding: Binding, wanted: Any) -> str:
+    """How to get from `binding` what a place for a scalar or composite holds."""
+    if isinstance(binding, ArrayRef):
+        return scalar_hint(binding)
+    scalar = isinstance(wanted, ScalarType) and isinstance(getattr(binding, "type", None), ScalarType)
+    return f"convert it: wp.{wanted}(…)" if scalar else ""
+
+
 def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
     kinds = OPS[name].kinds
     if name == "pow" and all(t.is_int for t in args):

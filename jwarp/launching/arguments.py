@@ -234,13 +234,15 @@ def check_in_place(param: Param, given: Argument) -> Fault | None:
     return _check_array(where, param.type, given)
 
 
-def mixed_fault(param: Param) -> Fault:
-    """An array that would be written in place, among outputs that are returned."""
+def mixed_fault(param: Param, *, is_mutable: bool = True) -> Fault:
+    """An array that would be written in place, among outputs that are returned; or one of these among such arrays."""
+    found = "is a NumPy array, which is written in place, and other outputs are returned as JAX arrays"
+    if not is_mutable:
+        found = "would be returned as a JAX array, and others are NumPy arrays, which are written in place"
     return Fault(
         LaunchError,
-        f"output '{param.name}' is a NumPy array, which is written in place, and other outputs are returned as"
-        " JAX arrays; all outputs of one launch must be of one kind",
-        "pass jax.numpy.asarray(array) for its content to start from, or arrays for all outputs",
+        f"output '{param.name}' {found}; all outputs of one launch must be of one kind",
+        "pass jax.numpy.asarray(array) for its content to start from, or NumPy arrays for all outputs",
     )
 
 

@@ -58,9 +58,10 @@ def role_of_part(kernel: Kernel, user: int, part: int, role: Role, written: Sequ
     """The role of a part of the parameter `user`, which has `role` as a whole.
 
     Of a struct that is passed as an input and written, only some arrays may be. A struct of arrays that is an
-    output may have numbers among its fields, which the kernel reads.
+    output may have numbers among its fields, which the kernel reads, and so are the indices of an indexed array.
     """
-    if role is Role.IN_OUT:
+    indexed = getattr(kernel.signature[user].type, "indexed", None) is not None
+    if role is Role.IN_OUT or (role is Role.ZEROS and indexed and part not in written):
         return role if part in written else Role.READ
     is_read = kernel.params[part].is_value and not kernel.signature[user].is_value
     return Role.READ if is_read else role

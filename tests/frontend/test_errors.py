@@ -9,6 +9,7 @@ import pytest
 from error_checks import C, T, check, load
 
 import jwarp as wp
+from jwarp.errors import Span
 
 HEADER = "import enum, functools, math\nimport numpy as np\nimport jwarp as wp\nOUTER = np.ones(3)\n"
 KERNEL = "@wp.kernel\ndef k(a: wp.array[float], b: wp.array[int], c: wp.array2d[float], n: int, x: float, p: bool):\n"
@@ -105,6 +106,7 @@ BODIES = {
     "new type in a loop": ("y = 0\nfor i in range(n):\n    «y» = float(i)", T, "`y` is int32", ""),
     "tuple that grows": ("y = (1, 2)\nfor i in range(n):\n    «y» = (y, 1)", T, "cannot become the tuple", ""),
     "wrong element": ("a[0] = «n»", T, "`a` holds float32, the value is int32", "wp.float32(…)"),
+    "array for an element": ("a[0] = «b»", T, "`a` holds float32, the value is array[int32]", "read an element: b[i]"),
     "wrong element added": ("a[0] += «1»", T, "`a` holds float32", "wp.float32(…)"),
     "float index": ("a[«x»] = x", T, "index of `a` must be an integer, not float32", "int(x)"),
     "bool index": ("a[«p»] = x", T, "must be an integer, not bool", "int(x)"),
@@ -373,3 +375,11 @@ def test_warnings_point_to_the_users_line():
     (warning,) = caught
     assert warning.filename == __file__
     assert "late" in str(warning.message) and str(warning.message).startswith(f"{__file__}:{warning.lineno}")
+
+
+def test_fault_of_a_whole_function_is_shown_where_its_line_begins(tmp_path):
+    """Not in the indentation before it."""
+    path = tmp_path / "indented.py"
+    path.write_text("if True:\n\tdef f():\n\t\tpass\n")
+    shown = str(wp.CompileError("wrong", Span(str(path), 2))).splitlines()
+    assert shown[2:] == ["2 | \tdef f():", "  | \t^"]

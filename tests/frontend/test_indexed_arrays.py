@@ -173,3 +173,17 @@ def test_what_does_not_fit_is_refused():
         wp.indexedarray[str]
     with pytest.raises(AttributeError, match="fabricarray"):
         getattr(wp, "fabric" + "array")
+
+
+def test_indices_of_an_output_are_read_alone():
+    """So that NumPy's index a JAX array, and the other way round; they come back as they were given."""
+    values = np.random.default_rng(1).normal(size=(4, 5)).astype(np.float32)
+    want = np.zeros((6, 5), np.float32)
+    want[ROWS] = np.maximum(values, 0.5)
+    for rows in (ROWS, jnp.asarray(ROWS)):
+        (found,) = wp.launch(scattered, (4, 5), [values], [wp.indexedarray(jnp.zeros((6, 5)), [rows])])
+        assert isinstance(found.data, jax.Array) and found.indices[0] is rows
+        np.testing.assert_array_equal(found.data, want)
+        x = np.zeros((6, 5), np.float32)
+        wp.launch(scattered, (4, 5), [values], [wp.indexedarray(x, [rows])])
+        np.testing.assert_array_equal(x, want)

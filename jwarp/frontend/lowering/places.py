@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.context import Context
+from jwarp.frontend.context import Context, value_hint
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.subscripts import element_or_view, selectors
@@ -32,7 +32,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.frontend.values.composites import Selector
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import CompositeType, ScalarType, has_arrays, int32
+from jwarp.types import CompositeType, has_arrays, int32
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
         raise KernelTypeError(
             f"`{place.name}` holds {wanted}{' there' if place.selectors else ''}, the value is {describe(binding)}",
             span,
-            f"convert it: wp.{wanted}(…)" if isinstance(wanted, ScalarType) else "",
+            value_hint(binding, wanted),
         )
     scalars = flatten(binding, span) or []
     if place.array is None:

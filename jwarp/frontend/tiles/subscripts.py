@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.context import Context
+from jwarp.frontend.context import Context, value_hint
 from jwarp.frontend.tiles.operators import BITS as BITWISE
 from jwarp.frontend.tiles.operators import IN_PLACE, SUMS, adds_up, change
 from jwarp.frontend.values import composites, kinds, views
@@ -138,7 +138,7 @@ def _check(target: TilePlace, value: Binding, span: Span) -> None:
         raise KernelTypeError(
             f"`{target.name}` holds {target.kind}{there}, the value is {describe(value)}",
             span,
-            f"convert it: wp.{target.kind}(…)" if isinstance(target.kind, ScalarType) else "",
+            value_hint(value, target.kind),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from jwarp.arrays.array import KINDS_OF_ARRAYS, array
 from jwarp.arrays.view import components_of, read_shape, scalar_of
 from jwarp.devices import CPU, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import Struct, StructType, unchecked, user_type
+from jwarp.types import ArrayType, Struct, StructType, uint64, unchecked, user_type
 
 
 class StructArray(array):
@@ -45,8 +46,10 @@ class StructArray(array):
                 f"wp.array: an array of {dtype!r} has an array for each field, and so shares no memory with others",
                 hint="leave ptr=, strides=, grad= and copy= out: data= is copied",
             )
+        extents = None if shape is None and data is not None else read_shape(shape)
+        _check_fields(dtype, np.shape(data)[:1] != (0,) if extents is None else math.prod(extents))
         content = None if data is None else _content(dtype, data)
-        extents = read_shape(content.shape if shape is None and content is not None else shape)
+        extents = read_shape(content.shape if extents is None and content is not None else extents)
         if content is not None:
             content = content.reshape(extents)
         self._join(dtype, {name: _part(kind, extents) for name, kind in _fields(dtype)})
@@ -228,13 +231,23 @@ KINDS_OF_ARRAYS[StructType] = StructArray
 
 
 def _fields(dtype: StructType) -> Sequence[tuple[str, Any]]:
-    return [(name, user_type(kind)) for name, kind in dtype.fields.items()]
+    """The fields as users write their types; those of arrays are addresses, which only arrays without elements have."""
+    kinds = ((name, user_type(kind)) for name, kind in dtype.fields.items())
+    return [(name, uint64 if isinstance(kind, ArrayType) else kind) for name, kind in kinds]
+
+
+def _check_fields(dtype: StructType, count: int) -> None:
+    for name, kind in dtype.fields.items():
+        if isinstance(kind, StructType):
+            _check_fields(kind, count)
+        elif count and isinstance(user_type(kind), ArrayType):
+            raise KernelTypeError(
+                f"an array of structs has no fields of arrays, such as {name!r} of {dtype!r}, unless it has no elements"
+            )
 
 
 def _part(kind: Any, shape: tuple[int, ...]) -> array:
     """The array of a field, of zeros."""
-    if hasattr(kind, "dims"):
-        raise KernelTypeError(f"an array of structs has no fields of arrays, such as {kind!r}")
     made = array(shape=shape, dtype=kind)
     made.zero_()
     return made

@@ -12,7 +12,7 @@ from jwarp.arrays.array import KINDS_OF_ARRAYS, array
 from jwarp.arrays.view import components_of, read_shape, scalar_of
 from jwarp.devices import CPU, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import ArrayType, Struct, StructType, uint64, unchecked, user_type
+from jwarp.types import ArrayType, Struct, StructType, unchecked, user_type
 
 
 class StructArray(array):
@@ -61,7 +61,9 @@ class StructArray(array):
     def _join(self, dtype: StructType, parts: dict[str, array]) -> None:
         first = next(iter(parts.values()))
         self.parts, self.dtype = parts, dtype
-        self.shape, self.ndim, self.size = first.shape, first.ndim, first.size
+        kind = _fields(dtype)[0][1]
+        more = kind.dims if isinstance(kind, ArrayType) else 0  # those of a field of arrays
+        self.shape, self.ndim, self.size = first.shape[: first.ndim - more], first.ndim - more, first.size
         itemsize = struct_dtype(dtype).itemsize
         self.strides = tuple(stride // first.strides[-1] * itemsize if first.size else 0 for stride in first.strides)
         self.device = CPU
@@ -175,7 +177,7 @@ class StructArray(array):
     def numpy(self) -> np.ndarray:
         """A copy of the elements as a structured array of NumPy, laid out as Warp's."""
         made = np.zeros(self.shape, struct_dtype(self.dtype))
-        for name, part in self.parts.items():
+        for name, part in self.parts.items() if self.size else ():
             made[name] = part.numpy()
         return made
 
@@ -184,7 +186,7 @@ class StructArray(array):
         return [_struct(self.dtype, row) for row in self.numpy().reshape(-1)]
 
     def _set(self, content: np.ndarray) -> None:
-        for name, part in self.parts.items():
+        for name, part in self.parts.items() if self.size else ():
             if isinstance(part, StructArray):
                 part._set(content[name])
             else:
@@ -231,9 +233,8 @@ KINDS_OF_ARRAYS[StructType] = StructArray
 
 
 def _fields(dtype: StructType) -> Sequence[tuple[str, Any]]:
-    """The fields as users write their types; those of arrays are addresses, which only arrays without elements have."""
-    kinds = ((name, user_type(kind)) for name, kind in dtype.fields.items())
-    return [(name, uint64 if isinstance(kind, ArrayType) else kind) for name, kind in kinds]
+    """The fields as users write their types; arrays are among them in arrays without elements alone."""
+    return [(name, user_type(kind)) for name, kind in dtype.fields.items()]
 
 
 def _check_fields(dtype: StructType, count: int) -> None:
@@ -247,7 +248,9 @@ def _check_fields(dtype: StructType, count: int) -> None:
 
 
 def _part(kind: Any, shape: tuple[int, ...]) -> array:
-    """The array of a field, of zeros."""
+    """The array of a field, of zeros; of a field of arrays, it has their dimensions, too."""
+    if isinstance(kind, ArrayType):
+        return array(shape=(*shape, *(0,) * kind.dims), dtype=kind.element)
     made = array(shape=shape, dtype=kind)
     made.zero_()
     return made
@@ -259,6 +262,8 @@ def struct_dtype(kind: StructType) -> np.dtype:
     for name, field in _fields(kind):
         if isinstance(field, StructType):
             written, step = struct_dtype(field), struct_dtype(field).alignment
+        elif isinstance(field, ArrayType):
+            written, step = np.dtype(np.uint64), 8  # an address, of which there is none
         else:
             scalar = scalar_of(field).dtype
             written, step = np.dtype((scalar, components_of(field))), scalar.itemsize

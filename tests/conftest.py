@@ -14,6 +14,7 @@ import pytest
 
 MUCH_MEMORY = 800 << 20  # bytes of a process
 MORE_MEMORY = 100 << 20  # by which a process has to grow until what it can give back is looked for again
+MOST_MEMORY = 300 << 20  # by which it may have grown within a module
 FREED_MEMORY = 128 << 20  # that the allocator holds back
 
 # The tests, and the processes they start, keep compiled kernels to themselves. Must precede `import jwarp`.
@@ -76,7 +77,19 @@ def memory():
     yield
     if freed() > FREED_MEMORY:
         ctypes.CDLL(None).malloc_trim(0)
-    if resident() > max(MUCH_MEMORY, _resident["when_cleared"] + MORE_MEMORY):
+    give_back(MORE_MEMORY)
+
+
+@pytest.fixture(autouse=True)
+def memory_of_long_modules():
+    """The same where the tests of one module compile so much; others share their programs."""
+    yield
+    give_back(MOST_MEMORY)
+
+
+def give_back(more: int) -> None:
+    """Drop compiled programs if the process has grown by so much since it was done last."""
+    if resident() > max(MUCH_MEMORY, _resident["when_cleared"] + more):
         jax.clear_caches()
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-// A job: a counter of chunks that the caller and its helpers draw from.
+// A job: a counter of chunks that the caller and its helpers draw from, in claims that get smaller.
 #include "cpu/share.h"
 
 #include <algorithm>
@@ -12,6 +12,8 @@
 namespace jwarp::cpu {
 namespace {
 
+constexpr int64_t kClaimsLeft = 4;  // of each worker, were the rest claimed in equal parts
+
 std::atomic<int64_t> thread_limit{0};
 std::atomic<bool> eager_sharing{false};
 
@@ -21,16 +23,25 @@ struct Job {
   std::atomic<bool> failed{false};
   std::exception_ptr error;  // what was thrown first; whole once nothing is pending
   int64_t end;
-  int64_t chunk;
+  Claims claims;
+  int64_t workers;
   Body body;
   const void* context;  // on the caller's stack: only valid for who has claimed a chunk
 };
 
+// Claims [begin, end): the less is left, the less is taken, so that all workers end together.
+bool claim(Job& job, int64_t& begin, int64_t& end) {
+  begin = job.next.load(std::memory_order_relaxed);
+  do {
+    if (begin >= job.end) return false;
+    const int64_t rest = job.end - begin;
+    end = begin + std::min(rest, std::clamp(rest / (kClaimsLeft * job.workers), job.claims.least, job.claims.most));
+  } while (!job.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+  return true;
+}
+
 void work(Job& job) {
-  for (;;) {
-    const int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
-    if (begin >= job.end) return;
-    const int64_t end = std::min(job.end, begin + job.chunk);
+  for (int64_t begin, end; claim(job, begin, end);) {
     try {
       job.body(job.context, begin, end);
     } catch (...) {
@@ -66,19 +77,19 @@ void wait(const Job& job) {
 
 }  // namespace
 
-void share(Pool& pool, int64_t helpers, int64_t begin, int64_t end, int64_t chunk, Body body,
-           const void* context) {
-  // The counter runs past the end by one chunk per worker, which must not overflow.
-  chunk = std::clamp<int64_t>(chunk, 1, std::max<int64_t>(1, end - begin));
+void share(Pool& pool, int64_t helpers, int64_t begin, int64_t end, Claims claims, Body body, const void* context) {
+  claims.least = std::max<int64_t>(1, claims.least);
+  claims.most = std::max(claims.least, claims.most);
   const auto job = std::make_shared<Job>();
   job->next.store(begin);
   job->pending.store(end - begin);
   job->end = end;
-  job->chunk = chunk;
+  job->claims = claims;
   job->body = body;
   job->context = context;
 
-  helpers = std::min(helpers, (end - begin - 1) / chunk);
+  helpers = std::min(helpers, (end - begin - 1) / claims.least);
+  job->workers = helpers + 1;
   for (int64_t h = 0; h < helpers; ++h) {
     // Helpers that have begun use the context, so that nothing may be thrown before all is done.
     std::unique_ptr<std::shared_ptr<Job>> reference(new (std::nothrow) std::shared_ptr<Job>(job));

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
@@ -125,7 +126,10 @@ class Memory:
                 inside = consecutive if inside is None else out.binary("and", bool_, inside, consecutive)
             else:
                 texts, inside = self.wrapped(out, param, texts)
-        offset, displacement = self.offset(out, param, texts)
+        outs = None
+        if not is_vector and proven:  # then what the first indices tell is worked out once for all columns
+            outs = [self.code.instructions(level, False) for level in accumulate((i.level for i in indices), max)]
+        offset, displacement = self.offset(out, param, texts, outs)
         if displacement and self.kernel.local(param) is not None:
             offset, displacement = self.plus(out, offset, displacement), 0
         return Element(param, self.arrays[param].dtype, shape, offset, level, inside, displacement)
@@ -195,21 +199,28 @@ class Memory:
     def plus(self, out: Instructions, index: str, number: int) -> str:
         return out.binary("add", "i64", index, out.spread(str(number), "i64")) if number else index
 
-    def offset(self, out: Instructions, param: int, indices: Sequence[Index]) -> tuple[str, int]:
-        """Row-major element number: what code computes, and a number to be added to it."""
-        total, known = "", 0
+    def offset(
+        self, out: Instructions, param: int, indices: Sequence[Index], outs: Sequence[Instructions] | None = None
+    ) -> tuple[str, int]:
+        """Row-major element number: what code computes, and a number to be added to it.
+
+        Where given, `outs` are for the sums up to each index.
+        """
+        total, known, before = "", 0, outs[0] if outs else out
         for axis, index in enumerate(indices):
+            out = outs[axis] if outs else out
             extent = self.extent(param, axis) if axis else "1"
             if known and not extent.isdigit():
-                total, known = self.plus(out, total, known) if total else self.text(out, known), 0
+                total, known = self.plus(before, total, known) if total else self.text(before, known), 0
             known *= int(extent) if extent.isdigit() else 1
             if total and extent != "1":
-                total = out.binary("mul", "i64", total, self.spread_extent(out, param, axis))
+                total = before.binary("mul", "i64", total, self.spread_extent(before, param, axis))
             if isinstance(index, int):
                 known += index
             else:
                 total = out.binary("add", "i64", total, index) if total else index
-        return total or self.text(out, 0), known
+            before = out
+        return total or self.text(before, 0), known
 
     def number(self, element: Element) -> str:
         """The number of an element, or of the first, with its displacement."""
@@ -240,10 +251,15 @@ class Memory:
     def address(self, element: Element) -> str:
         """A pointer, or a vector of pointers."""
         out = self.code.instructions(element.level, element.shape.is_varying)
+        base, numbers = self.base_of(element)
+        return out.emit(f"getelementptr {memory_type(element.type)}, ptr {base}, {out.type('i64')} {numbers}")
+
+    def base_of(self, element: Element) -> tuple[str, str]:
+        """A pointer, and the number of elements from there, or a vector of such."""
         kind, base = memory_type(element.type), f"%p{element.param}"
         if element.displacement:  # of one base, so that it can be a part of the instruction
             base = self.code.define(f"getelementptr {kind}, ptr {base}, i64 {element.displacement}", element.level)
-        return out.emit(f"getelementptr {kind}, ptr {base}, {out.type('i64')} {element.offset}")
+        return base, element.offset
 
     # -- loads
 

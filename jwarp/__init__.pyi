@@ -1440,7 +1440,7 @@ def bvh_query_sphere(id: uint64, center: vec3, radius: float, root: int = -1) ->
     """The boxes of a tree that are within `radius` of `center`: a loop goes over their numbers."""
 
 def cast(a: Any, dtype: type[T]) -> T:
-    """The bits of a number, or of each component, read as another type of the same width.
+    """The bits of a number, vector, matrix or struct, read as another type of the same size.
 
     To convert the value, call the type: wp.float32(x).
     """

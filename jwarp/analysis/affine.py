@@ -13,8 +13,10 @@ from jwarp.types import MAX_DIMS, ArrayType, int32, int64, uint64
 # The extents of the axes of each parameter, None for a scalar.
 Extents = tuple[tuple[int, ...] | None, ...]
 
-# Past this many clauses a condition is not worth evaluating, and counts as unknown.
+# Past this many clauses a condition is not worth evaluating, and counts as unknown. That of a whole kernel may have
+# more, in proportion to the symbols: each array brings a few.
 MAX_CLAUSES = 96
+CLAUSES_OF_A_SYMBOL = 4
 # Launches evaluate conditions whose numbers are int64.
 MAX_NUMBER = int64.max
 

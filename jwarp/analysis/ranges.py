@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from jwarp.analysis.affine import (
     ALWAYS,
+    CLAUSES_OF_A_SYMBOL,
+    MAX_CLAUSES,
     UNKNOWN,
     Affine,
     Condition,
@@ -116,7 +118,7 @@ def prove(kernel: Kernel, unmoved: Kernel | None = None) -> Proofs:
     return Proofs(
         kernel,
         analysis.symbols,
-        analysis.condition,
+        frozenset(analysis.condition),
         analysis.proven,
         tuple(analysis.always),
         tuple(analysis.cover(p) for p in range(len(kernel.params))),
@@ -132,7 +134,7 @@ def components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
             for axis, extent in enumerate(param.type.components, param.type.dims):
                 form = Affine.of(symbols.extents[p, axis]) - extent
                 conditions += [at_least_zero(form), at_least_zero(-form)]
-    return both(*conditions)
+    return frozenset().union(*conditions)
 
 
 class _Analysis(Visitor):
@@ -145,7 +147,8 @@ class _Analysis(Visitor):
         self.facts: dict[Value, Facts] = {}
         self.definitions: dict[Value, Node] = {}
         self.coordinates: dict[Value, int] = {}
-        self.condition = components_fit(kernel, self.symbols)
+        self.condition = set(components_fit(kernel, self.symbols))
+        self.most_clauses = MAX_CLAUSES + CLAUSES_OF_A_SYMBOL * self.symbols.count
         self.steps = 0  # of the proof at hand
         self.proven: dict[int, Condition] = {}
         self.always: list[UnconditionalAccess] = []
@@ -337,8 +340,9 @@ class _Analysis(Visitor):
             if conditions[-1] == UNKNOWN:
                 break
         condition = both(*conditions)
-        if condition != UNKNOWN and both(self.condition, condition) != UNKNOWN:
-            self.condition = both(self.condition, condition)
+        more = condition - self.condition
+        if condition != UNKNOWN and len(self.condition) + len(more) <= self.most_clauses:
+            self.condition |= more
             self.proven[id(node)] = condition
         return numbers
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jwarp import _native
 from jwarp.backend.cuda.nvrtc import read_architectures
+from jwarp.bind import compat
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import LaunchError
 from jwarp.launching.descriptor import Descriptor, extents_of
@@ -42,7 +43,7 @@ def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int
     names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
     architectures = read_architectures(names)
     extents = extents_of(program.kernel.params, shapes)
-    version = program.gpu_version(geometry, extents)
+    version = program.gpu_version(geometry, extents, tf32=compat.allows_tf32())
 
     def made() -> _native.DeviceLaunch:
         code = program.gpu_code(version, geometry, launch.block_dim, architectures)

@@ -208,10 +208,10 @@ def type_size_in_bytes(dtype: Any) -> int:
     Raises:
         TypeError: it is no type of values.
     """
-    return _layout(dtype)[0]
+    return size_and_alignment(dtype)[0]
 
 
-def _layout(kind: Any) -> tuple[int, int]:
+def size_and_alignment(kind: Any) -> tuple[int, int]:
     """The size and the alignment of a type in bytes."""
     if isinstance(kind, ArrayType) and kind.dims == 0:
         kind = kind.element
@@ -222,7 +222,7 @@ def _layout(kind: Any) -> tuple[int, int]:
     if isinstance(kind, StructType):
         end, alignment = 0, 1
         for field in kind.fields.values():
-            size, step = _layout(field)
+            size, step = size_and_alignment(field)
             end, alignment = -(-end // step) * step + size, max(alignment, step)
         return max(1, -(-end // alignment) * alignment), alignment
     scalar = _scalar(kind)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from access_kernels import FakeArray, Program, TooLong, programs, run_thread
+from kernel_sources import load
 
 import jwarp as wp
 from jwarp.analysis.affine import ALWAYS, UNKNOWN, evaluate
@@ -375,6 +376,17 @@ def large_coefficient(x: wp.array[float], y: wp.array[float]):
 
 def check(kernel: Any, dims: Shape, extents: tuple) -> None:
     prepared(kernel).check((*dims, 1, 1, 1)[:4], extents)
+
+
+def test_kernels_of_many_arrays(tmp_path) -> None:
+    """What has to hold for all accesses may be long: each array adds to it."""
+    names = [f"a{k}" for k in range(150)]
+    source = f"import jwarp as wp\n\n@wp.kernel\ndef kernel({': wp.array[wp.vec3], '.join(names)}: wp.array[wp.vec3]):\n"
+    source += "    i = wp.tid()\n" + "".join(f"    a{k + 1}[i] = 2.0 * a{k}[i]\n" for k in range(149))
+    made = prepared(load(source, tmp_path))
+    found = proved(made, (5,), [(5, 3)] * 150)
+    assert len(found) == 6 * 149 and all(holds for _, holds in found)
+    assert not proved(made, (5,), [*[(5, 3)] * 149, (4, 3)])[-1][1]
 
 
 def test_only_certain_accesses_are_refused() -> None:

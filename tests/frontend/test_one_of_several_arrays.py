@@ -215,17 +215,44 @@ def test_what_has_no_common_type_is_refused():
     refused(trips, wp.KernelTypeError, "`a` is array[float32] before the loop and array2d[float32] after one trip")
 
 
-def test_an_array_that_a_trip_makes_is_gone_in_the_next():
+def test_an_array_that_a_trip_makes_is_what_the_name_from_before_the_loop_holds_in_the_next():
     @wp.kernel
-    def made(out: wp.array[float], n: int):
+    def made(out: wp.array[float], n: int, m: int):
         a = wp.zeros(2, float)
         b = a
         for k in range(n):
             a = wp.zeros(2, float)
             a[0] = float(k)
-            out[k] = b[0]
-            b = a
+            out[k] = b[0] + 10.0 * b[1]
+            if k != m:
+                b = a
+            else:
+                b[1] += 1.0
+                c = b
+                c[1] += 1.0
+                b = c
+        while n < 9:
+            a, b = b, a
+            a[1] += 0.5
+            n += 3
+        out[7] = a[0] + 10.0 * a[1]
+        out[8] = b[0] + 10.0 * b[1]
 
+    (out,) = wp.launch(made, 1, {"n": 6, "m": 4}, {"out": 9}).values()
+    # After the loop a is (5, 0) and b as well; they are exchanged, and one is changed, once.
+    np.testing.assert_array_equal(out, [0, 0, 1, 2, 3, 23, 0, 10, 5])
+
+    @wp.kernel
+    def other(out: wp.array[float], n: int):
+        a = wp.zeros(2, float)
+        for _k in range(n):
+            a = wp.zeros(3, float)
+        out[0] = a[0]
+
+    refused(other, wp.CompileError, "`a` does not stand for the same array", "of another kind", "of the same shape")
+
+
+def test_an_array_that_a_trip_may_make_is_none_before_the_loop():
     @wp.kernel
     def left(out: wp.array[float], n: int):
         for k in range(n):
@@ -233,7 +260,4 @@ def test_an_array_that_a_trip_makes_is_gone_in_the_next():
                 a = wp.zeros(2, float)
             out[k] = a[0]
 
-    refused(
-        made, wp.CompileError, "`a` does not stand for the same array", "which makes one", "make it before the loop"
-    )
     refused(left, wp.CompileError, "`a` is no number or array from before the loop", "set it before the loop")

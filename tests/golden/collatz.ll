@@ -33,44 +33,40 @@ filled10:
 loop17:
   br label %loop.head18
 loop.head18:
-  %v26 = phi i32 [0, %loop17], [%next22, %loop.latch21]
-  %v27 = phi <8 x i32> [%v16, %loop17], [%next23, %loop.latch21]
-  %v28 = phi <8 x i32> [splat (i32 0), %loop17], [%kept24, %loop.latch21]
-  %v29 = phi <8 x i1> [%v5, %loop17], [%mask25, %loop.latch21]
-  %v30 = icmp sgt <8 x i32> %v27, splat (i32 1)
-  %v31 = and <8 x i1> %v29, %v30
-  %v32 = bitcast <8 x i1> %v31 to i8
-  %v33 = icmp ne i8 %v32, 0
-  br i1 %v33, label %loop.body19, label %loop.done20
+  %v22 = phi i32 [0, %loop17], [%v43, %loop.latch21]
+  %v23 = phi <8 x i32> [%v16, %loop17], [%v44, %loop.latch21]
+  %v24 = phi <8 x i32> [splat (i32 0), %loop17], [%v47, %loop.latch21]
+  %v25 = phi <8 x i1> [%v5, %loop17], [%v27, %loop.latch21]
+  %v26 = icmp sgt <8 x i32> %v23, splat (i32 1)
+  %v27 = and <8 x i1> %v25, %v26
+  %v28 = bitcast <8 x i1> %v27 to i8
+  %v29 = icmp ne i8 %v28, 0
+  br i1 %v29, label %loop.body19, label %loop.done20
 loop.body19:
-  %v34 = sdiv <8 x i32> %v27, splat (i32 2)
-  %v35 = mul <8 x i32> %v34, splat (i32 2)
-  %v36 = sub <8 x i32> %v27, %v35
-  %v37 = icmp eq <8 x i32> %v36, splat (i32 0)
-  %v38 = icmp ne <8 x i32> %v36, splat (i32 0)
-  %v39 = xor <8 x i32> %v36, splat (i32 2)
-  %v40 = icmp slt <8 x i32> %v39, splat (i32 0)
-  %v41 = sub <8 x i32> %v34, splat (i32 1)
-  %v42 = and <8 x i1> %v38, %v40
-  %v43 = select <8 x i1> %v42, <8 x i32> %v41, <8 x i32> %v34
-  %v44 = mul <8 x i32> splat (i32 3), %v27
-  %v45 = add <8 x i32> %v44, splat (i32 1)
-  %v46 = select <8 x i1> %v37, <8 x i32> %v43, <8 x i32> %v45
-  %v47 = add i32 %v26, 1
-  %v48 = select <8 x i1> %v31, <8 x i32> %v46, <8 x i32> %v27
-  %v49 = insertelement <8 x i32> poison, i32 %v47, i64 0
-  %v50 = shufflevector <8 x i32> %v49, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v51 = select <8 x i1> %v31, <8 x i32> %v50, <8 x i32> %v28
+  %v30 = sdiv <8 x i32> %v23, splat (i32 2)
+  %v31 = mul <8 x i32> %v30, splat (i32 2)
+  %v32 = sub <8 x i32> %v23, %v31
+  %v33 = icmp eq <8 x i32> %v32, splat (i32 0)
+  %v34 = icmp ne <8 x i32> %v32, splat (i32 0)
+  %v35 = xor <8 x i32> %v32, splat (i32 2)
+  %v36 = icmp slt <8 x i32> %v35, splat (i32 0)
+  %v37 = sub <8 x i32> %v30, splat (i32 1)
+  %v38 = and <8 x i1> %v34, %v36
+  %v39 = select <8 x i1> %v38, <8 x i32> %v37, <8 x i32> %v30
+  %v40 = mul <8 x i32> splat (i32 3), %v23
+  %v41 = add <8 x i32> %v40, splat (i32 1)
+  %v42 = select <8 x i1> %v33, <8 x i32> %v39, <8 x i32> %v41
+  %v43 = add i32 %v22, 1
+  %v44 = select <8 x i1> %v27, <8 x i32> %v42, <8 x i32> %v23
+  %v45 = insertelement <8 x i32> poison, i32 %v43, i64 0
+  %v46 = shufflevector <8 x i32> %v45, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v47 = select <8 x i1> %v27, <8 x i32> %v46, <8 x i32> %v24
   br label %loop.latch21
 loop.latch21:
-  %next22 = freeze i32 %v47
-  %next23 = freeze <8 x i32> %v48
-  %kept24 = freeze <8 x i32> %v51
-  %mask25 = freeze <8 x i1> %v31
   br label %loop.head18
 loop.done20:
-  %v52 = getelementptr i32, ptr %p1, i64 %v13
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v28, ptr align 4 %v52, <8 x i1> %v5)
+  %v48 = getelementptr i32, ptr %p1, i64 %v13
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v24, ptr align 4 %v48, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -3,15 +3,15 @@ entry:
   %v9 = getelementptr inbounds i64, ptr %symbols, i64 5
   %v10 = load i64, ptr %v9, align 8, !invariant.load !0
   %v11 = trunc i64 %v10 to i32
-  %v36 = mul i64 1, %v10
-  %v37 = mul i64 %v36, 1
-  %v38 = mul i64 %v37, 0
-  %v39 = mul i64 %v37, 1
-  %v40 = mul i64 %v37, 2
-  %v41 = mul i64 %v37, 3
-  %v42 = mul i64 %v37, 4
-  %v78 = insertelement <8 x i64> poison, i64 %v10, i64 0
-  %v79 = shufflevector <8 x i64> %v78, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v33 = mul i64 1, %v10
+  %v34 = mul i64 %v33, 1
+  %v35 = mul i64 %v34, 0
+  %v36 = mul i64 %v34, 1
+  %v37 = mul i64 %v34, 2
+  %v38 = mul i64 %v34, 3
+  %v39 = mul i64 %v34, 4
+  %v75 = insertelement <8 x i64> poison, i64 %v10, i64 0
+  %v76 = shufflevector <8 x i64> %v75, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -35,81 +35,78 @@ rest.body:
 loop12:
   br label %loop.head13
 loop.head13:
-  %v20 = phi <8 x i1> [splat (i1 false), %loop12], [%next17, %loop.latch16]
-  %v21 = phi i32 [0, %loop12], [%next18, %loop.latch16]
-  %v22 = phi <8 x i1> [%v5, %loop12], [%mask19, %loop.latch16]
-  %v23 = xor <8 x i1> %v20, splat (i1 true)
-  %v24 = icmp slt i32 %v21, %v11
-  %v25 = insertelement <8 x i1> poison, i1 %v24, i64 0
-  %v26 = shufflevector <8 x i1> %v25, <8 x i1> poison, <8 x i32> zeroinitializer
-  %v27 = and <8 x i1> %v23, %v26
-  %v28 = and <8 x i1> %v22, %v27
-  %v29 = bitcast <8 x i1> %v28 to i8
-  %v30 = icmp ne i8 %v29, 0
-  br i1 %v30, label %loop.body14, label %loop.done15
+  %v17 = phi <8 x i1> [splat (i1 false), %loop12], [%v89, %loop.latch16]
+  %v18 = phi i32 [0, %loop12], [%v88, %loop.latch16]
+  %v19 = phi <8 x i1> [%v5, %loop12], [%v25, %loop.latch16]
+  %v20 = xor <8 x i1> %v17, splat (i1 true)
+  %v21 = icmp slt i32 %v18, %v11
+  %v22 = insertelement <8 x i1> poison, i1 %v21, i64 0
+  %v23 = shufflevector <8 x i1> %v22, <8 x i1> poison, <8 x i32> zeroinitializer
+  %v24 = and <8 x i1> %v20, %v23
+  %v25 = and <8 x i1> %v19, %v24
+  %v26 = bitcast <8 x i1> %v25 to i8
+  %v27 = icmp ne i8 %v26, 0
+  br i1 %v27, label %loop.body14, label %loop.done15
 loop.body14:
-  %v31 = sext i32 %v21 to i64
-  %v32 = mul i64 %v7, %v10
-  %v33 = add i64 %v32, %v31
-  %v34 = mul i64 %v33, 1
-  %v35 = getelementptr float, ptr %p0, i64 %v34
-  %v43 = bitcast <8 x i1> %v28 to i8
-  %v44 = icmp eq i8 %v43, -1
-  br i1 %v44, label %fast45, label %slow46
-fast45:
-  %v48 = load float, ptr %v35, align 4
-  %v49 = insertelement <8 x float> poison, float %v48, i64 0
-  %v50 = getelementptr float, ptr %v35, i64 %v39
+  %v28 = sext i32 %v18 to i64
+  %v29 = mul i64 %v7, %v10
+  %v30 = add i64 %v29, %v28
+  %v31 = mul i64 %v30, 1
+  %v32 = getelementptr float, ptr %p0, i64 %v31
+  %v40 = bitcast <8 x i1> %v25 to i8
+  %v41 = icmp eq i8 %v40, -1
+  br i1 %v41, label %fast42, label %slow43
+fast42:
+  %v45 = load float, ptr %v32, align 4
+  %v46 = insertelement <8 x float> poison, float %v45, i64 0
+  %v47 = getelementptr float, ptr %v32, i64 %v36
+  %v48 = load float, ptr %v47, align 4
+  %v49 = insertelement <8 x float> %v46, float %v48, i64 1
+  %v50 = getelementptr float, ptr %v32, i64 %v37
   %v51 = load float, ptr %v50, align 4
-  %v52 = insertelement <8 x float> %v49, float %v51, i64 1
-  %v53 = getelementptr float, ptr %v35, i64 %v40
+  %v52 = insertelement <8 x float> %v49, float %v51, i64 2
+  %v53 = getelementptr float, ptr %v32, i64 %v38
   %v54 = load float, ptr %v53, align 4
-  %v55 = insertelement <8 x float> %v52, float %v54, i64 2
-  %v56 = getelementptr float, ptr %v35, i64 %v41
+  %v55 = insertelement <8 x float> %v52, float %v54, i64 3
+  %v56 = getelementptr float, ptr %v32, i64 %v39
   %v57 = load float, ptr %v56, align 4
-  %v58 = insertelement <8 x float> %v55, float %v57, i64 3
-  %v59 = getelementptr float, ptr %v35, i64 %v42
+  %v58 = insertelement <8 x float> %v55, float %v57, i64 4
+  %v59 = getelementptr float, ptr %v56, i64 %v36
   %v60 = load float, ptr %v59, align 4
-  %v61 = insertelement <8 x float> %v58, float %v60, i64 4
-  %v62 = getelementptr float, ptr %v59, i64 %v39
+  %v61 = insertelement <8 x float> %v58, float %v60, i64 5
+  %v62 = getelementptr float, ptr %v56, i64 %v37
   %v63 = load float, ptr %v62, align 4
-  %v64 = insertelement <8 x float> %v61, float %v63, i64 5
-  %v65 = getelementptr float, ptr %v59, i64 %v40
+  %v64 = insertelement <8 x float> %v61, float %v63, i64 6
+  %v65 = getelementptr float, ptr %v56, i64 %v38
   %v66 = load float, ptr %v65, align 4
-  %v67 = insertelement <8 x float> %v64, float %v66, i64 6
-  %v68 = getelementptr float, ptr %v59, i64 %v41
-  %v69 = load float, ptr %v68, align 4
-  %v70 = insertelement <8 x float> %v67, float %v69, i64 7
-  br label %done47
-slow46:
-  %v71 = insertelement <8 x i32> poison, i32 %v6, i64 0
-  %v72 = shufflevector <8 x i32> %v71, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v73 = add <8 x i32> %v72, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v74 = sext <8 x i32> %v73 to <8 x i64>
-  %v75 = sext i32 %v21 to i64
-  %v76 = insertelement <8 x i64> poison, i64 %v75, i64 0
-  %v77 = shufflevector <8 x i64> %v76, <8 x i64> poison, <8 x i32> zeroinitializer
-  %v80 = mul <8 x i64> %v74, %v79
-  %v81 = add <8 x i64> %v80, %v77
-  %v82 = mul <8 x i64> %v81, splat (i64 1)
-  %v83 = getelementptr float, ptr %p0, <8 x i64> %v82
-  %v84 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v83, <8 x i1> %v28, <8 x float> zeroinitializer)
-  %v85 = freeze <8 x float> %v84
-  br label %done47
-done47:
-  %v86 = phi <8 x float> [%v70, %fast45], [%v85, %slow46]
-  %v87 = fcmp olt <8 x float> %v86, splat (float 0x0000000000000000)
-  %v88 = and <8 x i1> %v28, %v87
-  %v89 = insertelement <8 x i32> poison, i32 %v21, i64 0
-  %v90 = shufflevector <8 x i32> %v89, <8 x i32> poison, <8 x i32> zeroinitializer
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v90, ptr align 4 %v8, <8 x i1> %v88)
-  %v91 = add i32 %v21, 1
-  %v92 = select <8 x i1> %v28, <8 x i1> %v87, <8 x i1> %v20
+  %v67 = insertelement <8 x float> %v64, float %v66, i64 7
+  br label %done44
+slow43:
+  %v68 = insertelement <8 x i32> poison, i32 %v6, i64 0
+  %v69 = shufflevector <8 x i32> %v68, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v70 = add <8 x i32> %v69, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v71 = sext <8 x i32> %v70 to <8 x i64>
+  %v72 = sext i32 %v18 to i64
+  %v73 = insertelement <8 x i64> poison, i64 %v72, i64 0
+  %v74 = shufflevector <8 x i64> %v73, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v77 = mul <8 x i64> %v71, %v76
+  %v78 = add <8 x i64> %v77, %v74
+  %v79 = mul <8 x i64> %v78, splat (i64 1)
+  %v80 = getelementptr float, ptr %p0, <8 x i64> %v79
+  %v81 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v80, <8 x i1> %v25, <8 x float> zeroinitializer)
+  %v82 = freeze <8 x float> %v81
+  br label %done44
+done44:
+  %v83 = phi <8 x float> [%v67, %fast42], [%v82, %slow43]
+  %v84 = fcmp olt <8 x float> %v83, splat (float 0x0000000000000000)
+  %v85 = and <8 x i1> %v25, %v84
+  %v86 = insertelement <8 x i32> poison, i32 %v18, i64 0
+  %v87 = shufflevector <8 x i32> %v86, <8 x i32> poison, <8 x i32> zeroinitializer
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v87, ptr align 4 %v8, <8 x i1> %v85)
+  %v88 = add i32 %v18, 1
+  %v89 = select <8 x i1> %v25, <8 x i1> %v84, <8 x i1> %v17
   br label %loop.latch16
 loop.latch16:
-  %next17 = freeze <8 x i1> %v92
-  %next18 = freeze i32 %v91
-  %mask19 = freeze <8 x i1> %v28
   br label %loop.head13
 loop.done15:
   br label %rest.latch

@@ -31,10 +31,9 @@ filled10:
   %v16 = freeze <8 x i8> %v15
   %v17 = zext <8 x i8> %v16 to <8 x i32>
   %v18 = sext <8 x i32> %v17 to <8 x i64>
-  %v19 = getelementptr i32, ptr %p1, <8 x i64> %v18
-  %v20 = bitcast <8 x i1> %v5 to i8
-  %v21 = zext i8 %v20 to i64
-  call void @add.lanes.int32(<8 x ptr> %v19, <8 x i32> splat (i32 1), i64 %v21)
+  %v19 = bitcast <8 x i1> %v5 to i8
+  %v20 = zext i8 %v19 to i64
+  call void @add.all.int32(ptr %p1, <8 x i64> %v18, <8 x i32> splat (i32 1), i64 %v20)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

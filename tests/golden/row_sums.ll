@@ -3,15 +3,15 @@ entry:
   %v7 = getelementptr inbounds i64, ptr %symbols, i64 5
   %v8 = load i64, ptr %v7, align 8, !invariant.load !0
   %v9 = trunc i64 %v8 to i32
-  %v28 = mul i64 1, %v8
-  %v29 = mul i64 %v28, 1
-  %v30 = mul i64 %v29, 0
-  %v31 = mul i64 %v29, 1
-  %v32 = mul i64 %v29, 2
-  %v33 = mul i64 %v29, 3
-  %v34 = mul i64 %v29, 4
-  %v70 = insertelement <8 x i64> poison, i64 %v8, i64 0
-  %v71 = shufflevector <8 x i64> %v70, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v26 = mul i64 1, %v8
+  %v27 = mul i64 %v26, 1
+  %v28 = mul i64 %v27, 0
+  %v29 = mul i64 %v27, 1
+  %v30 = mul i64 %v27, 2
+  %v31 = mul i64 %v27, 3
+  %v32 = mul i64 %v27, 4
+  %v68 = insertelement <8 x i64> poison, i64 %v8, i64 0
+  %v69 = shufflevector <8 x i64> %v68, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -33,71 +33,70 @@ loop10:
   br label %loop.head11
 loop.head11:
   %i14 = phi i32 [0, %loop10], [%i15, %loop.latch17]
-  %v20 = phi <8 x float> [splat (float 0x0000000000000000), %loop10], [%next18, %loop.latch17]
-  %v21 = icmp slt i32 %i14, %v9
-  br i1 %v21, label %loop.body12, label %loop.done13
+  %v18 = phi <8 x float> [splat (float 0x0000000000000000), %loop10], [%v77, %loop.latch17]
+  %v19 = icmp slt i32 %i14, %v9
+  br i1 %v19, label %loop.body12, label %loop.done13
 loop.body12:
-  %v22 = sext i32 %v6 to i64
-  %v23 = sext i32 %i14 to i64
-  %v24 = mul i64 %v22, %v8
-  %v25 = add i64 %v24, %v23
-  %v26 = mul i64 %v25, 1
-  %v27 = getelementptr float, ptr %p0, i64 %v26
-  %v35 = bitcast <8 x i1> %v5 to i8
-  %v36 = icmp eq i8 %v35, -1
-  br i1 %v36, label %fast37, label %slow38
-fast37:
-  %v40 = load float, ptr %v27, align 4
-  %v41 = insertelement <8 x float> poison, float %v40, i64 0
-  %v42 = getelementptr float, ptr %v27, i64 %v31
-  %v43 = load float, ptr %v42, align 4
-  %v44 = insertelement <8 x float> %v41, float %v43, i64 1
-  %v45 = getelementptr float, ptr %v27, i64 %v32
-  %v46 = load float, ptr %v45, align 4
-  %v47 = insertelement <8 x float> %v44, float %v46, i64 2
-  %v48 = getelementptr float, ptr %v27, i64 %v33
-  %v49 = load float, ptr %v48, align 4
-  %v50 = insertelement <8 x float> %v47, float %v49, i64 3
-  %v51 = getelementptr float, ptr %v27, i64 %v34
-  %v52 = load float, ptr %v51, align 4
-  %v53 = insertelement <8 x float> %v50, float %v52, i64 4
-  %v54 = getelementptr float, ptr %v51, i64 %v31
-  %v55 = load float, ptr %v54, align 4
-  %v56 = insertelement <8 x float> %v53, float %v55, i64 5
-  %v57 = getelementptr float, ptr %v51, i64 %v32
-  %v58 = load float, ptr %v57, align 4
-  %v59 = insertelement <8 x float> %v56, float %v58, i64 6
-  %v60 = getelementptr float, ptr %v51, i64 %v33
-  %v61 = load float, ptr %v60, align 4
-  %v62 = insertelement <8 x float> %v59, float %v61, i64 7
-  br label %done39
-slow38:
-  %v63 = insertelement <8 x i32> poison, i32 %v6, i64 0
-  %v64 = shufflevector <8 x i32> %v63, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v65 = add <8 x i32> %v64, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v66 = sext <8 x i32> %v65 to <8 x i64>
-  %v67 = sext i32 %i14 to i64
-  %v68 = insertelement <8 x i64> poison, i64 %v67, i64 0
-  %v69 = shufflevector <8 x i64> %v68, <8 x i64> poison, <8 x i32> zeroinitializer
-  %v72 = mul <8 x i64> %v66, %v71
-  %v73 = add <8 x i64> %v72, %v69
-  %v74 = mul <8 x i64> %v73, splat (i64 1)
-  %v75 = getelementptr float, ptr %p0, <8 x i64> %v74
-  %v76 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v75, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v77 = freeze <8 x float> %v76
-  br label %done39
-done39:
-  %v78 = phi <8 x float> [%v62, %fast37], [%v77, %slow38]
-  %v79 = fadd contract <8 x float> %v20, %v78
+  %v20 = sext i32 %v6 to i64
+  %v21 = sext i32 %i14 to i64
+  %v22 = mul i64 %v20, %v8
+  %v23 = add i64 %v22, %v21
+  %v24 = mul i64 %v23, 1
+  %v25 = getelementptr float, ptr %p0, i64 %v24
+  %v33 = bitcast <8 x i1> %v5 to i8
+  %v34 = icmp eq i8 %v33, -1
+  br i1 %v34, label %fast35, label %slow36
+fast35:
+  %v38 = load float, ptr %v25, align 4
+  %v39 = insertelement <8 x float> poison, float %v38, i64 0
+  %v40 = getelementptr float, ptr %v25, i64 %v29
+  %v41 = load float, ptr %v40, align 4
+  %v42 = insertelement <8 x float> %v39, float %v41, i64 1
+  %v43 = getelementptr float, ptr %v25, i64 %v30
+  %v44 = load float, ptr %v43, align 4
+  %v45 = insertelement <8 x float> %v42, float %v44, i64 2
+  %v46 = getelementptr float, ptr %v25, i64 %v31
+  %v47 = load float, ptr %v46, align 4
+  %v48 = insertelement <8 x float> %v45, float %v47, i64 3
+  %v49 = getelementptr float, ptr %v25, i64 %v32
+  %v50 = load float, ptr %v49, align 4
+  %v51 = insertelement <8 x float> %v48, float %v50, i64 4
+  %v52 = getelementptr float, ptr %v49, i64 %v29
+  %v53 = load float, ptr %v52, align 4
+  %v54 = insertelement <8 x float> %v51, float %v53, i64 5
+  %v55 = getelementptr float, ptr %v49, i64 %v30
+  %v56 = load float, ptr %v55, align 4
+  %v57 = insertelement <8 x float> %v54, float %v56, i64 6
+  %v58 = getelementptr float, ptr %v49, i64 %v31
+  %v59 = load float, ptr %v58, align 4
+  %v60 = insertelement <8 x float> %v57, float %v59, i64 7
+  br label %done37
+slow36:
+  %v61 = insertelement <8 x i32> poison, i32 %v6, i64 0
+  %v62 = shufflevector <8 x i32> %v61, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v63 = add <8 x i32> %v62, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v64 = sext <8 x i32> %v63 to <8 x i64>
+  %v65 = sext i32 %i14 to i64
+  %v66 = insertelement <8 x i64> poison, i64 %v65, i64 0
+  %v67 = shufflevector <8 x i64> %v66, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v70 = mul <8 x i64> %v64, %v69
+  %v71 = add <8 x i64> %v70, %v67
+  %v72 = mul <8 x i64> %v71, splat (i64 1)
+  %v73 = getelementptr float, ptr %p0, <8 x i64> %v72
+  %v74 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v73, <8 x i1> %v5, <8 x float> zeroinitializer)
+  %v75 = freeze <8 x float> %v74
+  br label %done37
+done37:
+  %v76 = phi <8 x float> [%v60, %fast35], [%v75, %slow36]
+  %v77 = fadd contract <8 x float> %v18, %v76
   %i15 = add i32 %i14, 1
   br label %loop.latch17
 loop.latch17:
-  %next18 = freeze <8 x float> %v79
   br label %loop.head11
 loop.done13:
-  %v80 = sext i32 %v6 to i64
-  %v81 = getelementptr float, ptr %p1, i64 %v80
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v20, ptr align 4 %v81, <8 x i1> %v5)
+  %v78 = sext i32 %v6 to i64
+  %v79 = getelementptr float, ptr %p1, i64 %v78
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v18, ptr align 4 %v79, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

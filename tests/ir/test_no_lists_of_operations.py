@@ -15,7 +15,7 @@ ROOT = Path(jwarp.__file__).parent
 # The frontend is not among them: it says which operators the language has for which values.
 FOLDERS = ("analysis", "passes", "autodiff", "tiling", "backend", "launching", "dispatch", "bind", "ir")
 # The table itself.
-ROWS = {"ir/ops.py", "ir/tile_ops.py", "ir/operation.py"}
+ROWS = {"ir/ops.py", "ir/tile_ops.py", "ir/derivative_ops.py", "ir/operation.py"}
 # Names of C's functions, and of JAX's primitives, that operations have, too.
 FOREIGN = {"backend/cuda/host_headers.py", "bind/jax_functions/elementwise.py"}
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))

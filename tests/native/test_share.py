@@ -41,7 +41,7 @@ int main() {
     Work work;
     work.kind = kind;
     try {
-      share(pool, 3, 0, 1000, 1, body, &work);
+      share(pool, 3, 0, 1000, {1, 1}, body, &work);
       std::printf("done");
     } catch (const std::bad_alloc&) {
       std::printf("bad_alloc");

@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import functools
 import hashlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,7 @@ class Device:
         self.pieces: list[tuple[int, int, str, bool]] = []
         self.fault: Exception | None = None
         self.launches: list[str] = []
+        self.lock = threading.Lock()
 
     def memory(self) -> GlobalMemory:
         memory = GlobalMemory()
@@ -106,7 +108,12 @@ _registries: list[Xla] = []
 
 
 def _handle(xla: Xla, pointer: Any) -> int | None:
-    """All stages of a call at once: XLA:CPU knows the last one only."""
+    """All stages of a call at once: XLA:CPU knows the last one only, and may run calls side by side."""
+    with DEVICE.lock:
+        return _run(xla, pointer)
+
+
+def _run(xla: Xla, pointer: Any) -> int | None:
     given = pointer[0]
     if given.extension:
         extension = ctypes.cast(given.extension, ctypes.POINTER(MetadataExtension))[0]
@@ -118,7 +125,8 @@ def _handle(xla: Xla, pointer: Any) -> int | None:
     frame, context = Frame.from_buffer_copy(given), next(xla.numbers)
     frame.api, frame.context, frame.extension = ctypes.pointer(xla.api), context, None
     xla.streams[context] = STREAM
-    DEVICE.pieces = [*_buffers(frame.args, "an operand", False), *_buffers(frame.rets, "a result", True)]
+    # A result that is an operand's memory may be written.
+    DEVICE.pieces = [*_buffers(frame.rets, "a result", True), *_buffers(frame.args, "an operand", False)]
     DEVICE.fault = None
     try:
         for number in range(INSTANTIATE, EXECUTE + 1):
@@ -153,7 +161,6 @@ def _buffers(arguments: Any, name: str, writable: bool) -> list[tuple[int, int, 
         count = int(np.prod([buffer.dims[axis] for axis in range(buffer.rank)], dtype=np.int64))
         # XLA's buffers end at words.
         found.append((buffer.data or 0, -(-count * WIDTHS[buffer.dtype] // 4) * 4, f"{name} {k}", writable))
-    # A result that is an operand's memory may be written.
     return found
 
 

@@ -139,3 +139,20 @@ def test_what_is_no_array_on_the_gpu():
         with pytest.raises(wp.LaunchError, match="adjoint of 'x': the array is read-only"):
             read_only = Lender(np.zeros(5, np.float32), read_only=True)
             wp.launch(wave, 5, *given, adjoint=True, adj_outputs=[Lender(y), None], adj_inputs=[read_only, None, None])
+
+
+@own_process(seconds=300)
+def test_precision_of_products():
+    """JAX's precision for products is that of tiles in launches on arrays in place too."""
+    import jax
+    from cuda_tile_launches import BLOCK, multiply
+
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(16, 24)).astype(np.float32), rng.normal(size=(24, 16)).astype(np.float32)
+    errors = []
+    for precision in (None, "tensorfloat32"):
+        c = np.zeros((16, 16), np.float32)
+        with machine(a, b, c), jax.default_matmul_precision(precision):
+            wp.launch_tiled(multiply, (1, 1), [Lender(a), Lender(b)], [Lender(c)], block_dim=BLOCK)
+        errors.append(np.abs(c - a.astype(float) @ b.astype(float)).max())
+    assert errors[0] < 1e-5 < 1e-4 < errors[1] < 2e-2, errors

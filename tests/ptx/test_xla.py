@@ -67,6 +67,28 @@ def test_tiles_and_handwritten_kernels():
 
 
 @wp.kernel
+def placed(x: wp.array[float], counter: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    square = x[i] * x[i]
+    total = wp.tile_sum(wp.tile(square))
+    if square > 1.0:
+        j = wp.atomic_add(counter, 0, 1)
+        y[j] = square * total[0]
+
+
+@own_process(seconds=300)
+def test_lanes_that_count():
+    """Whose derivatives need places in one order: the lanes of a block take turns."""
+    import jax
+    import jax.numpy as jnp
+
+    x = np.random.default_rng(3).uniform(0.5, 2.0, 96).astype(np.float32)
+    weights = jnp.linspace(1.0, 2.0, 96)
+    fn = wp.jax_kernel(placed, num_outputs=2, launch_dims=96, output_dims={"counter": 1, "y": 96}, block_dim=32)
+    both(jax.value_and_grad(lambda x: (weights * fn(x)[1]).sum()), x)
+
+
+@wp.kernel
 def positive(x: wp.array2d[float], y: wp.array2d[float]):
     i, j = wp.tid()
     assert x[i, j] > 0.0

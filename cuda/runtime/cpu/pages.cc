@@ -28,7 +28,7 @@ void prepare_pages(void* data, int64_t bytes, Pool& pool) {
   const int64_t pages = (bytes - skipped) / kPage;
   void* const first = static_cast<char*>(data) + skipped;
   if (madvise(first, pages * kPage, MADV_HUGEPAGE) != 0) return;
-  share(pool, thread_count(pool) - 1, 0, pages, 1, touch_pages, first);
+  share(pool, thread_count(pool) - 1, 0, pages, Claims{}, touch_pages, first);
 }
 
 #else

@@ -37,6 +37,7 @@ struct Work {
   Entry fast;
   Entry checked;
   FirstFailure& failure;
+  std::atomic<double>& granule_time;  // nanoseconds, in the last launch that was shared
 
   Entry entry(Version version) const { return version == Version::kFast ? fast : checked; }
 };
@@ -145,12 +146,19 @@ void run_span(const Work& work, int64_t begin, int64_t end) {
 struct Rest {
   const Work& work;
   int64_t done;  // granules
+  std::atomic<int64_t>* time = nullptr;  // nanoseconds, of all threads together
 };
+
+double nanoseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
 
 void run_chunks(const void* context, int64_t begin, int64_t end) {
   const Rest& rest = *static_cast<const Rest*>(context);
   const CpuLayout& layout = rest.work.layout;
+  const auto start = std::chrono::steady_clock::now();
   run_span(rest.work, std::max(rest.done, layout.chunk_begin(begin)), layout.chunk_begin(end));
+  if (rest.time != nullptr) rest.time->fetch_add(static_cast<int64_t>(nanoseconds_since(start)));
 }
 
 bool runs_fast_only(const Work& work) {
@@ -171,10 +179,6 @@ std::optional<Version> find_missing(const Work& work) {
   return std::nullopt;
 }
 
-double nanoseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
-}
-
 // Shares what is left, in claims long enough to be worth it and short enough to end together.
 void share_rest(Pool& pool, int64_t threads, const Work& work, int64_t done, double granule_time) {
   const CpuLayout& layout = work.layout;
@@ -184,22 +188,29 @@ void share_rest(Pool& pool, int64_t threads, const Work& work, int64_t done, dou
   const double per_chunk = std::max(granule_time * granules_per_chunk, 0.01);
   const int64_t shortest = 1 + static_cast<int64_t>(kShortestClaim / per_chunk);
   const int64_t longest = 1 + static_cast<int64_t>(kLongestClaim / per_chunk);
-  const int64_t claim = std::clamp(rest / (threads * kClaimsPerThread), shortest, longest);
   const double useful_helpers = per_chunk * static_cast<double>(rest) / kWorthOneHelper;
   const int64_t helpers = static_cast<int64_t>(std::min(static_cast<double>(threads - 1), useful_helpers));
-  const Rest context{work, done};
-  share(pool, helpers, first, layout.chunks, claim, run_chunks, &context);
+  std::atomic<int64_t> time{0};
+  const Rest context{work, done, &time};
+  share(pool, helpers, first, layout.chunks, {shortest, longest}, run_chunks, &context);
+  const auto total = static_cast<double>(time.load());
+  work.granule_time.store(total / static_cast<double>(layout.granules - done), std::memory_order_relaxed);
 }
 
-// Starts alone, in stretches that double, and shares the rest as soon as that is seen to pay.
+// Shares a launch that was worth it the last time. Else starts alone, in stretches that double, and shares the
+// rest as soon as that is seen to pay.
 void run_work(const Work& work, Pool& pool) {
   const int64_t granules = work.layout.granules;
   const int64_t chunks = work.layout.chunks;
   if (chunks > 1 && shares_eagerly()) {
     const int64_t threads = thread_count(pool);
     const Rest all{work, 0};
-    share(pool, threads - 1, 0, chunks, chunks / (threads * kClaimsPerThread), run_chunks, &all);
+    share(pool, threads - 1, 0, chunks, {1, chunks / (threads * kClaimsPerThread)}, run_chunks, &all);
     return;
+  }
+  const double known = work.granule_time.load(std::memory_order_relaxed);
+  if (chunks > 1 && known * static_cast<double>(granules) >= kWorthSharing && thread_count(pool) > 1) {
+    return share_rest(pool, thread_count(pool), work, 0, known);
   }
   const bool small_work = work.plan.column_group > 1;  // a block's is not
   const int64_t first_stretch = small_work ? std::max<int64_t>(1, kFewThreads / work.layout.columns) : 1;
@@ -248,7 +259,7 @@ void fill_zeros(void* data, int64_t bytes, Pool& pool) {
   const Fill fill{static_cast<char*>(data), bytes};
   const int64_t chunks = bytes / kFillChunk + (bytes % kFillChunk != 0);
   if (bytes > kLargeFill) {
-    share(pool, thread_count(pool) - 1, 0, chunks, 1, fill_chunks, &fill);
+    share(pool, thread_count(pool) - 1, 0, chunks, Claims{}, fill_chunks, &fill);
   } else if (bytes > 0) {
     fill_chunks(&fill, 0, chunks);
   }
@@ -302,6 +313,7 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
       .fast = kernel_.fast.load(std::memory_order_acquire),
       .checked = kernel_.checked.load(std::memory_order_acquire),
       .failure = failure,
+      .granule_time = granule_time_,
   };
   if (layout.granules == 0) {
     set_initial_contents(layout, buffers, pool);

@@ -34,6 +34,7 @@ class CallSite {
   const Launch launch_;
   // Under XLA the shapes of a call site never change, so they are checked and laid out once.
   std::atomic<CpuLayout*> cached_{nullptr};
+  std::atomic<double> granule_time_{0};  // nanoseconds, in the last launch that was shared
 };
 
 }  // namespace jwarp::cpu

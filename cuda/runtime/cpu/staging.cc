@@ -119,7 +119,7 @@ void StagedArray::move_all(Pool& pool, bool into_copy) const {
   const int64_t blocks = rows * move.row_blocks();
   if (bytes_ < kWorthSharing) return move_blocks(&move, 0, blocks);
   const int64_t chunk = std::max<int64_t>(1, kWorthSharing / 4 / (bytes_ / blocks));
-  share(pool, thread_count(pool) - 1, 0, blocks, chunk, move_blocks, &move);
+  share(pool, thread_count(pool) - 1, 0, blocks, {chunk, chunk}, move_blocks, &move);
 }
 
 }  // namespace jwarp::cpu

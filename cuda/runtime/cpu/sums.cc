@@ -98,7 +98,7 @@ void merge_blocks(const void* context, int64_t begin, int64_t end) {
 void run_merge(const Merge& merge, int64_t work, Pool& pool) {
   const int64_t blocks = merge.bytes / kBlock + (merge.bytes % kBlock != 0);
   if (shares_eagerly() || work >= kWorthSharing) {
-    share(pool, thread_count(pool) - 1, 0, blocks, 1, merge_blocks, &merge);
+    share(pool, thread_count(pool) - 1, 0, blocks, Claims{}, merge_blocks, &merge);
   } else {
     merge_blocks(&merge, 0, blocks);
   }

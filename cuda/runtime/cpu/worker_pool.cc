@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <exception>
 #include <new>
 
@@ -12,6 +12,9 @@
 
 namespace jwarp::cpu {
 namespace {
+
+// As long as it takes to wake a thread that sleeps: launches that follow each other find their helpers awake.
+constexpr auto kLookOut = std::chrono::microseconds(50);
 
 std::atomic<WorkerPool*> current{nullptr};
 std::atomic<uint64_t> generation{0};
@@ -53,6 +56,7 @@ bool WorkerPool::schedule(Task task, void* data) {
     if (stopped_) return false;
     try {
       queue_.push_back({task, data});
+      queued_.store(queue_.size(), std::memory_order_relaxed);
     } catch (const std::bad_alloc&) {
       return false;
     }
@@ -61,6 +65,7 @@ bool WorkerPool::schedule(Task task, void* data) {
     } catch (const std::exception&) {
       if (workers_.empty()) {  // no thread to be had: the caller does the work
         queue_.pop_back();
+        queued_.store(queue_.size(), std::memory_order_relaxed);
         return false;
       }
     }
@@ -78,9 +83,23 @@ void WorkerPool::serve() {
     if (queue_.empty()) return;
     const Item item = queue_.front();
     queue_.pop_front();
+    queued_.store(queue_.size(), std::memory_order_relaxed);
     lock.unlock();
     item.task(item.data);
+    look_out();
     lock.lock();
+  }
+}
+
+// Waits a little while for the next task, without sleeping.
+void WorkerPool::look_out() const {
+  const auto end = std::chrono::steady_clock::now() + kLookOut;
+  while (queued_.load(std::memory_order_relaxed) == 0 && std::chrono::steady_clock::now() < end) {
+    for (int turn = 0; turn < 16; ++turn) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
   }
 }
 

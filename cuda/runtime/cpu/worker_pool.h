@@ -1,6 +1,7 @@
 // Threads that are kept for launches outside XLA.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -33,10 +34,12 @@ class WorkerPool final : public Pool {
   static WorkerPool* create();
   bool has_enough_workers();
   void serve();
+  void look_out() const;
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;
+  std::atomic<size_t> queued_{0};  // the queue's size, for those that look without the lock
   std::vector<std::thread> workers_;
   size_t idle_ = 0;
   bool stopped_ = false;

@@ -114,8 +114,8 @@ def count_in_one(memory: Memory, element: Element, value: str, mask: str | None)
     return out.binary("add", type, code.splat(found, kind), before)
 
 
-def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
-    """Add a vector to elements that no other thread of the processor touches."""
+def add(memory: Memory, element: Element, value: str, mask: str | None, mostly_all: bool) -> None:
+    """Add a vector to elements that no other thread of the processor touches, `mostly_all` lanes of it."""
     code, type = memory.code, element.type
     if element.shape.is_uniform:
         memory.used.append("one addition per vector")
@@ -124,10 +124,12 @@ def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
             _add_at(code, type, place, combined)
     elif element.shape.is_varying:
         memory.used.append("plain additions")
-        mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
-        function = _lanes_function(code, type)
+        base, numbers = memory.base_of(element)
+        mask, numbers = memory.scatter_operands(element, numbers, mask)
+        function = _lanes_function(code, type, mostly_all and code.width > 1)
         vector, active = code.vector(scalar_type(type)), _active(code, mask)
-        code.line(f"call void {function}({code.vector('ptr')} {pointers}, {vector} {value}, i64 {active})")
+        given = [f"ptr {base}", f"{code.vector('i64')} {numbers}", f"{vector} {value}", f"i64 {active}"]
+        code.line(f"call void {function}({', '.join(given)})")
     else:  # every lane has an element of its own
         total = plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
         memory.store(element, total, mask)
@@ -150,25 +152,28 @@ def _add_at(code: Code, type: ScalarType, place: str, value: str) -> None:
     code.line(f"store {kind} {total}, ptr {place}, align {align}")
 
 
-def _lanes_function(code: Code, type: ScalarType) -> str:
+def _lanes_function(code: Code, type: ScalarType, mostly_all: bool) -> str:
     """The name of a function that adds a vector of values to any elements, in the order of the lanes.
 
     It is a function of its own as it is long, and kernels add to many arrays.
     """
-    name = f"@add.lanes.{type.name}"
+    name = f"@add.{'all' if mostly_all else 'lanes'}.{type.name}"
     if name not in code.functions:
         code.functions[name] = ""
-        code.functions[name] = _lanes_text(name, code.options, type, code)
+        code.functions[name] = _lanes_text(name, code.options, type, mostly_all, code)
     return name
 
 
-def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> str:
+def _lanes_text(name: str, options: Options, type: ScalarType, mostly_all: bool, outer: Code) -> str:
     code = Code(options)
     places, values, mask = code.vector("ptr"), code.vector(scalar_type(type)), code.vector("i1")
-    bits, kind = f"i{code.width}", memory_type(type)
+    bits, kind, numbers = f"i{code.width}", memory_type(type), code.vector("i64")
     code.label("entry")
     spare = code.define(f"alloca [{code.width} x {kind}], align 64")
     all_places, all_values = (code.define(f"alloca {vector}, align 64") for vector in (places, values))
+    if mostly_all:
+        _add_all(code, type)
+    code.line(f"%places = getelementptr {kind}, ptr %base, {numbers} %numbers")
     first = code.splat(code.define(f"extractelement {places} %places, i64 0"), "ptr")
     equal = code.define(f"icmp eq {places} %places, {first}")
     active = code.define(f"trunc i64 %active to {bits}") if bits != "i64" else "%active"
@@ -186,19 +191,73 @@ def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> s
     # What inactive lanes add goes to places where nobody looks.
     nowhere = code.define(f"getelementptr {kind}, ptr {spare}, {code.vector('i64')} {code.iota('i64')}")
     chosen = code.define(f"select {mask} %mask, {places} %places, {places} {nowhere}")
-    # Through memory the lanes are taken apart faster than from registers.
     code.line(f"store {places} {chosen}, ptr {all_places}, align 64")
     code.line(f"store {values} %values, ptr {all_values}, align 64")
-    for lane in code.lane_numbers:
-        place, value = (
-            code.define(f"load {t}, ptr {code.define(f'getelementptr {t}, ptr {base}, i64 {lane}')}")
-            for t, base in (("ptr", all_places), (kind, all_values))
-        )
-        _add_at(code, type, place, value)
+    (_add_in_turn if mostly_all else _add_in_line)(code, type, all_places, all_values)
     code.line("ret void")
     outer.declarations |= code.declarations
-    head = f"define internal void {name}({places} %places, {values} %values, i64 %active) noinline nounwind {{"
+    params = f"ptr %base, {numbers} %numbers, {values} %values, i64 %active"
+    head = f"define internal void {name}({params}) noinline nounwind {{"
     return "\n".join([head, *code.sections[BODY], "}"])
+
+
+def _add_in_line(code: Code, type: ScalarType, places: str, values: str) -> None:
+    """Add lane after lane, in code for each. LLVM takes them out of registers, which is faster than out of memory."""
+    for lane in code.lane_numbers:
+        _add_lane(code, type, places, values, str(lane))
+
+
+def _add_in_turn(code: Code, type: ScalarType, places: str, values: str) -> None:
+    """The same in a loop: short code, for what is rare."""
+    code.line("br label %loop")
+    code.label("loop")
+    lane, following = code.name("lane"), code.name("lane")
+    code.line(f"{lane} = phi i64 [0, %any], [{following}, %loop]")
+    _add_lane(code, type, places, values, lane)
+    code.line(f"{following} = add i64 {lane}, 1")
+    code.line(f"br i1 {code.define(f'icmp eq i64 {following}, {code.width}')}, label %done, label %loop")
+    code.label("done")
+
+
+def _add_lane(code: Code, type: ScalarType, places: str, values: str, lane: str) -> None:
+    place, value = (
+        code.define(f"load {t}, ptr {code.define(f'getelementptr {t}, ptr {base}, i64 {lane}')}")
+        for t, base in (("ptr", places), (memory_type(type), values))
+    )
+    _add_at(code, type, place, value)
+
+
+def _add_all(code: Code, type: ScalarType) -> None:
+    """Add where all lanes are active and have numbers of 32 bits, and go on elsewhere.
+
+    Such numbers leave a vector two at a time.
+    """
+    values, mask, bits = code.vector(scalar_type(type)), code.vector("i1"), f"i{code.width}"
+    kind, numbers, halves = memory_type(type), code.vector("i64"), code.vector("i32")
+    short = code.define(f"icmp ult {numbers} %numbers, splat (i64 {1 << 32})")
+    all_short = code.define(f"icmp eq {bits} {code.define(f'bitcast {mask} {short} to {bits}')}, -1")
+    all_active = code.define(f"icmp eq i64 %active, {(1 << code.width) - 1}")
+    code.line(f"br i1 {code.define(f'and i1 {all_short}, {all_active}')}, label %all, label %some")
+    code.label("all")
+    low = code.define(f"trunc {numbers} %numbers to {halves}")
+    first = code.define(f"extractelement {halves} {low}, i64 0")
+    same = code.define(f"icmp eq {halves} {low}, {code.splat(first, 'i32')}")
+    all_same = code.define(f"icmp eq {bits} {code.define(f'bitcast {mask} {same} to {bits}')}, -1")
+    code.line(f"br i1 {all_same}, label %all.one, label %all.any")
+    code.label("all.one")
+    place = code.define(f"getelementptr {kind}, ptr %base, i64 {code.define(f'zext i32 {first} to i64')}")
+    _add_at(code, type, place, _combined(code, "add", type, "%values", None))
+    code.line("ret void")
+    code.label("all.any")
+    couples = f"<{code.width // 2} x i64>"
+    pairs = code.define(f"bitcast {halves} {low} to {couples}")
+    for lane in code.lane_numbers:
+        pair = code.define(f"extractelement {couples} {pairs}, i64 {lane // 2}")
+        number = code.define(f"lshr i64 {pair}, 32" if lane % 2 else f"and i64 {pair}, {(1 << 32) - 1}")
+        place = code.define(f"getelementptr {kind}, ptr %base, i64 {number}")
+        _add_at(code, type, place, code.define(f"extractelement {values} %values, i64 {lane}"))
+    code.line("ret void")
+    code.label("some")
 
 
 def reduced(code: Code, name: str, type: ScalarType, value: str) -> str:

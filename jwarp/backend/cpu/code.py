@@ -123,6 +123,20 @@ class Code:
         self.line(f"{name} = {text}", level)
         return name
 
+    def carried(self, type: str, first: str, before: str) -> tuple[str, int]:
+        """What a loop carries: its name, and its place for `carry`, which has to say what it is in later trips."""
+        name = self.name()
+        self.line(f"{name} = phi {type} [{first}, %{before}]")
+        return name, len(self.sections[BODY]) - 1
+
+    def carry(self, place: int, following: str, latch: str) -> None:
+        """Add to what is `carried` its value at the end of a trip.
+
+        It stands in the phi itself: LLVM's code generator has taken copies by `bitcast` for the loop's first value, and
+        `freeze` keeps it from approximating and from putting sums in another order.
+        """
+        self.sections[BODY][place] += f", [{following}, %{latch}]"
+
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
         """What was written before the part has run wherever the part writes; it ends in its last block."""

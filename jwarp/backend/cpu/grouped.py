@@ -146,7 +146,10 @@ class Accesses(Body):
 
     def add(self, node: Op, value: str) -> None:
         """Add to elements as `adds_alone` says."""
-        self.access(node, node.indices, lambda element: atomics.add(self.memory, element, value, self.mask))
+        self.access(
+            node, node.indices,
+            lambda element: atomics.add(self.memory, element, value, self.mask, self.mask is self.thread_mask),
+        )  # fmt: skip
 
     def access_of_one(self, accesses: list[Op]) -> bool:
         """Write loads that are of one element for all threads where remainders are zero; whether they may be."""

@@ -142,11 +142,12 @@ class _Writer:
         code.label(head)
         at, following = code.name("at"), code.name("at")
         code.line(f"{at} = phi {self.kind} [{start}, %{before}], [{following}, %{latch}]")
-        nexts = [code.name("next") for _ in carried]
-        held = [
-            e.phi(code.vector(scalar_type(t)), (x, before), (y, latch))
-            for t, x, y in zip(types, carried, nexts, strict=True)
-        ]
+        held: list[str] = []
+        phis: list[int] = []
+        for t, x in zip(types, carried, strict=True):
+            name, phi = code.carried(code.vector(scalar_type(t)), x, before)
+            held.append(name)
+            phis.append(phi)
         more = self.out.emit(f"icmp {'sge' if down else 'slt'} {self.kind} {at}, {'0' if down else size}")
         e.jump_if(more, body, done)
         code.label(body)
@@ -160,9 +161,8 @@ class _Writer:
             texts += self.body(self.plus(first, place), active, held[chain * own : (chain + 1) * own])
         e.jump(latch)
         code.label(latch)
-        for name, text, type in zip(nexts, texts, types, strict=True):
-            vector = code.vector(scalar_type(type))
-            code.line(f"{name} = freeze {vector} {text}")
+        for phi, text in zip(phis, texts, strict=True):
+            code.carry(phi, text, latch)
         code.line(f"{following} = add {self.kind} {at}, {-code.width if down else chains * code.width}")
         e.jump(head)
         code.label(done)

@@ -89,20 +89,23 @@ class Loop:
         e.jump(self.head)
         code.label(self.head)
         self.latch = code.new_label("loop.latch")
-        self.next = [code.name("next") for _ in node.params]
-        self.kept_next = [code.name("kept") for _ in self.kept]
-        self.next_mask = code.name("mask")
+        self.places: list[int] = []  # of what is carried, in the order in which `leave` gives the next values
         for name, type, first, following in counters:
             code.line(f"{name} = phi {type} [{first}, %{self.before}], [{following}, %{self.latch}]")
-        for param, shape, first, following in zip(node.params, shapes, init, self.next, strict=True):
-            type = e.llvm_type(param.type, shape)
-            e.bind(param, e.phi(type, (first, self.before), (following, self.latch)), shape)
+        for param, shape, first in zip(node.params, shapes, init, strict=True):
+            e.bind(param, self.carried(e.llvm_type(param.type, shape), first), shape)
         self.kept_values = [
-            e.phi(code.vector(scalar_type(node.params[k].type)), (first, self.before), (following, self.latch))
-            for k, first, following in zip(self.kept, kept_init, self.kept_next, strict=True)
+            self.carried(code.vector(scalar_type(node.params[k].type)), first)
+            for k, first in zip(self.kept, kept_init, strict=True)
         ]
         if self.per_lane:
-            e.mask = e.phi(code.vector("i1"), (mask, self.before), (self.next_mask, self.latch))
+            e.mask = self.carried(code.vector("i1"), mask)
+
+    def carried(self, type: str, first: str) -> str:
+        """The name of a value that the loop carries, whose next one `leave` gives."""
+        name, place = self.emitter.code.carried(type, first, self.before)
+        self.places.append(place)
+        return name
 
     def run(self, goes_on: str) -> None:
         """Start the body for the lanes, or for all, for which `goes_on` holds."""
@@ -133,13 +136,9 @@ class Loop:
             kept.append(out.select(self.body_mask, node.params[k].type, e.vector(e.lanes(yields[k])), value))
         e.jump(self.latch)
         code.label(self.latch)
-        # The next values get their names here, by copies that cost nothing.
-        for name, text, param in zip(self.next, texts, node.params, strict=True):
-            code.line(f"{name} = {_copy(e.llvm_type(param.type, e.shapes[param]), text)}")
-        for name, text, k in zip(self.kept_next, kept, self.kept, strict=True):
-            code.line(f"{name} = {_copy(code.vector(scalar_type(node.params[k].type)), text)}")
-        if self.per_lane:
-            code.line(f"{self.next_mask} = {_copy(code.vector('i1'), self.body_mask or '')}")
+        following = texts + kept + ([self.body_mask or ""] if self.per_lane else [])
+        for place, text in zip(self.places, following, strict=True):
+            code.carry(place, text, self.latch)
         e.jump(self.head)
         code.label(self.done)
         e.mask = self.outer_mask
@@ -148,7 +147,3 @@ class Loop:
             if self.per_lane and not e.shapes[param].is_varying and k not in snapshots:
                 continue  # nothing reads it
             e.bind(result, snapshots.get(k, e.values[param].text))
-
-
-def _copy(type: str, text: str) -> str:
-    return f"freeze {type} {text}"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 
-ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
+# What is loaded where an access is outside: as long as the elements of an access to a small vector or matrix.
+ZEROS = "@zeros = internal constant [64 x i8] zeroinitializer, align 16"
+ZEROS_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,10 @@ class Memory:
                 inside = consecutive if inside is None else out.binary("and", bool_, inside, consecutive)
             else:
                 texts, inside = self.wrapped(out, param, texts)
-        offset, displacement = self.offset(out, param, texts)
+        outs = None
+        if not is_vector and proven:  # then what the first indices tell is worked out once for all columns
+            outs = [self.code.instructions(level, False) for level in accumulate((i.level for i in indices), max)]
+        offset, displacement = self.offset(out, param, texts, outs)
         if displacement and self.kernel.local(param) is not None:
             offset, displacement = self.plus(out, offset, displacement), 0
         return Element(param, self.arrays[param].dtype, shape, offset, level, inside, displacement)
@@ -195,21 +202,28 @@ class Memory:
     def plus(self, out: Instructions, index: str, number: int) -> str:
         return out.binary("add", "i64", index, out.spread(str(number), "i64")) if number else index
 
-    def offset(self, out: Instructions, param: int, indices: Sequence[Index]) -> tuple[str, int]:
-        """Row-major element number: what code computes, and a number to be added to it."""
-        total, known = "", 0
+    def offset(
+        self, out: Instructions, param: int, indices: Sequence[Index], outs: Sequence[Instructions] | None = None
+    ) -> tuple[str, int]:
+        """Row-major element number: what code computes, and a number to be added to it.
+
+        Where given, `outs` are for the sums up to each index.
+        """
+        total, known, before = "", 0, outs[0] if outs else out
         for axis, index in enumerate(indices):
+            out = outs[axis] if outs else out
             extent = self.extent(param, axis) if axis else "1"
             if known and not extent.isdigit():
-                total, known = self.plus(out, total, known) if total else self.text(out, known), 0
+                total, known = self.plus(before, total, known) if total else self.text(before, known), 0
             known *= int(extent) if extent.isdigit() else 1
             if total and extent != "1":
-                total = out.binary("mul", "i64", total, self.spread_extent(out, param, axis))
+                total = before.binary("mul", "i64", total, self.spread_extent(before, param, axis))
             if isinstance(index, int):
                 known += index
             else:
                 total = out.binary("add", "i64", total, index) if total else index
-        return total or self.text(out, 0), known
+            before = out
+        return total or self.text(before, 0), known
 
     def number(self, element: Element) -> str:
         """The number of an element, or of the first, with its displacement."""
@@ -240,10 +254,15 @@ class Memory:
     def address(self, element: Element) -> str:
         """A pointer, or a vector of pointers."""
         out = self.code.instructions(element.level, element.shape.is_varying)
+        base, numbers = self.base_of(element)
+        return out.emit(f"getelementptr {memory_type(element.type)}, ptr {base}, {out.type('i64')} {numbers}")
+
+    def base_of(self, element: Element) -> tuple[str, str]:
+        """A pointer, and the number of elements from there, or a vector of such."""
         kind, base = memory_type(element.type), f"%p{element.param}"
         if element.displacement:  # of one base, so that it can be a part of the instruction
             base = self.code.define(f"getelementptr {kind}, ptr {base}, i64 {element.displacement}", element.level)
-        return out.emit(f"getelementptr {kind}, ptr {base}, {out.type('i64')} {element.offset}")
+        return base, element.offset
 
     # -- loads
 
@@ -251,12 +270,11 @@ class Memory:
         """Load at `element`; a scalar if its shape is uniform, else a vector. Outside is zero."""
         code, kind = self.code, memory_type(element.type)
         align = f"align {element.type.bits // 8}"
-        address = self.address(element)
         if element.shape.is_uniform:
             self.used.append("scalar load")
-            if element.inside is not None:
-                address = code.define(f"select i1 {element.inside}, ptr {address}, ptr @zeros")
+            address = self.address_or_zeros(element)
             return self.from_memory(element.type, code.define(f"load {kind}, ptr {address}, {align}"), False)
+        address = self.address(element)
         vector = code.vector(kind)
         self.used.append("gather" if element.shape.is_varying else "vector load")
         if element.shape.is_varying:
@@ -267,6 +285,18 @@ class Memory:
         else:
             name, pointers = f"llvm.masked.load.{suffix(kind, code.width)}.p0", "ptr"
         return self.from_memory(element.type, self.masked_load(name, pointers, kind, f"{align} {address}", mask), True)
+
+    def address_or_zeros(self, element: Element) -> str:
+        """A pointer to an element, or to zeros where it is outside."""
+        if element.inside is None:
+            return self.address(element)
+        kind, displacement = memory_type(element.type), element.displacement
+        if not 0 <= displacement < ZEROS_BYTES // (element.type.bits // 8):
+            return self.code.define(f"select i1 {element.inside}, ptr {self.address(element)}, ptr @zeros")
+        # Chosen before the displacement is added, so that it is one choice for all components of an element.
+        first = self.address(dataclasses.replace(element, displacement=0))
+        chosen = self.code.define(f"select i1 {element.inside}, ptr {first}, ptr @zeros")
+        return self.code.define(f"getelementptr {kind}, ptr {chosen}, i64 {displacement}") if displacement else chosen
 
     def masked_load(self, name: str, pointers: str, kind: str, address: str, mask: str) -> str:
         """Call an intrinsic that loads some lanes, and gives zero in the others."""

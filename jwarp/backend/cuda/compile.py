@@ -47,9 +47,8 @@ from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings
-from jwarp.errors import CompileError
 from jwarp.ir.functions import inlined
-from jwarp.ir.nodes import For, Kernel, Op, has_native_code, rounds_as_written, used_values, walk
+from jwarp.ir.nodes import Kernel, Op, has_native_code, rounds_as_written, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.hoist import hoist_factors
 from jwarp.passes.loop_sums import carried_sums
@@ -111,8 +110,6 @@ class CudaKernel(AnalysedKernel):
         kernel = carried_sums(in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True)))
         if kernel.block_dim:
             kernel = lower_tiles(hoist_factors(kernel), routines=UNIT_RULES, flat=True)
-            if kernel.order:
-                _refuse_lanes(kernel)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten=is_cheap)
 
@@ -217,7 +214,7 @@ class CudaKernel(AnalysedKernel):
         try:
             return image_of(self.unit(version, block, room_of(architectures)), architectures)
         except Rejected as rejected:
-            raise as_compile_error(rejected, f"kernel '{self.kernel.name}'") from None
+            raise as_compile_error(rejected, f"kernel '{self.kernel.name}'", self.kernel.span) from None
 
     @property
     def failure_texts(self) -> tuple[str, ...]:
@@ -231,19 +228,6 @@ class CudaKernel(AnalysedKernel):
     def cubin(self, version: str, architecture: str) -> bytes:
         """The machine code for one architecture."""
         return compile_unit(self.unit(version, BLOCK), architecture).cubin
-
-
-def _refuse_lanes(kernel: Kernel) -> None:
-    """Blocks run one after the other, but the threads of one have no order."""
-    used = used_values(kernel.body)
-    loops = (n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None)
-    for node in (inner for loop in loops for inner in walk(loop.body)):
-        if isinstance(node, Op) and node.row.is_atomic and (node.result in used or not node.row.combines):
-            raise CompileError(
-                f"kernel `{kernel.name}`: what {node.name} finds for lanes of a block depends on their order on a GPU",
-                node.span,
-                "let it run once for the block, or on the CPU",
-            )
 
 
 def block_size(block_dim: int | None) -> int:

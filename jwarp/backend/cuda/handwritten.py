@@ -352,8 +352,10 @@ class Handwritten:
             return self._call_error(errors[0])
         # What is wrong with the call may follow from what is wrong with the text.
         rejected.messages = tuple(of_text)
-        made = as_compile_error(rejected, f"kernel '{given.name}'")
-        return CompileError(made.diagnostic.message, made.diagnostic.span, _missing_header(errors))
+        made = as_compile_error(rejected, f"kernel '{given.name}'", given.span)
+        return CompileError(
+            made.diagnostic.message, made.diagnostic.span, _missing_header(errors) or made.diagnostic.hint
+        )
 
     def _call_error(self, message: Message) -> Exception:
         given = self.definition
@@ -364,10 +366,22 @@ class Handwritten:
                 f"kernel '{given.name}': the source has no function of this name", Span(given.file, 0),
                 "`name` is what to call: a __global__ function, or an instance of a template such as scale<float, 128>",
             )  # fmt: skip
+        if _UNCLOSED.search(message.text):
+            last = max(given.text.count("\n") + (not given.text.endswith("\n")), 1)
+            return CompileError(
+                f"kernel '{given.name}': the source ends inside a function, a class or a namespace",
+                Span(given.file, last),
+                "close it with a }",
+            )
+        hint = f"declare it like\n  {self.signature}"
+        if "template" in message.text and "<" not in given.name:
+            hint = (
+                f"`name` may be an instance of a template, such as {given.name}<float>; a function without one: {hint}"
+            )
         return KernelTypeError(
             f"kernel '{given.name}': its function does not take the parameters that were declared: {message.text}",
             given.span,
-            f"declare it like\n  {self.signature}",
+            hint,
         )
 
     @property
@@ -382,6 +396,8 @@ class Handwritten:
         return f"__global__ void {re.split('<', self.definition.name)[0]}({', '.join(parts)})"
 
 
+# What the compiler says of the entry where the author's text has not ended.
+_UNCLOSED = re.compile(r'linkage specification is not allowed|expected a "}"')
 # What makes NVRTC take functions without a word like __device__ for the GPU's.
 _DEVICE_BY_DEFAULT = {"default-device", "device-as-default-execution-space"}
 # Comments, and texts and characters in quotes.

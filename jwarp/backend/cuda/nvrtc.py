@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jwarp.backend.cuda.assembler import LINES, Refusal, line_of_symbol, place_of, refusal_of, remarks_of
 from jwarp.caches import cached
-from jwarp.errors import CompileError, LaunchError, Span
+from jwarp.errors import NO_SPAN, CompileError, LaunchError, Span
 
 INSTALL = "pip install 'jwarp[cuda-compile]' (without a GPU) or 'jwarp[cuda13]'"
 # What images are made for where no GPU says more: one of each generation, which runs on its later members too.
@@ -20,9 +22,12 @@ OPTIONS = ("--std=c++17", "--brief-diagnostics=true", "--no-display-error-number
 
 # What the names begin with under which the compiler speaks of texts of native functions.
 SNIPPET = "snippet of "
+# Those of files that are none, but what the library wrote around a text.
+OWN_FILES = "<jwarp"
 
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 _DIAGNOSTIC = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning): (?P<text>.*)$")
+_LINE = re.compile(r'#line (\d+) "(.*)"')
 _INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 # ptxas speaks of what it had to put in memory for want of registers.
 _RESOURCES = re.compile(r"(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL)
@@ -51,9 +56,9 @@ class Message:
 class Rejected(Exception):
     """NVRTC refused a text: `messages` where it says a line, and everything it said in `log`."""
 
-    def __init__(self, log: str):
+    def __init__(self, log: str, unit: Unit, architecture: str):
         super().__init__(log)
-        self.log = log
+        self.log, self.unit, self.architecture = log, unit, architecture
         self.messages = messages_of(log)
 
 
@@ -146,7 +151,7 @@ def compile_unit(unit: Unit, architecture: str) -> Code:
             _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode(errors="replace").rstrip("\0")
         )
         if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
-            raise Rejected(log)
+            raise Rejected(log, unit, architecture)
         _expect(error, log)
         is_virtual = architecture.startswith("compute_")
         cubin = b"" if is_virtual else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
@@ -186,18 +191,61 @@ def messages_of(log: str) -> tuple[Message, ...]:
     return tuple(Message(f["file"], int(f["line"]), f["kind"], f["text"]) for f in found)
 
 
-def as_compile_error(rejected: Rejected, what: str) -> CompileError:
-    """The error for a person, at the line that NVRTC complains of first."""
+def as_compile_error(rejected: Rejected, what: str, whole: Span = NO_SPAN) -> CompileError:
+    """The error for a person, at the line that is complained of first, or that of the `whole`."""
     errors = [m for m in rejected.messages if m.kind != "warning"]
     if not errors:
-        return CompileError(f"{what}: NVRTC says\n{rejected.log.strip()}")
+        return _as_refusal(rejected, what, whole)
     first, *others = errors
     more = f", and {len(others)} more" if others else ""
-    text = _line_of(first)
-    columns = (len(text) - len(text.lstrip()), len(text.rstrip())) if text else (0, 0)
     hint = "an array that the text does not plainly write to is constant there" if "const" in first.text else ""
     hint = hint if first.file.startswith(SNIPPET) else ""
-    return CompileError(f"{what}: {first.text}{more}", Span(first.file, first.line, *columns), hint)
+    return CompileError(f"{what}: {first.text}{more}", _span(first.file, first.line), hint)
+
+
+def _as_refusal(rejected: Rejected, what: str, whole: Span) -> CompileError:
+    """The error for what the assembler refuses, at the line of the source if there is one."""
+    refusal = refusal_of(rejected.log)
+    if refusal is None:
+        said = [line for line in rejected.log.strip().splitlines() if "): warning: " not in line]
+        return CompileError(f"{what}: NVRTC says\n" + "\n".join(said), whole)
+    place = _place(rejected, refusal)
+    return CompileError(f"{what}: {refusal.message}", whole if place is None else _span(*place), refusal.hint)
+
+
+def _place(rejected: Rejected, refusal: Refusal) -> tuple[str, int] | None:
+    """Where in a file that the text has parts of the refusal arises."""
+    unit, architecture = rejected.unit, rejected.architecture
+    lines = list(_lines_of_files(unit.text))
+    if refusal.words:
+        written = re.compile(rf"^(?!.*\bextern\b)[^/]*\b{re.escape(refusal.words)}\b")
+        return next(((file, at) for file, at, text in lines if written.search(text)), None)
+    if not refusal.symbol and not refusal.remark.line:
+        return None
+    again = dataclasses.replace(unit, options=(*unit.options, LINES))
+    try:
+        ptx = compile_unit(again, architecture.replace("sm_", "compute_")).ptx
+        if refusal.symbol:
+            line = line_of_symbol(ptx, refusal.symbol)
+        else:
+            compile_unit(again, architecture)
+            return None
+    except Rejected as same:
+        line = next((remark.line for remark in remarks_of(same.log)), 0)
+    return place_of(ptx, line, {file for file, _, _ in lines}) if line else None
+
+
+def _lines_of_files(text: str) -> Iterator[tuple[str, int, str]]:
+    """The lines of a text that `#line` says to be those of files of others: file, number, line."""
+    file, at = "", 0
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found is not None:
+            file, at = found[2].replace('\\"', '"').replace("\\\\", "\\"), int(found[1])
+        elif file:
+            if not file.startswith(OWN_FILES):
+                yield file, at, line
+            at += 1
 
 
 def disassembler() -> str | None:
@@ -234,10 +282,12 @@ def device_headers(names: Iterable[str]) -> dict[str, str]:
     return texts
 
 
-def _line_of(message: Message) -> str:
+def _span(file: str, line: int) -> Span:
+    """The whole of a line."""
     import linecache
 
-    return linecache.getline(message.file, message.line).rstrip("\n")
+    text = linecache.getline(file, line).rstrip("\n")
+    return Span(file, line, *((len(text) - len(text.lstrip()), len(text.rstrip())) if text else (0, 0)))
 
 
 def _nvrtc() -> ModuleType:

@@ -49,6 +49,7 @@ class TileEmitter(BodyEmitter):
         self.stages: dict[int, str] = {}  # which of their places the tiles of a loop have, by the id of the loop
         self.held: dict[int, str] = {}  # what arrays are called whose elements are in registers
         self.failed = ""  # the variable that is true once a check of a lane has failed
+        self.turn_end = ""  # the label that ends the turn of a lane, where lanes take turns
         _refuse_rollback(kernel)
 
     def node(self, node: Node) -> None:
@@ -93,15 +94,35 @@ class TileEmitter(BodyEmitter):
             self.line(f"bool {self.failed} = false;")
         names = self.carry(node.params, [neutral(k, p.type) for k, p in zip(node.lanes, node.params, strict=True)])
         self.values[node.index] = self.name(node.index)
-        self.line(f"{self.spread(node, self.values[node.index])} {{")
-        self.trip(node, names)
-        self.line("}")
-        self.span, self.lanes = node.span, None
+        if takes_turns(self.kernel, node, self.used):
+            self.in_turn(node, names)
+        else:
+            self.line(f"{self.spread(node, self.values[node.index])} {{")
+            self.trip(node, names)
+            self.line("}")
+        self.span, self.lanes, self.turn_end = node.span, None, ""
         if self.failed:
             self.line(f"{self.failed}_end:;")
             self.line(f"if (__syncthreads_or({self.failed})) {self.leaving()}")
         for carried in zip(node.lanes, names, node.results, node.init, strict=True):
             self.combined(*carried)
+
+    def in_turn(self, node: For, names: Sequence[str]) -> None:
+        """A loop whose elements are taken one after the other, each by the thread that it falls to."""
+        type, index, step = C_TYPES[node.index.type], self.values[node.index], self.block_dim
+        lowest = first_lane(node)
+        first = self.text(node.lo) if lowest is None else str(lowest)
+        sign = "<" if node.step > 0 else ">"
+        self.turn_end = f"{self.name()}_end"
+        head = f"{type} {index} = {self.text(node.lo)}; {index} {sign} {self.text(node.hi)}; {index} += {node.step}"
+        self.line(f"for ({head}) {{")
+        own = f"({index} - {first}) % {step} == ({type})threadIdx.x"
+        self.line(f"  if ({own}{f' && !{self.failed}' if self.failed else ''}) {{")
+        self.trip(node, names)
+        self.line("  }")
+        self.line(f"  {self.turn_end}:;")
+        self.line("  __syncthreads();")
+        self.line("}")
 
     def spread(self, node: For, index: str) -> str:
         """The head of a loop over the elements that fall to the thread, each counted from the lowest one."""
@@ -282,7 +303,9 @@ class TileEmitter(BodyEmitter):
         super().found(node, text)
 
     def leaving(self) -> str:
-        return f"{self.failed} = true; goto {self.failed}_end;" if self.lanes is not None else super().leaving()
+        if self.lanes is None:
+            return super().leaving()
+        return f"{self.failed} = true; goto {self.turn_end or f'{self.failed}_end'};"
 
     # -- routines for whole tiles
 
@@ -341,6 +364,13 @@ UNIT_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
     "tile_cholesky": TileEmitter.cholesky,
     "tile_solve": TileEmitter.solve,
 }
+
+
+def takes_turns(kernel: Kernel, loop: For, used: Container[Value]) -> bool:
+    """Whether the lanes of a loop run one after the other: what an atomic finds there depends on their order."""
+    return bool(kernel.order) and any(
+        isinstance(n, Op) and n.row.is_atomic and (n.result in used or not n.row.combines) for n in walk(loop.body)
+    )
 
 
 def _joined(*parameters: object) -> str:

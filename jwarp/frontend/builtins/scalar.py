@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins import vector
+from jwarp.frontend.builtins.bits import reinterpreted
 from jwarp.frontend.builtins.table import Builtin, check_count, check_same, define
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
@@ -30,7 +31,7 @@ from jwarp.ir.builder import FALSE, zero
 from jwarp.ir.nodes import Op, Operand, Value
 from jwarp.ir.operation import FLOAT, NUMBER, Kinds
 from jwarp.ir.ops import OPS
-from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, float64, int32
+from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, float64, int32
 
 # -- one operation each
 
@@ -425,24 +426,17 @@ select = define(
 def _lower_cast(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("cast", args, (2,), span)
     wanted = args[1].object if isinstance(args[1], PythonRef) else None
-    if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.is_like(wanted):
-        part = PythonRef(wanted.dtype)
-        items = (ctx.scalar(_lower_cast(ctx, [item, part], spans, span), span) for item in args[0].items)
-        return Composite(wanted, tuple(items))
-    target = as_scalar(wanted)
-    value = ctx.scalar(args[0], spans[0], "first argument of wp.cast")
-    if target is None or target is bool_ or value.type is bool_ or target.bits != value.type.bits:
+    kind = wanted if isinstance(wanted, (CompositeType, StructType)) else as_scalar(wanted)
+    if kind is None:
         raise KernelTypeError(
-            "wp.cast keeps the bits, so it needs a numeric type of the same width as the value",
-            span,
-            "to convert the value, call the type: wp.float32(x)",
-        )
-    return ctx.emit("bitcast", value, span=span, type=target)
+            "second argument of wp.cast must be a type", spans[1], "as in wp.cast(x, wp.int32)"
+        )  # fmt: skip
+    return reinterpreted(ctx, args[0], kind, spans[0])
 
 
 cast = define(
     "cast(a: Any, dtype: type[T]) -> T",
-    """The bits of a number, or of each component, read as another type of the same width.
+    """The bits of a number, vector, matrix or struct, read as another type of the same size.
 
     To convert the value, call the type: wp.float32(x).""",
     _lower_cast,

@@ -12,6 +12,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.control_flow import State, restore, state_of
 from jwarp.frontend.lowering.names import SET
+from jwarp.frontend.lowering.own_copies import changed_to
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.syntax.flow import read_before_set
 from jwarp.frontend.syntax.nodes import nodes_in
@@ -43,10 +44,11 @@ from jwarp.ir.visit import Rebuilder
 class Carried:
     """The names that a loop carries, and the values that carry them.
 
-    `known` is what is so at the end of the body, where that has been read and need not be again.
+    `known` is what is so at the end of the body, where that has been read and need not be again; `loop` its statement.
     """
 
     known: State | None = None
+    loop: ast.stmt | None = None
 
     def __init__(
         self,
@@ -158,10 +160,13 @@ class Carried:
             return after
         if holds_array(after):
             if name != "$result" and array_choices.is_made_since(after, self.first_made):
+                if self.loop is not None and changed_to(self.ctx, binding, after, self.loop):
+                    return binding  # as in Warp, where the variable from before the loop is assigned to
                 raise CompileError(
-                    f"`{name}` does not stand for the same array before the loop and after one trip, which makes one",
+                    f"`{name}` does not stand for the same array before the loop and after one trip, which makes one "
+                    "of another kind",
                     self.span,
-                    "make it before the loop, and fill it with zeros in each trip; or use two names",
+                    "make one of the same shape and type before the loop; or use two names",
                 )
             form = array_choices.common(binding, after, lambda _: False)
             same = form is not None and layout(form, self.span) == layout(binding, self.span)
@@ -245,7 +250,7 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
     added, known = _join_arrays(ctx, names, body, fresh, ctx.span(loop))
     carried = Carried(ctx, names, added, outer, never_empty, ctx.span(loop))
     # A loop in one that is read for nothing is read once: else it would be twice as often for each loop around it.
-    carried.known = known if ctx.trials else None
+    carried.known, carried.loop = known if ctx.trials else None, loop
     carried.lost_names = [n for n in fresh if n not in added]
     carried.enter()
     return carried

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from jwarp.errors import Span
+from jwarp.errors import CompileError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructValue
-from jwarp.ir.nodes import Const, Value
+from jwarp.ir.nodes import Block, Const, Op, Value, walk
 from jwarp.types import AnyType, ArrayType, StructType, int32
 
 
@@ -20,6 +20,21 @@ def as_array(ctx: Context, name: str, table: StructValue) -> Binding:
     assert isinstance(ids, ArrayRef)
     ctx.tables[ids.index] = table
     return dataclasses.replace(ids, name=name)
+
+
+def refuse_writes(ctx: Context, body: Block) -> None:
+    """Refuse a kernel that changes an array of ids: what they name was found before it runs.
+
+    Raises:
+        CompileError: it does; with the line.
+    """
+    for node in walk(body) if ctx.tables else ():
+        if isinstance(node, Op) and node.row.is_write and node.attr in ctx.tables:
+            raise CompileError(
+                "an array of ids is read at the launch, and cannot be written by the kernel that asks what they name",
+                node.span,
+                "write it in another kernel, or to another array",
+            )
 
 
 def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
@@ -201,13 +200,13 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
             bound[name] = bind_python(parameter.default, name, span)
         expected, binding = function.declared(name), bound[name]
         if expected is not None and not _fits(type_of(binding, span), expected, variables):
+            _refuse_unnamed(function, given)
             expected = filled(expected, variables)
             default = "" if name in places else ", its default,"
             raise KernelTypeError(
                 f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                 places.get(name, span),
-                _unnamed(function, given.values)
-                or ("" if isinstance(expected, (ArrayType, Pattern, StructType)) else f"convert it: wp.{expected}(…)"),
+                "" if isinstance(expected, (ArrayType, Pattern, StructType)) else f"convert it: wp.{expected}(…)",
             )
     return bound
 
@@ -241,21 +240,25 @@ def _overload(function: Func, given: Arguments) -> Func:
         for overload in function.overloads:
             if overload.is_generic == is_generic and takes(overload, given):
                 return overload
+    for each in function.overloads:
+        _refuse_unnamed(each, given)
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(f.heading for f in function.overloads)
-    hint = _unnamed(function, given.values) or f"there are {known}"
-    raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, hint)
+    raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
 
 
-def _unnamed(function: Func, values: Sequence[Binding]) -> str:
-    """What to do where a function of a grid, tree or mesh is given a number, of which nobody knows what it names."""
+def _refuse_unnamed(function: Func, given: Arguments) -> None:
+    """Say what to do where a function of a grid, tree or mesh is given a number that names none."""
     first = next(iter(function.wanted), None)
-    if not getattr(first, "is_handle", False) or not values or getattr(values[0], "type", None) is not uint64:
-        return ""
-    return (
-        "at the launch, pass the grid, tree or mesh itself, or its id, for a parameter `wp.uint64` of the kernel or a "
-        "field of a struct; an array of ids is given as it is, wp.array([mesh.id], dtype=wp.uint64), to launches that "
-        "run now, while all that it names is alive, and its elements are used where they are read"
+    if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
+        return
+    what = first.__name__.removesuffix("Arrays")  # type: ignore[union-attr]
+    raise KernelTypeError(
+        f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{what}",
+        given.span,
+        "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
+        "of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it is, "
+        "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are read",
     )
 
 

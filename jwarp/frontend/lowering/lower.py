@@ -24,7 +24,7 @@ from jwarp.frontend.lowering import (
     subscripts,
 )
 from jwarp.frontend.lowering.control_flow import lower_statements
-from jwarp.frontend.lowering.ids import as_array
+from jwarp.frontend.lowering.ids import as_array, refuse_writes
 from jwarp.frontend.lowering.inlining import result_of
 from jwarp.frontend.lowering.stored import in_memory
 from jwarp.frontend.syntax.source import Source
@@ -137,6 +137,7 @@ def lower_kernel_source(
         said.append((f"{where}: {shown} may have no value here; it then reads as zero", where.file, where.line))
     warn(said)
     body = Block(tuple(ctx.builder.nodes))
+    refuse_writes(ctx, body)
     arity, gradients = max(1, ctx.tid_arity), tuple(ctx.gradients)
     made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients,
                   functions=tuple(ctx.functions.made))  # fmt: skip

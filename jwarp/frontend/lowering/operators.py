@@ -51,8 +51,15 @@ def unary(ctx: Context, node: ast.UnaryOp) -> Binding:
 
 @expression(ast.BinOp)
 def binary(ctx: Context, node: ast.BinOp) -> Binding:
-    """`x + y` and the like."""
-    return combined(ctx, node.op, lower(ctx, node.left), lower(ctx, node.right), node)
+    """`x + y` and the like. A sum of hundreds of terms nests as deep on its left, too deep to call oneself for each."""
+    chain = [node]
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    made = lower(ctx, chain[-1].left)
+    for step in reversed(chain):
+        with ctx.at(step):
+            made = combined(ctx, step.op, made, lower(ctx, step.right), step)
+    return made
 
 
 def combined(

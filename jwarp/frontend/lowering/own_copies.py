@@ -6,11 +6,11 @@ import ast
 import dataclasses
 from collections.abc import Iterable
 
-from jwarp.errors import Span
+from jwarp.errors import NO_SPAN, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.syntax.source import Known
-from jwarp.frontend.values.bindings import ArrayRef, Binding, OneOf, StructArray, StructValue
+from jwarp.frontend.values.bindings import ArrayRef, Binding, OneOf, StructArray, StructValue, type_of
 from jwarp.types import ArrayType
 
 Own = ArrayRef | StructArray
@@ -28,6 +28,27 @@ def copied_if_own(ctx: Context, value: ast.expr, binding: Binding) -> Binding:
         return binding
     span = ctx.span(value)
     made = _alike(ctx, binding, extents, span)
+    _copy(ctx, binding, made, extents, value)
+    return made
+
+
+def changed_to(ctx: Context, target: Binding, source: Binding, place: ast.stmt) -> bool:
+    """Give a local array the elements of another one, at the end of a trip of the loop `place`; False if it cannot be.
+
+    Both are whole local arrays of one shape, or one of several such.
+    """
+    if not isinstance(target, (ArrayRef, StructArray)) or type_of(target, NO_SPAN) != type_of(source, NO_SPAN):
+        return False
+    assert isinstance(source, (ArrayRef, StructArray))
+    extents = _extents(ctx, target)
+    if extents is None or extents != _extents(ctx, source):
+        return False
+    _copy(ctx, source, target, extents, place)
+    return True
+
+
+def _copy(ctx: Context, binding: Own, made: Own, extents: tuple[int, ...], value: ast.expr | ast.stmt) -> None:
+    """Copy all elements of one array to another one."""
     # No name of the user's has a space.
     source, target = (f" {what} {value.lineno}.{value.col_offset}" for what in ("source", "copy"))
     ctx.frame.env |= {source: binding, target: made}
@@ -42,7 +63,6 @@ def copied_if_own(ctx: Context, value: ast.expr, binding: Binding) -> Binding:
     lower_statements(ctx, [body])
     for name in (source, target, *(f" {axis} {target}" for axis in range(len(extents)))):
         ctx.frame.env.pop(name, None)
-    return made
 
 
 def arrays_of(bindings: Iterable[Binding]) -> frozenset[int]:

@@ -15,10 +15,11 @@ import numpy as np
 
 from jwarp.analysis.affine import symbols_of
 from jwarp.backend.compiled_base import plan_numbers
+from jwarp.backend.cuda.assembler import plain_name
 from jwarp.backend.cuda.compile import IMAGES, Image, lock_of
 from jwarp.backend.cuda.headers import cuda_headers, included_files, own_files
 from jwarp.backend.cuda.host_code import device_part, kernel_part
-from jwarp.backend.cuda.host_headers import KNOWN, host_headers
+from jwarp.backend.cuda.host_headers import KNOWN, host_headers, of_libraries
 from jwarp.backend.cuda.nvrtc import (
     Code,
     Message,
@@ -146,7 +147,8 @@ class Handwritten:
                 "",
             ]
         )
-        return Unit(text, f"{self.entry}.cu", options, {**host_headers(), **names, **headers})
+        known = of_libraries((own, *headers.values()), folders) | host_headers()
+        return Unit(text, f"{self.entry}.cu", options, {**known, **names, **headers})
 
     @functools.cached_property
     def _of_device(self) -> tuple[str, dict[str, str]]:
@@ -209,6 +211,27 @@ class Handwritten:
                 "make a kernel of each part, and launch them one after the other",
             )
         self._refuse_axes(code, blocks)
+        self._refuse_constants(code)
+
+    def _refuse_constants(self, code: Code) -> None:
+        """Constants without values are zeros, as nothing of the host runs that would fill them."""
+        for symbol in _CONSTANTS.findall(code.ptx):
+            name = plain_name(symbol)
+            texts = {self.definition.file: self.definition.text, **self.definition.headers}
+            given = re.compile(rf"\b{name}\s*(?:\[[^]]*\]\s*)*(?:=|\{{)")
+            if any(given.search(text) for text in texts.values()) or code.ptx.count(symbol) < 2:
+                continue
+            declared = re.compile(rf"__constant__[^;]*\b{name}\b")
+            where = (
+                (file, found, text) for file, text in texts.items() if (found := declared.search(text)) is not None
+            )
+            span = next((Span(f, t.count("\n", 0, m.end()) + 1) for f, m, t in where), self.definition.span)
+            raise CompileError(
+                f"kernel '{self.definition.name}' reads the constant `{name}`, which code of the host would fill, and "
+                "that does not run",
+                span,
+                "give it values where it is declared, or make it a parameter: an array that is only read",
+            )
 
     def _refuse_axes(self, code: Code, blocks: Blocks) -> None:
         """A function that looks at axes which its blocks do not have does nothing for most of its elements."""
@@ -408,6 +431,8 @@ def _plain(text: str) -> str:
     return _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 
+# Constants that PTX declares without values.
+_CONSTANTS = re.compile(r"^(?:\.\w+ )?\.const \.align \d+ \.\w+ (\w+)(?:\[\d+\])?;", re.MULTILINE)
 _OTHER_AXES = re.compile(r"\bthreadIdx\s*\.\s*[yz]\b")
 
 _DECLARED = {

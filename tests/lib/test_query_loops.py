@@ -227,3 +227,57 @@ def test_a_query_goes_on_where_a_loop_over_it_was_left():
     np.testing.assert_array_equal(numbers[1], numbers[0])
     np.testing.assert_array_equal(numbers[2], numbers[0])
     np.testing.assert_array_equal(numbers[4], numbers[3])
+
+
+@wp.kernel
+def in_sequence(grid: wp.uint64, points: wp.array[wp.vec3], numbers: wp.array2d[int], sums: wp.array[float]):
+    i = wp.hash_grid_point_id(grid, wp.tid())
+    n = wp.int32(0)
+    total = wp.float32(0.0)
+    if i % 7 != 3:
+        for j in wp.hash_grid_query(grid, points[i], REACH):
+            numbers[i, n] = j
+            n += 1
+            d = points[j] - points[i]
+            total = 0.9 * total + wp.dot(d, d)
+    sums[i] = total
+
+
+@pytest.mark.parametrize("dims", [(6, 5, 7), (2, 9, 3)])
+def test_rows_of_cells_that_wrap_round_are_met_from_the_first_cell_on(dims):
+    points = RNG.uniform(0, 1, (COUNT, 3)).astype(np.float32)
+    grid = wp.HashGrid(*dims)
+    grid.build(points, REACH)
+    sequences = [() if i % 7 == 3 else in_order_of_cells(points, p, dims) for i, p in enumerate(points)]
+    expected = np.full((COUNT, COUNT), -1, np.int32)
+    for row, sequence in zip(expected, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    longest = (expected >= 0).sum(1).max()
+    numbers, sums = np.full_like(expected, -1), np.zeros(COUNT, np.float32)
+    wp.launch(in_sequence, COUNT, [grid, points], [numbers, sums])
+    np.testing.assert_array_equal(numbers, expected)
+
+    def by_sequences(x):
+        total, ids = jnp.zeros(COUNT), jnp.asarray(expected[:, :longest].T)
+        for k in range(longest):
+            d = x[ids[k]] - x
+            total = jnp.where(ids[k] >= 0, 0.9 * total + (d * d).sum(-1), total)
+        return total
+
+    of_kernel = wp.jax_kernel(in_sequence, num_outputs=2, output_dims={"numbers": (COUNT, COUNT), "sums": COUNT})
+    weights = jnp.asarray(RNG.normal(size=COUNT), jnp.float32)
+    known, pull_known = jax.vjp(by_sequences, jnp.asarray(points))
+    found, pull = jax.vjp(lambda x: of_kernel(grid, x)[1], jnp.asarray(points))
+    np.testing.assert_allclose(sums, known, rtol=1e-5)
+    np.testing.assert_allclose(found, known, rtol=1e-5)
+    np.testing.assert_allclose(pull(weights)[0], pull_known(weights)[0], rtol=1e-3, atol=1e-5)
+
+
+def in_order_of_cells(points, p, dims):
+    """The points that a query about a place meets, by NumPy: cell by cell, along the first axis first."""
+    scale = np.float32(1.0) / np.float32(REACH)
+    own = np.mod(np.floor(points * scale).astype(int), dims)
+    low, high = (np.floor((p + s * np.float32(REACH)) * scale).astype(int) for s in (-1, 1))
+    count = np.minimum(high - low + 1, dims)
+    cells = [np.mod(low + (x, y, z), dims) for z in range(count[2]) for y in range(count[1]) for x in range(count[0])]
+    return np.concatenate([np.flatnonzero((own == cell).all(1)) for cell in cells])

@@ -1,4 +1,4 @@
-// A job: a counter of chunks that the caller and its helpers draw from, in claims that get smaller.
+// A job: every worker draws from a part of its own, in claims that get smaller, and then from those of others.
 #include "cpu/share.h"
 
 #include <algorithm>
@@ -8,40 +8,62 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <vector>
 
 namespace jwarp::cpu {
 namespace {
 
-constexpr int64_t kClaimsLeft = 4;  // of each worker, were the rest claimed in equal parts
+constexpr int64_t kClaimsLeft = 4;  // of a part, were its rest claimed in equal pieces
 
 std::atomic<int64_t> thread_limit{0};
 std::atomic<bool> eager_sharing{false};
 
-struct Job {
+// On a cache line of its own, as one worker mostly draws from it.
+struct alignas(64) Part {
   std::atomic<int64_t> next;
+  int64_t end;
+};
+
+struct Job {
+  std::vector<Part> parts;  // one for each worker: neighbours are done by the same thread, in this launch and the next
+  std::atomic<size_t> workers{0};  // that have begun
   std::atomic<int64_t> pending;
   std::atomic<bool> failed{false};
   std::exception_ptr error;  // what was thrown first; whole once nothing is pending
-  int64_t end;
   Claims claims;
-  int64_t workers;
   Body body;
   const void* context;  // on the caller's stack: only valid for who has claimed a chunk
 };
 
 // Claims [begin, end): the less is left, the less is taken, so that all workers end together.
-bool claim(Job& job, int64_t& begin, int64_t& end) {
-  begin = job.next.load(std::memory_order_relaxed);
+bool claim(Part& part, const Claims& claims, int64_t& begin, int64_t& end) {
+  begin = part.next.load(std::memory_order_relaxed);
   do {
-    if (begin >= job.end) return false;
-    const int64_t rest = job.end - begin;
-    end = begin + std::min(rest, std::clamp(rest / (kClaimsLeft * job.workers), job.claims.least, job.claims.most));
-  } while (!job.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+    if (begin >= part.end) return false;
+    const int64_t rest = part.end - begin;
+    end = begin + std::min(rest, std::clamp(rest / kClaimsLeft, claims.least, claims.most));
+  } while (!part.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
   return true;
 }
 
+// Claims of the own part, and then of the one of which most is left.
+bool claim(Job& job, size_t own, int64_t& begin, int64_t& end) {
+  if (claim(job.parts[own], job.claims, begin, end)) return true;
+  for (;;) {
+    Part* most = nullptr;
+    int64_t rest = 0;
+    for (Part& part : job.parts) {
+      const int64_t left = part.end - part.next.load(std::memory_order_relaxed);
+      if (left > rest) most = &part, rest = left;
+    }
+    if (most == nullptr) return false;
+    if (claim(*most, job.claims, begin, end)) return true;
+  }
+}
+
 void work(Job& job) {
-  for (int64_t begin, end; claim(job, begin, end);) {
+  const size_t own = job.workers.fetch_add(1, std::memory_order_relaxed);
+  for (int64_t begin, end; claim(job, own, begin, end);) {
     try {
       job.body(job.context, begin, end);
     } catch (...) {
@@ -81,15 +103,17 @@ void share(Pool& pool, int64_t helpers, int64_t begin, int64_t end, Claims claim
   claims.least = std::max<int64_t>(1, claims.least);
   claims.most = std::max(claims.least, claims.most);
   const auto job = std::make_shared<Job>();
-  job->next.store(begin);
   job->pending.store(end - begin);
-  job->end = end;
   job->claims = claims;
   job->body = body;
   job->context = context;
 
-  helpers = std::min(helpers, (end - begin - 1) / claims.least);
-  job->workers = helpers + 1;
+  helpers = std::max<int64_t>(0, std::min(helpers, (end - begin - 1) / claims.least));
+  job->parts = std::vector<Part>(helpers + 1);
+  for (int64_t w = 0; w <= helpers; ++w) {
+    job->parts[w].next.store(begin + (end - begin) / (helpers + 1) * w);
+    job->parts[w].end = w == helpers ? end : begin + (end - begin) / (helpers + 1) * (w + 1);
+  }
   for (int64_t h = 0; h < helpers; ++h) {
     // Helpers that have begun use the context, so that nothing may be thrown before all is done.
     std::unique_ptr<std::shared_ptr<Job>> reference(new (std::nothrow) std::shared_ptr<Job>(job));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,7 +13,9 @@ from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 
-ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
+# What is loaded where an access is outside: as long as the elements of an access to a small vector or matrix.
+ZEROS = "@zeros = internal constant [64 x i8] zeroinitializer, align 16"
+ZEROS_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -267,12 +270,11 @@ class Memory:
         """Load at `element`; a scalar if its shape is uniform, else a vector. Outside is zero."""
         code, kind = self.code, memory_type(element.type)
         align = f"align {element.type.bits // 8}"
-        address = self.address(element)
         if element.shape.is_uniform:
             self.used.append("scalar load")
-            if element.inside is not None:
-                address = code.define(f"select i1 {element.inside}, ptr {address}, ptr @zeros")
+            address = self.address_or_zeros(element)
             return self.from_memory(element.type, code.define(f"load {kind}, ptr {address}, {align}"), False)
+        address = self.address(element)
         vector = code.vector(kind)
         self.used.append("gather" if element.shape.is_varying else "vector load")
         if element.shape.is_varying:
@@ -283,6 +285,18 @@ class Memory:
         else:
             name, pointers = f"llvm.masked.load.{suffix(kind, code.width)}.p0", "ptr"
         return self.from_memory(element.type, self.masked_load(name, pointers, kind, f"{align} {address}", mask), True)
+
+    def address_or_zeros(self, element: Element) -> str:
+        """A pointer to an element, or to zeros where it is outside."""
+        if element.inside is None:
+            return self.address(element)
+        kind, displacement = memory_type(element.type), element.displacement
+        if not 0 <= displacement < ZEROS_BYTES // (element.type.bits // 8):
+            return self.code.define(f"select i1 {element.inside}, ptr {self.address(element)}, ptr @zeros")
+        # Chosen before the displacement is added, so that it is one choice for all components of an element.
+        first = self.address(dataclasses.replace(element, displacement=0))
+        chosen = self.code.define(f"select i1 {element.inside}, ptr {first}, ptr @zeros")
+        return self.code.define(f"getelementptr {kind}, ptr {chosen}, i64 {displacement}") if displacement else chosen
 
     def masked_load(self, name: str, pointers: str, kind: str, address: str, mask: str) -> str:
         """Call an intrinsic that loads some lanes, and gives zero in the others."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import floor, where
+from jwarp.frontend.builtins.scalar import beside, floor, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
 from jwarp.types import NAMED, Reference, float16, float32, float64, int32, int64, struct, uint64
@@ -67,7 +67,8 @@ for _kind in KINDS.values():
 class HashGridQuery:
     """What is left of a query: the run of slots at hand, and the run after it.
 
-    Runs are counted along the first axis (one, or two where it wraps round), then the second, then the third.
+    Runs are counted along the first axis (one, or two where it wraps round), then the second, then the third. Threads
+    that run in step, of which some wrap round, go through the longer runs together: then each has three for a row.
     """
 
     point_ids: array[int32]
@@ -77,6 +78,7 @@ class HashGridQuery:
     first: vec3i  # the cell that the query starts at
     counts: vec3i  # how many cells it has along each axis
     run: vec3i  # the next run: the number of the cell within the query along each axis
+    part: int32  # of three that a row is gone through in: before the longer run, this, after it; -1 where it is not
     slot: int32
     end: int32
     group: int32
@@ -132,6 +134,8 @@ def started(id: Any, point: Any, max_dist: Any, group: int32, by_group: int32):
         query.counts[axis] = extent_of(low, high, id.dims[axis])
     query.group = group
     query.by_group = where(id.groups.shape[0] > 0, by_group, 0)
+    is_split = query.by_group == 0 and query.counts[0] > query.dims[0] - query.first[0]
+    query.part = where(beside(is_split), 0, -1)
     if id.cell_starts.shape[0] == 0:  # never built
         query.run[2] = query.counts[2]
     return query
@@ -211,6 +215,9 @@ def next_run(query: Reference(HashGridQuery)):  # type: ignore[valid-type]
         length = 1
     elif x < query.dims[0] and length > query.dims[0] - x:
         length = query.dims[0] - x
+    if query.part == 0 and 2 * length >= query.counts[0]:
+        length = 0
+    query.part = where(query.part >= 0, query.part + 1, -1)
     row = turned(query.first[2] + query.run[2], query.dims[2]) * query.dims[1]
     row = (row + turned(query.first[1] + query.run[1], query.dims[1])) * query.dims[0]
     cell = row + turned(x, query.dims[0])
@@ -221,8 +228,9 @@ def next_run(query: Reference(HashGridQuery)):  # type: ignore[valid-type]
         if query.group < 2147483647:
             query.end = first_not_below(query.groups, query.slot, query.end, query.group + 1)
     query.run[0] += length
-    if query.run[0] >= query.counts[0]:
+    if query.run[0] >= query.counts[0] and (query.part < 0 or query.part == 3):
         query.run[0] = 0
+        query.part = where(query.part < 0, -1, 0)
         query.run[1] += 1
         if query.run[1] >= query.counts[1]:
             query.run[1] = 0

@@ -203,6 +203,7 @@ class Handwritten:
 
     def _check(self, code: Code, blocks: Blocks) -> None:
         """Raise for what compiles and would not do what its author means."""
+        self._show_texts()
         if "%envreg" in code.ptx:
             raise CompileError(
                 f"kernel '{self.definition.name}' waits for its whole grid (or asks whether it can), which its launch "
@@ -227,7 +228,7 @@ class Handwritten:
             )
             span = next((Span(f, t.count("\n", 0, m.end()) + 1) for f, m, t in where), self.definition.span)
             raise CompileError(
-                f"kernel '{self.definition.name}' reads the constant `{name}`, which code of the host would fill, and "
+                f"kernel '{self.definition.name}': it reads the constant `{name}`, which code of the host would fill; "
                 "that does not run",
                 span,
                 "give it values where it is declared, or make it a parameter: an array that is only read",
@@ -364,11 +365,7 @@ class Handwritten:
     def _error(self, rejected: Rejected) -> Exception:
         """The error for a person: at the author's line, or of the call of the author's function."""
         given = self.definition
-        in_memory = {given.file: given.text} if given.file.startswith("<") else {}
-        for file, text in {**in_memory, **given.headers}.items():
-            # Another kernel's text may have had that name.
-            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        linecache.checkcache(given.file)
+        self._show_texts()
         errors = [m for m in rejected.messages if m.kind != "warning"]
         of_text = [m for m in errors if m.file != self._wrapper_file]
         if errors and not of_text:
@@ -379,6 +376,14 @@ class Handwritten:
         return CompileError(
             made.diagnostic.message, made.diagnostic.span, _missing_header(errors) or made.diagnostic.hint
         )
+
+    def _show_texts(self) -> None:
+        """Let errors show lines of texts that are no files; another kernel's text may have had that name."""
+        given = self.definition
+        in_memory = {given.file: given.text} if given.file.startswith("<") else {}
+        for file, text in {**in_memory, **given.headers}.items():
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        linecache.checkcache(given.file)
 
     def _call_error(self, message: Message) -> Exception:
         given = self.definition

@@ -71,6 +71,14 @@ def own_files(text: str, folders: Sequence[str], given: Mapping[str, str]) -> di
     return {name: file for name, file in found.items() if name not in unclear}
 
 
+def included(text: str) -> Iterator[str]:
+    """The names of the headers that a text includes."""
+    for line in _INCLUDE.findall(text):
+        named = _NAMED.match(line)
+        if named is not None:
+            yield named[2]
+
+
 def included_files(unit: Unit) -> list[bytes] | None:
     """What the text and its headers include from disk, whatever conditions they are under; None if a macro says."""
     given = [Path(o.removeprefix("--include-path=")) for o in unit.options if o.startswith("--include-path=")]

@@ -172,6 +172,7 @@ def launch(
         kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
         asked = asked if kernel is before else None
     if kernel.is_generic:
+        asked = asked or (kernel, inputs)
         try:
             kernel = instance_for_launch(kernel, inputs, outputs)
         except JwarpError as error:
@@ -190,7 +191,7 @@ def launch(
                 shorten(error)
                 raise
         device, max_blocks, record_tape = None, 0, True
-        adj_inputs, adj_outputs = (None if adj in ((), []) else adj for adj in (adj_inputs, adj_outputs))
+        adj_inputs, adj_outputs = (None if _is_empty(adj) else adj for adj in (adj_inputs, adj_outputs))
     if unknown or device is not None or record_tape is not True or max_blocks:
         others = {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
         refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
@@ -239,6 +240,10 @@ def launch(
     except JwarpError as error:
         shorten(error)
         raise
+
+
+def _is_empty(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and not given
 
 
 def launch_tiled(

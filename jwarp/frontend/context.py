@@ -85,6 +85,7 @@ class Frame:
     lent: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
     given: frozenset[int] = frozenset()  # arrays that the function was called with
+    in_nest: bool = False  # whether this is a loop over constants that stays one, as there may be much code in it
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:
@@ -475,14 +476,6 @@ def scalar_hint(binding: Binding) -> str:
     if isinstance(binding, PythonRef) and not callable(binding.object):
         return "arrays are parameters of the kernel; from outside it uses numbers, vectors, matrices and tuples of them"
     return ""
-
-
-def value_hint(binding: Binding, wanted: Any) -> str:
-    """How to get from `binding` what a place for a scalar or composite holds."""
-    if isinstance(binding, ArrayRef):
-        return scalar_hint(binding)
-    scalar = isinstance(wanted, ScalarType) and isinstance(getattr(binding, "type", None), ScalarType)
-    return f"convert it: wp.{wanted}(…)" if scalar else ""
 
 
 def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.context import Context, value_hint
+from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.subscripts import element_or_view, selectors
@@ -29,6 +29,7 @@ from jwarp.frontend.values.bindings import (
     describe,
     flatten,
     layout,
+    way_to,
 )
 from jwarp.frontend.values.composites import Selector
 from jwarp.ir.nodes import Const, Operand
@@ -208,7 +209,7 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
         raise KernelTypeError(
             f"`{place.name}` holds {wanted}{' there' if place.selectors else ''}, the value is {describe(binding)}",
             span,
-            value_hint(binding, wanted),
+            way_to(wanted, binding),
         )
     scalars = flatten(binding, span) or []
     if place.array is None:

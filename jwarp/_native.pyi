@@ -27,6 +27,23 @@ class HostLaunch:
     ) -> None: ...
     def __call__(self, arrays: list[np.ndarray]) -> None: ...
 
+class ArrayLaunches:
+    def add(
+        self,
+        dim: object,
+        block_dim: object,
+        inputs: object,
+        outputs: object,
+        launch: HostLaunch,
+        arrays: list[np.ndarray],
+        written: Sequence[int],
+        settings: object,
+        changes: int,
+    ) -> None: ...
+
+def run_array_launch(launches: ArrayLaunches, dim: Any, block_dim: Any, inputs: Any, outputs: Any, /) -> bool: ...
+def set_array_classes(classes: dict[str, Any]) -> None: ...
+
 class HostGraph:
     def __init__(self, steps: Sequence[object]) -> None: ...
     def __call__(self) -> None: ...

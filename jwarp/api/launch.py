@@ -172,6 +172,7 @@ def launch(
         kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
         asked = asked if kernel is before else None
     if kernel.is_generic:
+        asked = asked or (kernel, inputs)
         try:
             kernel = instance_for_launch(kernel, inputs, outputs)
         except JwarpError as error:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Protocol
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Extent, Origin, Rule
+from jwarp.ir.attributes import Extent, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, is_plain, walk, with_bodies
@@ -47,12 +48,34 @@ def loaded_by_gradients(kernel: Kernel) -> frozenset[int]:
     return frozenset(found)
 
 
+def changed_by_gradients(kernel: Kernel) -> frozenset[int]:
+    """The arrays that gradients of calls write to, besides those of gradients."""
+    return frozenset(
+        gradient.feeds[node.array][1]
+        for gradient in kernel.gradients
+        for node in walk(gradient.kernel.body)
+        if isinstance(node, Op) and node.row.is_write and gradient.feeds[node.array][0] == "array"
+    )
+
+
+class Memory(Protocol):
+    """What a gradient does in an adjoint with arrays of the caller, by their numbers."""
+
+    def origin(self, array: int) -> Origin:
+        """Which array of the adjoint holds what one of the caller does."""
+
+    def cotangent(self, array: int) -> Origin | None:
+        """The array of its gradient; None if nothing asks for that."""
+
+    def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand, own: bool) -> None:
+        """Add to the gradient of an element."""
+
+
 class Inlined(Cloner):
     """Builds the kernel of a gradient into an adjoint.
 
-    `args` are the operands of the rule in the adjoint, `cotangents` those of its results; `origin` maps an
-    array of the caller to that of the adjoint. Contributions go to `add` (position of the operand, value) and
-    `add_to` (array, indices, value).
+    `args` are the operands of the rule in the adjoint, `cotangents` those of its results. Contributions go to `add`
+    (position of the operand, value) and to `memory`.
     """
 
     def __init__(
@@ -62,14 +85,13 @@ class Inlined(Cloner):
         gradient: Gradient,
         args: tuple[Operand, ...],
         cotangents: tuple[Operand, ...],
-        origin: Callable[[int], Origin],
+        memory: Memory,
         add: Callable[[int, Operand], None],
-        add_to: Callable[[int, tuple[Operand, ...], Operand], None],
     ):
         super().__init__()
         self.builder = builder
         self.caller, self.gradient, self.args, self.cotangents = caller, gradient, args, cotangents
-        self.origin, self.add, self.add_to = origin, add, add_to
+        self.memory, self.add = memory, add
 
     def run(self) -> None:
         """Build it where the builder is."""
@@ -105,19 +127,26 @@ class Inlined(Cloner):
         return (self.cotangents if kind == "cotangent" else self.args)[position + k]
 
     def row(self, param: int) -> tuple[int, tuple[Operand, ...]]:
-        """The caller's array that an array parameter is, and the indices of the row."""
-        _, number, position = self.gradient.feeds[param]
+        """The caller's array that an array parameter, or what it is the gradient of, is; and the indices of the row."""
+        kind, number, position = self.gradient.feeds[param]
+        if kind == "gradient":
+            return self.row(number)
         rank = getattr(self.caller.array(number).type, "ndim", 0) - self.gradient.kernel.params[param].type.ndim  # type: ignore[union-attr]
         return number, self.args[position : position + rank]
 
     def load(self, node: Op) -> None:
         assert node.result is not None
-        if self.gradient.feeds[node.array][0] != "array":
+        kind = self.gradient.feeds[node.array][0]
+        if kind not in ("array", "gradient"):
             self.known[node.result] = self.component(node.array, self.flat(node.array, node))
             return
         number, prefix = self.row(node.array)
         indices = (*prefix, *self.operands(node.args))
-        self.builder.append(Op("load", indices, self.origin(number), self.fresh(node.result), node.span))
+        origin = self.memory.origin(number) if kind == "array" else self.memory.cotangent(number)
+        if origin is None:
+            self.known[node.result] = zero(node.result.type)
+        else:
+            self.builder.append(Op("load", indices, origin, self.fresh(node.result), node.span))
 
     def flat(self, param: int, node: Op) -> int:
         """Which component of the parameter by value, or of its gradient, an access means."""
@@ -130,12 +159,18 @@ class Inlined(Cloner):
 
     def write(self, node: Op) -> None:
         value = self.operand(node.args[-1])
-        of = self.gradient.feeds[node.array][1]
-        if self.gradient.feeds[of][0] == "value":
+        kind, of, _ = self.gradient.feeds[node.array]
+        if kind == "gradient" and self.gradient.feeds[of][0] == "value":
             self.add(self.gradient.feeds[of][2] + self.flat(of, node), value)
-        else:
-            number, prefix = self.row(of)
-            self.add_to(number, (*prefix, *self.operands(node.args[:-1])), value)
+            return
+        number, prefix = self.row(node.array)
+        args = (*prefix, *self.operands(node.args))
+        origin = self.memory.origin(number) if kind == "array" else self.memory.cotangent(number)
+        if kind == "array" or (origin is not None and node.name == "store"):
+            made = None if node.result is None else self.fresh(node.result)
+            self.builder.append(Op(node.name, args, origin, made, node.span))
+        elif origin is not None:
+            self.memory.add_to(number, args[:-1], value, number >= len(self.caller.params))
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
@@ -160,27 +195,38 @@ def authored_refusal(kernel: Kernel, node: Op, what: str) -> NotDifferentiableEr
     )
 
 
-def refuse_without_results(kernel: Kernel) -> None:
-    """Refuse derivatives through a function with a gradient of its own that has no results.
-
-    Raises:
-        NotDifferentiableError: the kernel calls one.
-    """
-    for node in walk(kernel.body):
-        if isinstance(node, Op) and node.name == "rule" and not kernel.gradients[node.told(Rule).gradient].feeds:
-            raise NotDifferentiableError(
-                f"kernel `{kernel.name}` calls a function with a gradient of its own (wp.func_grad) that returns "
-                "nothing, so that the gradient of what it writes cannot be given to it",
-                node.span,
-                "let it return its results, or leave wp.func_grad out: what a function writes has a derivative",
-            )
-
-
-def memory_refusal(kernel: Kernel, node: Op, array: int) -> NotDifferentiableError:
-    """A gradient of a call that reads or writes what changes."""
+def scratch_refusal(kernel: Kernel, array: int) -> NotDifferentiableError:
+    """A gradient of a call that writes to what the kernel works on."""
     return NotDifferentiableError(
-        f"kernel `{kernel.name}`: a function with a gradient of its own (wp.func_grad) works on "
-        f"`{kernel.array(array).name}`, which this kernel writes",
+        f"kernel `{kernel.name}`: the gradient of a function (wp.func_grad) writes to `{kernel.array(array).name}`, "
+        "which the kernel itself works on",
+        kernel.span,
+        "give the function another array for it",
+    )
+
+
+def given_twice(gradient: Gradient) -> frozenset[int]:
+    """The arrays that a call has for several of its parameters."""
+    given = [number for kind, number, _ in gradient.feeds if kind == "array"]
+    return frozenset(number for number in given if given.count(number) > 1)
+
+
+def twice_refusal(kernel: Kernel, node: Op, array: int) -> NotDifferentiableError:
+    """A gradient of a call that writes to an array which it has by two names."""
+    return NotDifferentiableError(
+        f"kernel `{kernel.name}`: a function with a gradient of its own (wp.func_grad) is given "
+        f"`{kernel.array(array).name}` for two of its parameters, and writes to it: its gradient would be changed by "
+        "one name while it is read by the other",
         node.span,
-        "let the function return its results, and read and write such arrays outside of it",
+        "give it two arrays, or write a function that has the array once",
+    )
+
+
+def counter_refusal(kernel: Kernel, node: Op, array: int) -> NotDifferentiableError:
+    """A gradient of a call that reads what threads count in."""
+    return NotDifferentiableError(
+        f"kernel `{kernel.name}`: the gradient of a function (wp.func_grad) reads `{kernel.array(array).name}`, in "
+        "which this kernel counts",
+        node.span,
+        "give the function what the counter gave, as an argument",
     )

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Container, Iterable
 
 from jwarp.analysis.activity import Activity, number_of
-from jwarp.autodiff.custom_gradients import loaded_by_gradients
+from jwarp.autodiff.custom_gradients import changed_by_gradients, loaded_by_gradients, scratch_refusal
 from jwarp.autodiff.native_calls import left_as_found, made_again
 from jwarp.ir.attributes import ArrayNumber, NativeCall, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.builder import make_block, zero
@@ -76,6 +76,9 @@ class ForwardSweep(Rebuilder):
             | frozenset(map(number_of, native_arrays(kernel.body)))
         )
         self.loaded -= counters
+        self.scratch = changed_by_gradients(kernel)
+        if touched := self.scratch & {n.array for n in ops if n.row.is_access}:
+            raise scratch_refusal(kernel, min(touched))
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
 
     def is_busy(self, node: Node) -> bool:
@@ -104,7 +107,7 @@ class ForwardSweep(Rebuilder):
         if array in self.left:
             return Origin("final", array)
         local = array >= len(self.kernel.params)
-        return Origin("work" if local or array in self.written else "primal", array)
+        return Origin("work" if local or array in self.written or array in self.scratch else "primal", array)
 
     def run(self, block: Block, taped: bool) -> None:
         """Run a block again; if `taped`, so that it can be reversed in this place."""

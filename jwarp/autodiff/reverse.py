@@ -17,7 +17,13 @@ from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.collisions import Collisions, collisions
 from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
 from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
-from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
+from jwarp.autodiff.custom_gradients import (
+    Inlined,
+    counter_refusal,
+    given_twice,
+    loaded_by_gradients,
+    twice_refusal,
+)
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
@@ -27,8 +33,9 @@ from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoi
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Detached, NativeCall, Origin, Rule
+from jwarp.ir.attributes import TAKEN_BACK, Detached, NativeCall, Origin, Rule
 from jwarp.ir.builder import make_block, zero
+from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -133,6 +140,8 @@ class _Reverse(ForwardSweep):
         self.native_parts: dict[Operand, dict[int, Operand]] = {}  # gradients of what comes out of native code
         self.shared, self.repeated = shared, repeated
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
+        # What the gradients of calls say themselves how to go back through.
+        self.taken_back = {n.result for n in contents_of(kernel.body).ops if _is_taken_back(n)}
 
     # -- the whole kernel
 
@@ -364,7 +373,8 @@ class _Reverse(ForwardSweep):
             return
         if node.name == "detach":
             detached = node.told(Detached)
-            self.cotangents[detached.rule, detached.result] = g
+            if detached.result >= 0:
+                self.cotangents[detached.rule, detached.result] = g
             return
         rules = rules_of(node)
         if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
@@ -375,32 +385,27 @@ class _Reverse(ForwardSweep):
                 self.accumulate(x, rule.reverse(applied, g))
 
     def reverse_call(self, node: Op) -> None:
-        """Run the gradient that the author of a function wrote, for the results that have a cotangent."""
+        """Run the gradient that the author of a function wrote, if results or what it wrote have a cotangent."""
         number, written = node.told(Rule).gradient, node.told(Rule).arrays
         gradient = self.kernel.gradients[number]
         found = {j: g for (k, j), g in self.cotangents.items() if k == number}
         self.cotangents = {key: g for key, g in self.cotangents.items() if key[0] != number}
-        unsafe = loaded_by_gradients(self.kernel) & self.written
-        if (found and unsafe) or not self.active.arrays.isdisjoint(written):
-            raise memory_refusal(self.kernel, node, min(unsafe or self.active.arrays & set(written)))
-        if not found:
+        if not found and self.active.arrays.isdisjoint(written):
             return
+        if counted := loaded_by_gradients(self.kernel) & self.counters:
+            raise counter_refusal(self.kernel, node, min(counted))
         types = [
             param.dtype for param, (kind, _, _) in zip(gradient.kernel.params, gradient.feeds, strict=True)
             for _ in range(_components(param)) if kind == "cotangent"
         ]  # fmt: skip
         lanes = shape_of(node.args[0].type) if node.args else ()
         cotangents = tuple(found.get(j) or zero(with_shape(type, lanes)) for j, type in enumerate(types))
-
-        def add_to(array: int, indices: tuple[Operand, ...], g: Operand) -> None:
-            if array in self.active.arrays:
-                self.add_to(array, indices, g, self.is_own(array, ()))
-
-        inlined = Inlined(
-            self.builder, self.kernel, gradient, self.operands(node.args), cotangents, self.origin,
-            lambda k, g: self.accumulate(node.args[k], g), add_to,
-        )  # fmt: skip
-        inlined.run()
+        if twice := given_twice(gradient) & set(written):
+            raise twice_refusal(self.kernel, node, min(twice))
+        args = self.operands(node.args)
+        Inlined(
+            self.builder, self.kernel, gradient, args, cotangents, self, lambda k, g: self.accumulate(node.args[k], g)
+        ).run()
 
     def reverse_native(self, node: Op) -> None:
         """Run the adjoint that the author of native code wrote."""
@@ -427,6 +432,10 @@ class _Reverse(ForwardSweep):
             return Origin("gradient", array)
         return Origin("cotangent" if array in self.written else "gradient", array)
 
+    def cotangent(self, array: int) -> Origin | None:
+        """The array that holds the gradient of array `array`; None if it has none."""
+        return self.adjoint_origin(array) if array in self.active.arrays else None
+
     def load(self, origin: Origin, indices: tuple[Operand, ...]) -> Value:
         made = Value(with_shape(self.kernel.array(origin.param).dtype, shape_of(indices[0].type)))
         self.builder.append(Op("load", indices, origin, made, self.builder.span))
@@ -448,7 +457,7 @@ class _Reverse(ForwardSweep):
         if node.attr in self.loaded:
             elements = [i for i in self.operands(node.indices)[:1] if shape_of(i.type)]
             self.builder.effect("undo", *elements, attr=self.origin(node.attr))
-        if node.attr not in self.active.arrays:
+        if node.attr not in self.active.arrays or (node.args and node.args[-1] in self.taken_back):
             return
         rule = _WRITE_RULES.get(node.name)
         if rule is None or (node.result is not None and node.result in self.active and node.attr not in self.owned):
@@ -519,6 +528,10 @@ def _refuse_notes(kernel: Kernel, body: Block) -> None:
             node.span,
             "count in a launch of its own, and use what it found there",
         )
+
+
+def _is_taken_back(node: Op) -> bool:
+    return node.name == "detach" and node.attr is not None and node.told(Detached).result == TAKEN_BACK
 
 
 def _components(param: Param) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,10 @@ import jax.numpy as jnp
 
 from jwarp.arrays.array import array
 from jwarp.bind import compat
+from jwarp.bind.forward_only import forward_only
 from jwarp.bind.traced_memory import CONSTANT, Scope, TracedMemory, held_back, value_of
 from jwarp.bind.trees import Reader, changed_paths
-from jwarp.errors import LaunchError
+from jwarp.errors import NO_SPAN, LaunchError, Span
 from jwarp.types import Geometry
 
 # The most trips of a loop: of all, or by the function that is its body; None where nobody says.
@@ -71,13 +73,29 @@ def traced_while(
     bound = _bound_of(key)
     if bound is None:
         end = jax.lax.while_loop(_constant(goes_on, start), _constant(trip, start), start)
+        message = f"a loop of wp.capture_while over {name} of no known number of trips has no gradient in reverse mode"
+        hint = "say how many trips it has at most, by max_trips of wp.functionalize, or differentiate in forward mode"
+        end = [forward_only(x, message, _place(key), hint) if _is_float(x) else x for x in end]
     else:
         end = _bounded_loop(goes_on, trip, start, bound)
         # Nobody takes a loop that was cut off for one that has ended.
         cut = goes_on(end)
-        end = [jnp.where(cut, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x for x in end]
+        end = [jnp.where(cut, jnp.nan, x) if _is_float(x) else x for x in end]
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
+
+
+def _is_float(value: Any) -> bool:
+    return jnp.issubdtype(value.dtype, jnp.floating)
+
+
+def _place(body: Any) -> Span:
+    """Where the function that is a body begins."""
+    code = getattr(body, "__code__", None)
+    if code is None:
+        return NO_SPAN
+    line = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
+    return Span(code.co_filename, code.co_firstlineno, len(line) - len(line.lstrip()), len(line))
 
 
 def _constant(function: Callable[[Any], Any], example: Sequence[Any]) -> Callable[[Any], Any]:

@@ -127,11 +127,13 @@ class Traced:
             [(m, whole.bounds[0]) for m, whole in zip(memories, self.wholes, strict=True)], list(contents[count:])
         )
         arguments = {name: writer.make(node) for name, node in self.nodes.items()}
+        # Where all that changed comes back, an object does by each name that it was given by.
+        read = Reader.read_whole if self.returns is None else Reader.read
         before = Reader()
-        nodes = {name: before.read(value, name) for name, value in arguments.items()}
+        nodes = {name: read(before, value, name) for name, value in arguments.items()}
         result = self.function.run(arguments, since)
         after = Reader(before)
-        found = {name: after.read(value, name) for name, value in arguments.items()}
+        found = {name: read(after, value, name) for name, value in arguments.items()}
         changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}
         return self._outputs(arguments, result, changed, before)
 

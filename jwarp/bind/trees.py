@@ -174,6 +174,11 @@ class Reader:
         items = tuple(self.read(getattr(value, name), f"{path}.{name}") for name in names)
         return Object(type(value), names, items, number)
 
+    def read_whole(self, value: Any, path: str) -> Node:
+        """As `read` of fixed numbers, where objects that other trees have, too, are looked into once more."""
+        self._seen.clear()
+        return self.read(value, path)
+
     def _value(self, value: Any, path: str) -> Node:
         number = self._values.get(id(value)) if isinstance(value, jax.Array) else None
         if number is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import jax
@@ -40,8 +41,18 @@ def describe(value: Any, param: Param | None = None) -> Argument:
         return Argument(value, "other")
     if hasattr(value, "__jax_array__"):
         return describe(value.__jax_array__())
+    if param is not None and not isinstance(param.type, ArrayType) and (index := _index(value)) is not None:
+        return Argument(index, "number")
     known = value if hasattr(value, "__dlpack__") else meaning(value)
     return Argument(value, "other") if known is value else describe(known, param)
+
+
+def _index(value: Any) -> int | None:
+    """The integer that a value of another library or of the user's is, if it says that it is one."""
+    try:
+        return operator.index(value)
+    except Exception:  # foreign code
+        return None
 
 
 def _assembled(value: tuple | list, wanted: ArrayType) -> Any:

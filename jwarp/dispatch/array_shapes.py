@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp import _native
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
@@ -25,6 +26,9 @@ from jwarp.types import CompositeValue, Geometry, Struct
 from jwarp.types.handles import Id
 
 Convert = Callable[[Any], Any]
+
+# The key under which a kernel keeps the launches that the native module repeats.
+LAUNCHES = "launches"
 
 # The types of NumPy's numbers.
 NUMPY_NUMBERS = frozenset(
@@ -47,7 +51,7 @@ class Shaped:
         self.program, self.template = program, template
         self.settings, self.changes = config.settings, options.changes
         self.way: Any = None
-        self._native: Callable[[list[Any]], None] | None = None
+        self._native: _native.HostLaunch | None = None
         self._converts: Sequence[tuple[int, Convert]] = ()
         self._written: Sequence[int] = program.written
 
@@ -69,6 +73,13 @@ class Shaped:
                 return
             converts.append((p, convert))
         self._native, self._converts = run.one_call(), tuple(converts)
+
+    def share(self, kernel: Kernel, dim: Any, block_dim: Any, inputs: Any, outputs: Any, made: Ready | None) -> None:
+        """Let the native module repeat it for such calls of a kernel; `made` is what it has learnt from."""
+        if self._native is not None and type(made) is Forward:
+            table = kernel.plans.made(LAUNCHES, _native.ArrayLaunches)
+            arrays, written = [place.array for place in made.run.places], self._written
+            table.add(dim, block_dim, inputs, outputs, self._native, arrays, written, self.settings, self.changes)
 
     @property
     def holds(self) -> bool:
@@ -196,3 +207,19 @@ def converter(param: Param, value: Any) -> Convert | None:
 
 def _itself(value: Any) -> Any:
     return value
+
+
+_native.set_array_classes(
+    {
+        "array": array,
+        "memory": HostMemory,
+        "composite": CompositeValue,
+        "struct": Struct,
+        "id": Id,
+        "geometry": Geometry,
+        "held": held,
+        "config": config,
+        "options": options,
+        **dict(zip(("trace", "axes", "no_trace", "no_axes"), compat.outermost, strict=True)),
+    }
+)

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jwarp._native import run_array_launch
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.making import check_writable
@@ -383,6 +384,12 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
         if listeners.capture is not None:
             return False
         is_told = record_tape
+    try:
+        launches = kernel.plans.get(array_shapes.LAUNCHES)
+    except AttributeError:  # what is no kernel
+        return False
+    if launches is not None and not is_told and run_array_launch(launches, dim, block_dim, inputs, outputs):
+        return True
     if not (type(inputs) in _LISTS and is_not_tracing()):
         return False
     if outputs is None or outputs == []:
@@ -420,15 +427,14 @@ def launch(
 ) -> None:
     """Run a launch on arrays that change.
 
-    `asked` are the kernel and the inputs as they were given, where that was with grids, trees and meshes.
+    `asked` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    if asked is None and repeated(
-        kernel, dim, inputs, outputs, block_dim, record_tape
-    ):  # an instance of a generic kernel
+    is_as_given = asked is None or asked[0].is_generic
+    if is_as_given and repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block)
@@ -437,7 +443,8 @@ def launch(
     if listeners.idle or not record_tape:
         command.prepare()
         command.replay()
-        key, memory, _ = array_plans.key_of(kernel, dim, command.given, block_dim)
+        threads = dim if type(dim) in (int, *_LISTS) else dims
+        key, memory, _ = array_plans.key_of(kernel, threads, command.given, block_dim)
         if memory is not None:
             array_plans.keep(key, memory, command)
     else:
@@ -446,9 +453,10 @@ def launch(
     key, leaves = array_shapes.read(dim, block_dim, given)
     is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
     if key is not None and is_alike and array_shapes.known(kernel, key) is None:
-        kernel.plans.replace(key, command.repeater())
-        if asked is not None:
-            asked[0].plans.replace(key, command.repeater())
+        for called in (kernel,) if asked is None else (kernel, asked[0]):
+            called.plans.replace(key, command.repeater())
+        called, given = (kernel, inputs) if asked is None else asked
+        command.repeater().share(called, dim, block_dim, given, outputs, command.prepared)
     return None
 
 

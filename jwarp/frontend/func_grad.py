@@ -14,7 +14,7 @@ from jwarp.frontend.syntax.source import Source, check_function
 
 
 class Adjoint:
-    """`wp.adjoint[x]` in a function under `@wp.func_grad`: the gradient of `x`, to be added to."""
+    """`wp.adjoint[x]` in a function under `@wp.func_grad`: the gradient of `x`, to be added to, set or read."""
 
     def __getitem__(self, name: Any) -> Any:
         raise KernelTypeError("wp.adjoint[…] can only be used in a function under @wp.func_grad")
@@ -34,9 +34,14 @@ def func_grad(function: Any) -> Callable[[Callable], Func]:
 
     The decorated function takes the arguments of `function` and then one cotangent for each of its results,
     and adds to the gradients of the arguments: `wp.adjoint[x] += …` for a scalar, vector or matrix `x`,
-    `wp.adjoint[a][i] += …` for an element of an array, `wp.adjoint[s.x] += …` for a field of a struct. It reads
-    arrays and writes none. Arguments that it does not mention have gradient zero. It is used wherever `function`
-    is called from now on; of several overloads it belongs to the one with the same annotations.
+    `wp.adjoint[a][i] += …` for an element of an array, `wp.adjoint[s.x] += …` for a field of a struct. Of an array `y`
+    that `function` writes to, `wp.adjoint[y][i]` is the cotangent of what it left there. Arguments that it does not
+    mention have gradient zero. It is used wherever `function` is called from now on; of several overloads it belongs to
+    the one with the same annotations.
+
+    What it reads or sets of the gradient of a number, vector or matrix is what it has added itself, for this call; the
+    caller adds up what comes from all uses. What it writes to other arrays, as to one for intermediate values, no one
+    sees but calls of gradients in the same launch.
 
     Forward mode and second derivatives through such a call raise NotDifferentiableError.
 
@@ -132,46 +137,15 @@ _REWRITTEN: weakref.WeakKeyDictionary[Func, Adjoints] = weakref.WeakKeyDictionar
 
 
 class Adjoints(ast.NodeTransformer):
-    """Finds `wp.adjoint[x]` where something is added to it, or where an array of gradients is passed on."""
+    """Finds `wp.adjoint[x]`, where it is added to, assigned or read."""
 
     def __init__(self, source: Source):
         self.source = source
         self.found: dict[str, Span] = {}
-        self.passed: set[str] = set()
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        node.value = self.visit(node.value)
-        node.target = self.target(node.target, isinstance(node.op, (ast.Add, ast.Sub)))
-        return node
-
-    def target(self, node: Any, adds: bool) -> Any:
-        """The target of an assignment with the `wp.adjoint[x]` that it starts with made a variable."""
-        if self.is_adjoint(node):
-            if not adds:
-                raise self.refusal(node)
-            return self.variable(node, ast.Store())
-        if isinstance(node, (ast.Subscript, ast.Attribute)):
-            if isinstance(node, ast.Subscript):
-                node.slice = self.visit(node.slice)
-            owner = node.value
-            node.value = (
-                self.variable(owner, ast.Load()) if adds and self.is_adjoint(owner) else self.target(owner, adds)
-            )
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        for k, arg in enumerate(node.args):
-            if self.is_adjoint(arg):
-                node.args[k] = self.variable(arg, ast.Load())
-                self.passed.add(node.args[k].id)  # type: ignore[attr-defined]
-            else:
-                node.args[k] = self.visit(arg)
-        return node
+        self.assigned: dict[str, Span] = {}  # as a whole
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if self.is_adjoint(node):
-            raise self.refusal(node)
-        return self.generic_visit(node)
+        return self.variable(node, node.ctx) if self.is_adjoint(node) else self.generic_visit(node)
 
     def is_adjoint(self, node: ast.AST) -> TypeGuard[ast.Subscript]:
         """Whether `node` is `wp.adjoint[…]`."""
@@ -201,12 +175,8 @@ class Adjoints(ast.NodeTransformer):
                 "wp.adjoint[…] takes the name of a parameter, or of a field of one", self.source.span(node),
                 "index behind it: wp.adjoint[a][i]",
             )  # fmt: skip
-        name = ast.unparse(node.slice)
-        self.found.setdefault(name, self.source.span(node))
+        name, span = ast.unparse(node.slice), self.source.span(node)
+        self.found.setdefault(name, span)
+        if isinstance(context, ast.Store):
+            self.assigned.setdefault(name, span)
         return ast.copy_location(ast.Name(spelled(name), context), node)
-
-    def refusal(self, node: ast.AST) -> CompileError:
-        """The error for anything but an addition."""
-        return CompileError(
-            "a gradient can only be added to", self.source.span(node), "write wp.adjoint[x] += …, or -= …"
-        )

@@ -103,6 +103,11 @@ class Rule:
     arrays: tuple[ArrayNumber, ...]
 
 
+# Of `Detached`: a value that is stored, whose cotangent the rule finds in the array; and one of which the rule itself
+# says what the gradient of the element becomes.
+STORED, TAKEN_BACK = -1, -2
+
+
 @dataclass(frozen=True, slots=True)
 class Detached:
     """Of `detach`: which result of which rule of the kernel the value is, and the arrays that it comes from."""

@@ -16,7 +16,7 @@ from jwarp.analysis.ownership import stencils
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.analysis.thread_order import awaited
 from jwarp.autodiff.checkpoints import Storage
-from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
+from jwarp.autodiff.custom_gradients import authored_refusal, plain
 from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
@@ -77,8 +77,6 @@ def _kept(program: GeneratedProgram, variant: Variant) -> DerivedLaunch | NotDif
 def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> DerivedLaunch:
     order = 2 if variant.along else 1
     kernel = _WIDENED.of(program).made(order, lambda: widened(plain_atomics(program.simplified), order))
-    if kernel.gradients:
-        refuse_without_results(kernel)
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -204,8 +205,14 @@ def _components(type_: CompositeType, components: tuple) -> np.ndarray:
 
 def _flat(parts: Sequence[Any]) -> np.ndarray:
     """The numbers in `parts`, which may be a number, or an array, or a tuple of parts, each."""
-    flat = [_flat(part) if isinstance(part, (tuple, list)) else np.asarray(part).reshape(-1) for part in parts]
+    flat = [_flat(part) if isinstance(part, (tuple, list)) else _numbers(part) for part in parts]
     return np.concatenate(flat) if flat else np.zeros(0)
+
+
+def _numbers(part: Any) -> np.ndarray:
+    found = np.asarray(part).reshape(-1)
+    # What NumPy does not know may say that it is an integer.
+    return np.asarray([operator.index(part)]) if found.dtype == object and hasattr(part, "__index__") else found
 
 
 # What an operator gives between values of which one is of a kind that has its own: set where the operators are known.

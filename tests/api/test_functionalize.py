@@ -216,6 +216,21 @@ def test_result_and_what_changed_come_back():
     assert_array_equal(b.numpy(), [1, 2, 3])
 
 
+def test_what_is_given_twice_comes_back_by_both_names(s):
+    """An object, and one inside another; once as `returns` says, where its other name is none that changed besides."""
+
+    def f(a, b, c):
+        b.x.fill_(1.0)
+        a.v.fill_(2.0)
+
+    x, v = np.ones(s.x.numpy().shape), np.full(s.v.numpy().shape, 2.0)
+    changed = wp.functionalize(f)(s, s, {"inside": s})[1]
+    assert list(changed) == ["a", "b", "c"] and changed["a"] is changed["b"] is changed["c"]["inside"]
+    assert_array_equal(changed["b"].x.numpy(), x)
+    assert_array_equal(changed["b"].v.numpy(), v)
+    assert_array_equal(wp.functionalize(f, returns="a")(s, s, {"inside": s}).x.numpy(), x)
+
+
 def test_arrays_that_are_one_stay_one():
     def f(d):
         wp.launch(squares, 2, inputs=[d["part"]], outputs=[d["whole"][2:]])

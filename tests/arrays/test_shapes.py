@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.dispatch import array_shapes
+from jwarp.dispatch import array_shapes, arrays
 
 rng = np.random.default_rng(3)
 
@@ -35,8 +35,7 @@ def known():
 
 
 def test_new_arrays_and_numbers(monkeypatch):
-    made = []
-    monkeypatch.setattr(array_shapes.Shaped, "run", spied(array_shapes.Shaped.run, made))
+    made = watched(monkeypatch)
     for n, k in ((4, 2.0), (2, 3), (5, -1.0)):
         x, y = fresh()
         version = y.memory.version
@@ -47,19 +46,28 @@ def test_new_arrays_and_numbers(monkeypatch):
     assert made == [True, True]  # an integer for a float is another kind of number, which is looked at
 
 
-def spied(run, made):
-    def call(self, values):
-        made.append(run(self, values))
-        return made[-1]
+def watched(monkeypatch):
+    """What comes of launches that are repeated: whether they run without a closer look."""
+    made = []
 
-    return call
+    def spied(run, is_heard):
+        def call(*given):
+            found = run(*given)
+            if found or is_heard:
+                made.append(found)
+            return found
+
+        return call
+
+    monkeypatch.setattr(array_shapes.Shaped, "run", spied(array_shapes.Shaped.run, True))
+    monkeypatch.setattr(arrays, "run_array_launch", spied(arrays.run_array_launch, False))
+    return made
 
 
 def test_another_integer_for_a_float(monkeypatch):
-    made = []
     x, y = fresh()
     launch(x, y, k=3)
-    monkeypatch.setattr(array_shapes.Shaped, "run", spied(array_shapes.Shaped.run, made))
+    made = watched(monkeypatch)
     launch(*fresh(), k=4)
     assert made == [True]
 
@@ -147,8 +155,7 @@ def scaled(x: wp.array[Any], k: float, y: wp.array[Any]):
 def again(monkeypatch, launch):
     """What runs without a closer look of a launch on new arrays, made after one of its like."""
     launch()
-    made = []
-    monkeypatch.setattr(array_shapes.Shaped, "run", spied(array_shapes.Shaped.run, made))
+    made = watched(monkeypatch)
     launch()
     return made
 
@@ -230,3 +237,64 @@ def test_places_on_a_tape(monkeypatch):
         np.testing.assert_allclose(x.grad.numpy()[order], 2.0 * weights * x.numpy()[order], rtol=1e-6)
 
     assert again(monkeypatch, launch) == [True]
+
+
+@wp.kernel
+def nearest(mesh: wp.uint64, at: wp.array[wp.vec3], found: wp.array[wp.vec3]):
+    i = wp.tid()
+    query = wp.mesh_query_point(mesh, at[i], 1e6)
+    if query.result:
+        found[i] = wp.mesh_eval_position(mesh, query.face, query.u, query.v)
+
+
+def test_meshes(monkeypatch):
+    points = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], dtype=wp.vec3)
+    mesh = wp.Mesh(points, wp.array([0, 1, 2], dtype=int))
+
+    def launch():
+        found = wp.zeros(2, dtype=wp.vec3)
+        wp.launch(nearest, 2, inputs=[mesh.id, wp.array([[0, 0, 3], [9, 0, 1]], dtype=wp.vec3), found])
+        return found.numpy().tolist()
+
+    assert launch() == [[0, 0, 0], [1, 0, 0]]
+    made = watched(monkeypatch)
+    assert launch() == [[0, 0, 0], [1, 0, 0]]
+    points.assign([[0, 0, 1], [2, 0, 1], [0, 1, 1]])
+    mesh.refit()
+    made.clear()
+    assert launch() == [[0, 0, 1], [2, 0, 1]]
+    assert made == [True]
+
+
+def test_memory_that_is_read_only_or_shared_is_looked_at():
+    """What the native module repeats has memory of its own that may be written."""
+    content = np.zeros((5, 3), np.float32)
+    shared = wp.array(content, dtype=wp.vec3, copy=False)
+    x, _ = fresh()
+    for _ in range(2):
+        launch(x, shared, n=5)
+    np.testing.assert_allclose(content, x.numpy() * 2.0 + np.float32([1, 2, 3]), rtol=1e-6)
+    content.flags.writeable = False
+    with pytest.raises(wp.LaunchError, match="read-only"):
+        launch(x, wp.array(content, dtype=wp.vec3, copy=False), n=5)
+
+
+class Whole:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def test_what_says_that_it_is_an_integer_is_one():
+    x, y = fresh()
+    for n in (Whole(2), Whole(3)):
+        launch(x, y, n=n, dim=Whole(5))
+    expected = np.where(np.arange(5)[:, None] < 3, x.numpy() * 2.0 + np.float32([1, 2, 3]), 0.0)
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+    assert wp.vec2i(Whole(4), 1).tolist() == [4, 1]
+    with pytest.raises(wp.KernelTypeError):
+        launch(x, y, n=object())
+    with pytest.raises(wp.LaunchError, match="outside"):
+        launch(x, y, n=Whole(2**40))

@@ -239,6 +239,80 @@ def test_a_rule_that_is_not_linear_in_its_tangents_is_no_derivative():
         assert "test_jax_func.py" in str(error.value)
 
 
+def with_tangent(rule):
+    """The sine, with a derivative that a rule makes of x and its tangent."""
+
+    @jax.custom_jvp
+    def ruled(x):
+        return jnp.sin(x)
+
+    ruled.defjvp(lambda primals, tangents: (ruled(primals[0]), rule(primals[0], tangents[0])))
+    return ruled
+
+
+def in_while(change):
+    return lambda x, t: jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, change(x, s[1])), (0, t))[1]
+
+
+def in_nested_scans(change):
+    def inner(x, t):
+        return jax.lax.scan(lambda c, k: (change(x, c), c * k), t, jnp.arange(20.0))
+
+    def rule(x, t):
+        last, all_of_them = jax.lax.scan(lambda c, _: inner(x, c), 0.5 * t, None, length=20)
+        return last + all_of_them[3, 2]
+
+    return rule
+
+
+LINEAR = {
+    "while": in_while(lambda x, t: 0.5 * t * x),
+    "scans": in_nested_scans(lambda x, t: 0.97 * t * jnp.cos(0.1 * x)),
+    "zeros": lambda x, t: jax.lax.fori_loop(0, 20, lambda k, s: (s[1], 0.9 * s[0] + x * t), (0.0, 0.0))[1],
+}
+# Rules that take tangents through functions and loops that are not linear, or that need not be.
+NOT_LINEAR = {
+    "relu": lambda x, t: jax.nn.relu(t),
+    "softplus": lambda x, t: t + jax.nn.softplus(t) - jnp.log(2.0),
+    "logaddexp": lambda x, t: jnp.logaddexp(t, x),
+    "frexp": lambda x, t: jnp.frexp(t)[0],
+    "bits": lambda x, t: jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(t, jnp.int32) | 1, jnp.float32),
+    "sine in while": in_while(lambda x, t: jnp.sin(t)),
+    "relu in while": in_while(lambda x, t: jax.nn.relu(t)),
+    "sum in scans": in_nested_scans(lambda x, t: t + 1.0),
+    "absolute in scans": in_nested_scans(lambda x, t: jnp.abs(t)),
+    "condition": lambda x, t: jax.lax.while_loop(lambda s: s > 0.1, lambda s: s * 0.5, t),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_tangents_may_go_through_loops_that_are_linear(name):
+    ruled = wp.jax_func(with_tangent(LINEAR[name]))
+
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = ruled(x[i])
+
+    x, dx = jnp.asarray(uniform(5)), jnp.asarray(uniform(5))
+    _, tangent = jax.jvp(lambda x: wp.jax_kernel(k)(x)[0], (x,), (dx,))
+    _, wanted = jax.jvp(jax.vmap(ruled.python), (x,), (dx,))
+    np.testing.assert_allclose(tangent, wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NOT_LINEAR)
+def test_tangents_that_go_through_what_is_not_linear_are_refused(name):
+    ruled = wp.jax_func(with_tangent(NOT_LINEAR[name]))
+
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = ruled(x[i])
+
+    with pytest.raises(wp.NotDifferentiableError, match="under jax.custom_jvp is not linear"):
+        jax.grad(lambda x: wp.jax_kernel(k)(x)[0].sum())(jnp.asarray(uniform(3)))
+
+
 @wp.jax_func
 def kinks(x, y):
     return jnp.stack(

@@ -272,13 +272,21 @@ def _quiet() -> Iterator[None]:
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise OverLimit in what takes more seconds of the processor: the machine may be busy with other things."""
 
+    is_over = False
+
     def stop(*args: Any) -> None:
+        nonlocal is_over
+        is_over = True
         raise OverLimit
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
+    except Exception:
+        if is_over:  # NumPy makes errors of its own of what is raised in a comparison
+            raise OverLimit from None
+        raise
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)

@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "core/fault.h"
+#include "core/small_array.h"
 #include "cpu/compile.h"
 #include "cpu/run.h"
 #include "cpu/staging.h"
@@ -159,6 +160,17 @@ void HostLaunch::run(const py::list& arrays) {
   const BoundArrays bound(read_arrays(arrays, wiring_), wiring_);
   const WithoutGil no_gil;
   bound.run(site_, wiring_, program_);
+}
+
+void HostLaunch::run_on(XLA_FFI_Buffer* buffers) {
+  const size_t count = wiring_.operands.size(), results = wiring_.results.size();
+  SmallArray<void*, 48> pointers(count + results);
+  for (size_t k = 0; k < count; ++k) pointers[k] = &buffers[wiring_.operands[k]];
+  for (size_t k = 0; k < results; ++k) pointers[count + k] = &buffers[wiring_.results[k]];
+  const Buffers view = {pointers.data(), static_cast<int64_t>(count), pointers.data() + count,
+                        static_cast<int64_t>(results)};
+  const WithoutGil no_gil;
+  cpu::run_compiling(site_, view, cpu::WorkerPool::instance(), [this] { return std::string_view(program_); });
 }
 
 BoundHostLaunch::BoundHostLaunch(std::string fingerprint, std::string program, const py::buffer& launch,

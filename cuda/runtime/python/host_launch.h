@@ -13,6 +13,7 @@
 
 #include "core/launch.h"
 #include "cpu/run.h"
+#include "xla/ffi/api/c_api.h"
 
 namespace jwarp {
 
@@ -34,6 +35,10 @@ class HostLaunch {
 
   // Runs the launch, at the same time as other calls of it. Throws Fault.
   void run(const pybind11::list& arrays);
+
+  // The same on the buffers of its arrays, which are contiguous and aligned and no part of one another but as in the
+  // launch that was checked.
+  void run_on(XLA_FFI_Buffer* buffers);
 
  private:
   const std::string program_;

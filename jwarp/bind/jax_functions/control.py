@@ -10,7 +10,7 @@ from typing import Any
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.elementwise import truth
 from jwarp.bind.jax_functions.equations import dtype_of
-from jwarp.bind.jax_functions.forms import Form, Unknown, as_form, coefficients
+from jwarp.bind.jax_functions.forms import Form, NotLinear, Unknown, as_form, coefficients
 from jwarp.bind.jax_functions.indexing import among, get, put
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, one, primitive, single
 from jwarp.bind.jax_functions.reductions import in_pairs
@@ -28,11 +28,6 @@ def _call(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     p = equation.params
     inner = p.get("jaxpr") or p.get("call_jaxpr") or p["call"]
     return low.closed(inner, args) if hasattr(inner, "consts") else low.run(inner, (), args)
-
-
-def _refuse_forms(args: Sequence[Scalars]) -> None:
-    if any(isinstance(x, Form) for x in flat(args)):
-        raise Unknown
 
 
 # -- branches
@@ -110,13 +105,71 @@ def _yielded(xs: list[Any], ys: list[Any]) -> tuple[list[tuple[Operand, Operand]
 # -- loops
 
 
+def _has_forms(args: Sequence[Scalars]) -> bool:
+    return any(isinstance(x, Form) for x in flat(args))
+
+
+def _of_forms(low: Lowering, init: Sequence[Scalars], trip: Callable[[list[Scalars]], list[Scalars]]) -> list[Scalars]:
+    """What a loop that forms go into gives, where another loop is tried around it; `trip` is what one trip does.
+
+    Raises:
+        Unknown: it is linear in the forms.
+        NotLinear: it is not.
+    """
+    locals_before, gradients = list(low.ctx.locals), list(low.ctx.gradients)
+    counted, tables, is_trial = (low.count, low.counts.copy()), dict(low.tables), low.is_trial
+    carried = flat(init)
+    if not all(isinstance(x, (Const, Value, Form)) for x in carried):  # of a complex number
+        raise NotLinear
+    low.is_trial = True
+    try:
+        while True:
+            with low.build.block():
+                found = trip(alike(init, [_any(x) for x in carried]))
+            following = [_joined(*pair) for pair in zip(carried, flat(found), strict=False)]
+            if list(map(type, following)) == list(map(type, carried)):
+                break
+            carried = following
+    finally:
+        low.ctx.locals, low.ctx.gradients = locals_before, gradients
+        (low.count, low.counts), low.tables, low.is_trial = counted, tables, is_trial
+    if not low.is_trial:
+        raise Unknown
+    return [*alike(init, [_any(x) for x in following]), *found[len(init) :]]
+
+
+def _joined(before: Any, after: Any) -> Any:
+    """What a loop carries that has one of these before and after a trip. A zero may become a form, and a form a zero.
+
+    Raises:
+        NotLinear: one is a form, the other a number that need not be zero.
+    """
+    if isinstance(before, Form) or isinstance(after, Form):
+        as_form(after)
+        return as_form(before)
+    return before if after == before else Value(before.type)
+
+
+def _any(x: Any) -> Any:
+    """Any number, or form, in place of one; a zero is one."""
+    if isinstance(x, Form):
+        return Form(x.type, {0: Value(x.type)})
+    return x if isinstance(x, Const) and x == zero(x.type) else Value(x.type)
+
+
 @primitive("while")
 def _while(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     p = equation.params
     of_test, of_body = p["cond_nconsts"], p["body_nconsts"]
     test_consts, body_consts = args[:of_test], args[of_test : of_test + of_body]
     init = args[of_test + of_body :]
-    _refuse_forms(args)
+    if _has_forms(args):
+
+        def trip(carried: list[Scalars]) -> list[Scalars]:
+            low.closed(p["cond_jaxpr"], [*test_consts, *carried])
+            return low.closed(p["body_jaxpr"], [*body_consts, *carried])
+
+        return _of_forms(low, init, trip)
     params = [Value(x.type) for x in flat(init)]
     inside = alike(init, params)
     with low.build.block() as test_nodes:
@@ -156,8 +209,17 @@ def _scan(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
         low.ctx.unrolled = before
         ordered = [row[::-1] if backwards else row for row in rows]
         return [*carry, *(_stacked(row, shape) for row, shape in zip(ordered, shapes, strict=True))]
-    _refuse_forms(args)
+    if _has_forms(args):
+        items = [filled(x.shape[1:], [_any(_one_of(c)) for c in x.reshape(length, -1).T]) for x in xs]
+        found = _of_forms(low, carry, lambda carried: low.closed(body, [*consts, *carried, *items]))
+        ys = [filled((length, *y.shape), [z for _ in range(length) for z in y.flat]) for y in found[carried:]]
+        return [*found[:carried], *ys]
     return [*_loop(low, equation, consts, carry, xs, shapes)]
+
+
+def _one_of(column: Any) -> Any:
+    """One of the numbers that a scan goes through, a form if there is one."""
+    return next((x for x in column if isinstance(x, Form)), column[0])
 
 
 def _stacked(rows: list[Scalars], shape: tuple[int, ...]) -> Scalars:

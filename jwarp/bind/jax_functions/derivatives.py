@@ -15,7 +15,16 @@ import numpy as np
 
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.authored import with_cotangents
-from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, name_of, places_of, vjp_of
+from jwarp.bind.jax_functions.equations import (
+    computed,
+    dtype_of,
+    is_float,
+    is_linear,
+    jvp_of,
+    name_of,
+    places_of,
+    vjp_of,
+)
 from jwarp.bind.jax_functions.forms import Form, NotLinear, Unknown, as_form, coefficients
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, primitive
 from jwarp.ir.builder import zero
@@ -75,7 +84,7 @@ def _of_tangents(
     Its results are the sums of what it makes of the coefficients of each tangent. So they are computed, and these have
     the derivatives that its own rule says, which its value may hide.
 
-    JAX's own are linear where JAX gives them tangents, although it may compute with the bits of a number, as `ldexp`.
+    One of JAX's own may be linear although it computes with the bits of a number, as `ldexp`: that is tried.
 
     Raises:
         NotLinear: it is not linear in them.
@@ -85,8 +94,11 @@ def _of_tangents(
         if low.order <= 0:
             return found
     except NotLinear:
+        at = [k for k in places_of(equation) if any(isinstance(x, Form) for x in args[k].flat)]
         if not _is_of_jax(equation):
             raise
+        if not is_linear(equation, at):
+            raise NotLinear from None
         others = [low.each(lambda x: zero(x.type) if isinstance(x, Form) else x, a) for a in args]
         found = value(*others)
     parts = {}

@@ -116,6 +116,51 @@ def _of_some(function: Callable[..., Any], args: Sequence[Any], at: Sequence[int
     return changing
 
 
+def is_linear(equation: Any, at: Sequence[int]) -> bool:
+    """Whether an equation seems linear in the variables at the places `at`: tried with random numbers."""
+    places = places_of(equation)
+    function = compat.function_of(equation, [equation.invars[k] for k in places], equation.outvars)
+    return seems_linear(function, [spec_of(equation.invars[k]) for k in places], [places.index(k) for k in at])
+
+
+def seems_linear(function: Callable[..., Sequence[Any]], specs: Sequence[Any], at: Sequence[int]) -> bool:
+    """Whether a function of arrays is linear in some of them, for the random numbers that are tried."""
+    rng, is_seen = np.random.default_rng(0), False
+
+    def some(spec: Any, low: float, high: float) -> Any:
+        if not jax.dtypes.issubdtype(spec.dtype, np.floating):
+            return jax.numpy.asarray(rng.integers(0, 3, spec.shape), spec.dtype)
+        return jax.numpy.asarray(rng.uniform(low, high, spec.shape), spec.dtype)
+
+    with jax.ensure_compile_time_eval():
+        for low, high in _RANGES:
+            args = [some(spec, low, high) for spec in specs]
+            sides = [[some(specs[k], -high, high) for k in at] for _ in range(2)]
+            sides.append([x - 2 * y for x, y in zip(*sides, strict=True)])
+            results = []
+            for side in sides:
+                for k, x in zip(at, side, strict=True):
+                    args[k] = x
+                results.append([np.asarray(y) for y in function(*args)])
+            for x, y, z in zip(*results, strict=True):
+                if not jax.dtypes.issubdtype(x.dtype, np.floating):
+                    if (x != y).any() or (x != z).any():
+                        return False
+                    continue
+                x, y, z = (np.asarray(each, np.float64) for each in (x, y, z))
+                finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+                is_seen = is_seen or bool(finite.all())
+                size = np.abs(x) + np.abs(y) + np.abs(z)
+                if (np.abs(x - 2 * y - z)[finite] > _ROUNDING * size[finite]).any():
+                    return False
+    return is_seen
+
+
+# Between which numbers arguments are tried, and how far results may be off, relative to their size.
+_RANGES = ((-2.0, 2.0), (0.1, 0.9), (1.0, 3.0), (-40.0, 40.0))
+_ROUNDING = 3e-2
+
+
 def computed(function: Callable[..., Any], equation: Any) -> Any:
     """The jaxpr of a function of the operands of an equation and of its parameters; made once for a primitive."""
 

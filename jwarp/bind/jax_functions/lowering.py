@@ -89,6 +89,7 @@ class Lowering:
         # Arrays of the thread's own that hold certain scalars, and the blocks in which these were stored.
         self.tables: dict[tuple[Operand, ...], tuple[Any, list[Any]]] = {}
         self.span = span
+        self.is_trial = False  # whether what is built tells only whether a loop is linear
         self.of_tangents = False  # whether it is a rule that is given tangents
         self.is_foreign = False  # whether the jaxpr at hand is of code that is not the user's, which has no lines
 

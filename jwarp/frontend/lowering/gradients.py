@@ -21,7 +21,7 @@ from jwarp.frontend.values.bindings import (
     flatten,
 )
 from jwarp.frontend.values.composites import component_indices
-from jwarp.ir.attributes import Detached, Rule
+from jwarp.ir.attributes import STORED, TAKEN_BACK, Detached, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     Block,
@@ -39,6 +39,7 @@ from jwarp.ir.nodes import (
     used_values,
     walk,
 )
+from jwarp.ir.visit import Rewriter, with_args
 from jwarp.types import ArrayType, CompositeType, ScalarType, int32
 
 
@@ -50,14 +51,13 @@ def with_gradient(
     body: Sequence[Node],
     span: Span,
 ) -> Binding:
-    """The result of a call, with the derivative that `function.gradient` says. `body` is what was called."""
+    """The result of a call, with the derivative that `function.gradient` says. `body` is what was called.
+
+    It is the last of what the builder has. What it stores has no derivative by itself.
+    """
     assert function.gradient is not None
-    if result == ():  # what derivatives refuse
-        empty = Kernel(function.gradient.name, (), 1, Block(), span)
-        ctx.builder.effect("rule", zero(int32), attr=Rule(len(ctx.gradients), ()))
-        ctx.gradients.append(Gradient(empty, ()))
-        return result
-    made = _Call(ctx, function.gradient, span)
+    written = {a for a in set().union(*map(changed_arrays, body)) if isinstance(a, int)}
+    made = _Call(ctx, function.gradient, written, span)
     for name, binding in arguments.items():
         made.argument(name, binding)
     made.results(result)
@@ -66,12 +66,12 @@ def with_gradient(
     assert scalars is not None
     number = len(ctx.gradients)
     ctx.gradients.append(gradient)
-    first = ctx.first_local
-    written = set().union(*map(changed_arrays, body))
-    ctx.builder.effect(
-        "rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if isinstance(a, int) and a < first)))
-    )
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
+    if written:
+        nodes, cut = ctx.builder.nodes, _Cut(number, tuple(sums), sources, changed_gradients(gradient))
+        nodes[len(nodes) - len(body) :] = cut.block(Block(tuple(body))).nodes
+    told = Rule(number, tuple(sorted(a for a in written if a < ctx.first_local or a in made.given_arrays)))
+    ctx.builder.effect("rule", *(made.operands or [zero(int32)]), attr=told)
     detached: list[Operand] = []
     for j, x in enumerate(scalars):
         if not x.type.is_float:
@@ -83,11 +83,33 @@ def with_gradient(
     return made.rebuilt(result, detached)
 
 
-class _Call:
-    """The kernel that the gradient of one call is, as its parameters are found."""
+class _Cut(Rewriter):
+    """Lets what is stored have the derivative that rule `number` says, and not that of how it was computed.
 
-    def __init__(self, ctx: Context, gradient: Func, span: Span):
-        self.ctx, self.gradient, self.span = ctx, gradient, span
+    The rule changes the gradients of arrays `own` by itself.
+    """
+
+    def __init__(self, number: int, sums: tuple[int, ...], sources: list[Value], own: frozenset[int]):
+        self.number, self.sums, self.sources, self.own = number, sums, sources, own
+
+    def nodes(self, node: Node) -> list[Node]:
+        if not isinstance(node, Op):
+            return [self.node(node)]
+        if node.row.effect == "rule":
+            return []  # of a function that the called one calls
+        value = node.args[-1] if node.row.is_access and node.row.is_write and node.args else None
+        if value is None or not value.type.is_float:
+            return [node]
+        cut, what = Value(value.type), TAKEN_BACK if node.array in self.own else STORED
+        detach = Op("detach", (value, *self.sources), Detached(self.number, what, self.sums), cut, node.span)
+        return [detach, with_args(node, (*node.args[:-1], cut))]
+
+
+class _Call:
+    """The kernel that the gradient of one call is, as its parameters are found; the call writes to arrays `written`."""
+
+    def __init__(self, ctx: Context, gradient: Func, written: set[int], span: Span):
+        self.ctx, self.gradient, self.written, self.span = ctx, gradient, written, span
         self.names = list(gradient.signature.parameters)
         self.params: list[Param] = []
         self.feeds: list[tuple[str, int, int]] = []
@@ -107,6 +129,11 @@ class _Call:
         self.params.append(Param(name, kind))
         self.feeds.append(feed)
         return len(self.params) - 1
+
+    @property
+    def given_arrays(self) -> set[int]:
+        """The numbers of the arrays among the arguments."""
+        return {number for kind, number, _ in self.feeds if kind == "array"}
 
     def next_name(self, after: str) -> str:
         """The name of the gradient function's next parameter."""
@@ -207,12 +234,15 @@ class _Call:
         mentioned = rewritten.found
         for name, span in mentioned.items():
             if name in self.arrays:
+                if name in rewritten.assigned:
+                    raise CompileError(
+                        "the gradient of an array is changed by its elements", rewritten.assigned[name],
+                        f"write wp.adjoint[{name}][i] += …",
+                    )  # fmt: skip
                 array = self.arrays[name]
                 index = self.param(spelled(name), array.type, ("gradient", self.positions[name], 0))
                 self.env[spelled(name)] = ArrayRef(index, spelled(name), array.type)
                 dtype = array.type.dtype
-            elif name in self.kinds and spelled(name) in rewritten.passed:
-                raise CompileError("a gradient can only be added to", span, "write wp.adjoint[x] += …, or -= …")
             elif name in self.kinds:
                 kind = self.kinds[name]
                 self.env[spelled(name)] = _zeros(kind)
@@ -272,7 +302,10 @@ class _Call:
             ctx.builder.effect("atomic_add", *place, value, attr=index)
 
     def check(self, kernel: Kernel) -> None:
-        """Refuse what a gradient may not do: it adds to gradients and does nothing else."""
+        """Refuse what a gradient may not do.
+
+        Of the gradients of arrays that the call only reads, it can only add to.
+        """
         used = used_values(kernel.body)
         for node in walk(kernel.body):
             if not isinstance(node, Op):
@@ -283,19 +316,35 @@ class _Call:
                     f"`{kernel.name}` gives arrays to native code, which a gradient function cannot", node.span,
                     "give it what it needs of them by value",
                 )  # fmt: skip
-            to_gradient = row.is_access and self.feeds[node.array][0] == "gradient"
+            kind, of, _ = self.feeds[node.array] if row.is_access else ("", 0, 0)
+            is_written = kind == "gradient" and self.feeds[of][0] == "array" and self.feeds[of][1] in self.written
             if row.effect == "print":
                 raise CompileError(f"`{kernel.name}` prints, which a gradient function cannot", node.span)
-            if to_gradient and (node.name != "atomic_add" or node.result in used):
+            if kind == "gradient" and not is_written and (node.name != "atomic_add" or node.result in used):
                 raise CompileError(
-                    "what has been added up for a gradient so far can neither be read nor replaced", node.span,
-                    "add to it: wp.adjoint[x] += …",
+                    "what has been added up so far for the gradient of an array that the function does not write to "
+                    "can neither be read nor replaced: other threads add to it, too", node.span,
+                    "add to it: wp.adjoint[a][i] += …",
                 )  # fmt: skip
-            if row.is_write and not to_gradient:
+            if is_written and row.is_atomic and (node.name != "atomic_add" or node.result in used):
                 raise CompileError(
-                    f"a gradient function cannot write to `{kernel.params[node.array].name}`", node.span,
-                    "it adds to wp.adjoint[…] and writes no arrays",
+                    "of atomic operations, a gradient takes additions whose result is not used", node.span,
+                    "write wp.adjoint[y][i] += …, or read it",
                 )  # fmt: skip
+            if row.is_write and kind == "array" and of in self.written:
+                raise CompileError(
+                    f"a gradient function cannot write to `{kernel.params[node.array].name}`, to which the function "
+                    "itself does", node.span,
+                    "set its gradient, wp.adjoint[…], or write to another array",
+                )  # fmt: skip
+
+
+def changed_gradients(gradient: Gradient) -> frozenset[int]:
+    """The arrays of the caller whose gradients a gradient changes."""
+    feeds = gradient.feeds
+    changed = (feeds[n] for n in set().union(*map(changed_arrays, gradient.kernel.body.nodes)) if isinstance(n, int))
+    sources = (feeds[of] for kind, of, _ in changed if kind == "gradient")
+    return frozenset(number for kind, number, _ in sources if kind == "array")
 
 
 def _zeros(kind: ScalarType | CompositeType) -> Binding:

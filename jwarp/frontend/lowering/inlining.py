@@ -28,12 +28,13 @@ from jwarp.frontend.values.bindings import (
     layout,
     rebuild,
     type_of,
+    way_to,
 )
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.nodes import Block, If, Node, Op, Value
 from jwarp.ir.visit import map_ops
-from jwarp.types import ArrayType, Bound, Pattern, StructType, filled, fits, uint64
+from jwarp.types import Bound, filled, fits, uint64
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -206,7 +207,7 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
             raise KernelTypeError(
                 f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                 places.get(name, span),
-                "" if isinstance(expected, (ArrayType, Pattern, StructType)) else f"convert it: wp.{expected}(…)",
+                way_to(expected, binding),
             )
     return bound
 

@@ -19,7 +19,9 @@ def extents(gradient: Gradient) -> list[Extent]:
 
 def extent_in(kernel: Kernel, gradient: Gradient, extent: Extent) -> Extent | Const:
     """Which extent of an array of the caller one of a gradient's parameter is."""
-    number = gradient.feeds[extent.array][1]
+    kind, number, _ = gradient.feeds[extent.array]
+    if kind == "gradient":
+        number = gradient.feeds[number][1]
     array, param = kernel.array(number), gradient.kernel.params[extent.array]
     axis = extent.axis + array.type.ndim - param.type.ndim  # type: ignore[union-attr]
     local = kernel.local(number)

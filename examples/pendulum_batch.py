@@ -174,7 +174,7 @@ def track(lower: float, drag: float, seconds: float) -> Track:
 
 def main(quick: bool = False, out: Path = Path("pendulum_batch.png")) -> tuple[Survey, list[Track]]:
     """Simulate, check the energy, draw."""
-    side, seconds = (16, 4.0) if quick else (100, 20.0)
+    side, seconds = (24, 12.0) if quick else (100, 20.0)
     found = survey(side, seconds)
     print(f"energy without drag: {found.energy_error:.1e} off after {seconds:g} s, allowed {ENERGY_TOLERANCE:g}")
     if found.energy_error > ENERGY_TOLERANCE:

@@ -14,6 +14,8 @@ import pytest
 
 MUCH_MEMORY = 800 << 20  # bytes of a process
 MORE_MEMORY = 100 << 20  # by which a process has to grow until what it can give back is looked for again
+MOST_MEMORY = 300 << 20  # by which it may have grown within a module
+FREED_MEMORY = 128 << 20  # that the allocator holds back
 
 # The tests, and the processes they start, keep compiled kernels to themselves. Must precede `import jwarp`.
 os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix="jwarp-tests-")
@@ -73,11 +75,43 @@ def memory():
     half of the tests grows to 4 GB. To look for it takes a quarter of a second, so not where little came since.
     """
     yield
-    if resident() > max(MUCH_MEMORY, _resident["when_cleared"] + MORE_MEMORY):
+    if freed() > FREED_MEMORY:
+        ctypes.CDLL(None).malloc_trim(0)
+    give_back(MORE_MEMORY)
+
+
+@pytest.fixture(autouse=True)
+def memory_of_long_modules():
+    """The same where the tests of one module compile so much; others share their programs."""
+    yield
+    give_back(MOST_MEMORY)
+
+
+def give_back(more: int) -> None:
+    """Drop compiled programs if the process has grown by so much since it was done last."""
+    if resident() > max(MUCH_MEMORY, _resident["when_cleared"] + more):
         jax.clear_caches()
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
         _resident["when_cleared"] = resident()
+
+
+class Allocated(ctypes.Structure):
+    """What `mallinfo2` of the C library tells."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "used", "free", "keepcost")
+    ]
+
+
+def freed() -> int:
+    """Bytes that were freed and that the allocator did not give back."""
+    told = getattr(ctypes.CDLL(None), "mallinfo2", None)  # of glibc 2.33 and later
+    if told is None:
+        return 0
+    told.restype = Allocated
+    return told().free
 
 
 def resident() -> int:

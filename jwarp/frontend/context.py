@@ -85,6 +85,7 @@ class Frame:
     lent: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
     given: frozenset[int] = frozenset()  # arrays that the function was called with
+    in_nest: bool = False  # whether this is a loop over constants that stays one, as there may be much code in it
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:

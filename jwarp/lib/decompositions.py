@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import abs, cast, fixed, max, min, sqrt, symmetric, where
+from jwarp.frontend.builtins.scalar import abs, cast, fixed, max, min, rolled, sqrt, symmetric, where
 from jwarp.frontend.builtins.signatures import of_floats
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import diag, dot, matrix, matrix_from_cols, transpose, vector
@@ -210,7 +210,7 @@ def svd3_wide(A: Any):
     u = vector(one, zero, zero)
     v = vector(zero, one, zero)
     w = vector(zero, zero, one)
-    for _ in range(SVD3_SWEEPS):
+    for _ in range(rolled(SVD3_SWEEPS)):
         p, q, u, v = separated(p, q, u, v)
         p, r, u, w = separated(p, r, u, w)
         q, r, v, w = separated(q, r, v, w)
@@ -294,7 +294,7 @@ def eig3_wide(A: Any):
     u = vector(one, zero, zero)
     v = vector(zero, one, zero)
     w = vector(zero, zero, one)
-    for _ in range(EIG3_SWEEPS):
+    for _ in range(rolled(EIG3_SWEEPS)):
         cosine, sine, tangent = jacobi(b - a, ab + ab, kind)
         a, b = a - tangent * ab, b + tangent * ab
         ab = zero

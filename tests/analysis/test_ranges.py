@@ -381,9 +381,8 @@ def check(kernel: Any, dims: Shape, extents: tuple) -> None:
 def test_kernels_of_many_arrays(tmp_path) -> None:
     """What has to hold for all accesses may be long: each array adds to it."""
     names = [f"a{k}" for k in range(150)]
-    source = (
-        f"import jwarp as wp\n\n@wp.kernel\ndef kernel({': wp.array[wp.vec3], '.join(names)}: wp.array[wp.vec3]):\n"
-    )
+    params = ", ".join(f"{name}: wp.array[wp.vec3]" for name in names)
+    source = f"import jwarp as wp\n\n@wp.kernel\ndef kernel({params}):\n"
     source += "    i = wp.tid()\n" + "".join(f"    a{k + 1}[i] = 2.0 * a{k}[i]\n" for k in range(149))
     made = prepared(load(source, tmp_path))
     found = proved(made, (5,), [(5, 3)] * 150)

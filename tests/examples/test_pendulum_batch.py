@@ -65,7 +65,7 @@ def test_three_ways_are_timed_and_drawn(lessons, tmp_path):
 
 def test_drag_keeps_twins_together(result):
     together = result[0].together
-    assert together.shape == (16, 16) and (together > 0.0).all()
+    assert together.shape == (24, 24) and (together > 0.0).all()
     assert together[:4].mean() <= together[-4:].mean()
 
 

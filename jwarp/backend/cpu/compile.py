@@ -29,6 +29,7 @@ from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.collector import no_collection
 from jwarp.config import CODE_SETTINGS, Settings, config
+from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Kernel, Order, failure_texts, rounds_as_written
 from jwarp.ir.serialize import from_bytes
 from jwarp.passes.expand import expand
@@ -45,7 +46,8 @@ LONG_TEXT = 1 << 17
 
 def optimized(kernel: Kernel) -> Kernel:
     """The kernel as code is generated from it, with every operation where it was written."""
-    kernel = settled(simplify(kernel), on_gpu=False)
+    # Some functions are called by what is for derivatives only, which is not there any more.
+    kernel = settled(settled_functions(simplify(kernel)), on_gpu=False)
     if kernel.block_dim:
         kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)

@@ -28,12 +28,13 @@ from jwarp.frontend.values.bindings import (
     layout,
     rebuild,
     type_of,
+    way_to,
 )
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.nodes import Block, If, Node, Op, Value
 from jwarp.ir.visit import map_ops
-from jwarp.types import ArrayType, Bound, Pattern, StructType, filled, fits, uint64
+from jwarp.types import Bound, filled, fits, uint64
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -206,7 +207,7 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
             raise KernelTypeError(
                 f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                 places.get(name, span),
-                "" if isinstance(expected, (ArrayType, Pattern, StructType)) else f"convert it: wp.{expected}(…)",
+                way_to(expected, binding),
             )
     return bound
 
@@ -253,13 +254,15 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
     if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
         return
     what = first.__name__.removesuffix("Arrays")  # type: ignore[union-attr]
-    raise KernelTypeError(
+    error = KernelTypeError(
         f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{what}",
         given.span,
         "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
         "of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it is, "
         "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are read",
     )
+    error.wanted_handle = first
+    raise error
 
 
 def takes(function: Func, given: Arguments) -> bool:

@@ -67,8 +67,10 @@ def for_(ctx: Context, loop: ast.For) -> None:
     # A constant step has a sign, which an unsigned range lacks.
     step = Const(int64, bounds[2].value) if isinstance(bounds[2], (Number, Const)) else bounds[2]
     outer, ctx.in_lanes = ctx.in_lanes, ctx.in_lanes or with_lanes
+    frame, in_nest = ctx.frame, ctx.frame.in_nest
+    frame.in_nest = in_nest or trips is not None
     _counted_loop(ctx, loop, name, lo, hi, step, never_empty=bool(trips), with_lanes=with_lanes)
-    ctx.in_lanes = outer
+    ctx.in_lanes, frame.in_nest = outer, in_nest
 
 
 def _is_together(ctx: Context, node: ast.expr) -> bool:

@@ -29,10 +29,11 @@ from jwarp.frontend.values.bindings import (
     describe,
     flatten,
     layout,
+    way_to,
 )
 from jwarp.frontend.values.composites import Selector
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import CompositeType, ScalarType, has_arrays, int32
+from jwarp.types import CompositeType, has_arrays, int32
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
         raise KernelTypeError(
             f"`{place.name}` holds {wanted}{' there' if place.selectors else ''}, the value is {describe(binding)}",
             span,
-            f"convert it: wp.{wanted}(…)" if isinstance(wanted, ScalarType) else "",
+            way_to(wanted, binding),
         )
     scalars = flatten(binding, span) or []
     if place.array is None:

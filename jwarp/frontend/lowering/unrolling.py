@@ -11,6 +11,7 @@ from jwarp.errors import CompileError
 from jwarp.frontend.builtins.control import static
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import branch, lower_statements, not_jumped
+from jwarp.frontend.lowering.long_nests import stays_loop
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.rules import lower
 from jwarp.frontend.syntax.nodes import nodes_in
@@ -32,6 +33,8 @@ def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarTyp
     must = bool(_statics_of(ctx, loop, name)) or (not jumps and _has_static_of_trip(ctx, loop))
     count = max(0, -((trips.start - trips.stop) // trips.step))  # len() ends at 2^63
     fits = count <= ctx.max_unroll and len(nodes) * count * ctx.unrolled <= MAX_UNROLLED_NODES
+    if not must and fits and not jumps and stays_loop(ctx, loop, name, count):
+        return False
     if not (must or (fits and not jumps)):
         return False
     if must and len(nodes) * count * ctx.unrolled > 10 * MAX_UNROLLED_NODES:

@@ -14,7 +14,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.tiles.operators import BITS as BITWISE
 from jwarp.frontend.tiles.operators import IN_PLACE, SUMS, adds_up, change
 from jwarp.frontend.values import composites, kinds, views
-from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten
+from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten, way_to
 from jwarp.ir.attributes import Strided
 from jwarp.ir.nodes import Operand
 from jwarp.ir.operation import BITS, NUMBER
@@ -138,7 +138,7 @@ def _check(target: TilePlace, value: Binding, span: Span) -> None:
         raise KernelTypeError(
             f"`{target.name}` holds {target.kind}{there}, the value is {describe(value)}",
             span,
-            f"convert it: wp.{target.kind}(…)" if isinstance(target.kind, ScalarType) else "",
+            way_to(target.kind, value),
         )
 
 

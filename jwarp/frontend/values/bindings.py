@@ -385,6 +385,20 @@ def describe(binding: Binding) -> str:
             return "nothing usable"
 
 
+def way_to(wanted: object, binding: Binding) -> str:
+    """How to make a value of the type `wanted` of what is bound, for the help of an error; empty if there is no way."""
+    if not isinstance(wanted, (ScalarType, CompositeType)):
+        return ""
+    if isinstance(binding, (Value, Const, Number)):
+        return f"convert it: wp.{wanted}(…)"
+    if not isinstance(binding, Composite):
+        return ""
+    if isinstance(wanted, ScalarType):
+        first = ", ".join("0" for _ in binding.type.shape)
+        return f"take a component, such as v[{first}]"
+    return f"convert it: wp.{wanted}(…)" if wanted.shape == binding.type.shape else ""
+
+
 def bind_python(obj: Any, name: str, span: Span) -> Binding:
     """The binding of a captured Python object."""
     obj = meaning(obj)

@@ -19,6 +19,7 @@ from jwarp.frontend.values.bindings import (
     StructValue,
     Unusable,
     describe,
+    way_to,
 )
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Operand, Param
@@ -132,8 +133,7 @@ def fitted(e: Emitter, value: Binding, wanted: AnyType, what: str, span: Span) -
         return e.convert(value, wanted, span)
     expected = user_type(wanted)
     if getattr(value, "type", None) is not expected and getattr(value, "type", None) != expected:
-        hint = f"convert it: wp.{expected}(…)" if isinstance(expected, (ScalarType, CompositeType)) else ""
-        raise KernelTypeError(f"{what} is {expected!r}, not {describe(value)}", span, hint)
+        raise KernelTypeError(f"{what} is {expected!r}, not {describe(value)}", span, way_to(expected, value))
     return value
 
 

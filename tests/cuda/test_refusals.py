@@ -34,6 +34,10 @@ TEXTS = {
     "newer hardware": ("", '  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");\n  y[i] = x[i];', 3,
                        "`setmaxnreg.inc` cannot be compiled for sm_80.*wp.config.cuda_arch"),
     "constants": ("__constant__ float table[40000];\n", "  y[i] = table[i];", 1, "160,000 bytes, and a file .*65,536"),
+    "constants that the host fills": (
+        "namespace far { __constant__ float table[5]; }\n", "  y[i] = far::table[i];", 1,
+        "reads the constant `table`.*make it a parameter",
+    ),
     "a missing end": ("", "  if (i < n) {\n    y[i] = x[i];\n", 4, "the source ends inside a function.*with a }"),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import ptx_values as values
-from ptx_values import FLOATS, ROUNDINGS, SIGNED, TYPES, UNSIGNED, Array, read_as
+from ptx_values import FLOATS, PAIRS, ROUNDINGS, SIGNED, TYPES, UNSIGNED, Array, read_as
 
 U32 = TYPES["u32"]
 
@@ -464,8 +464,36 @@ ROWS: dict[str, Row] = {
 }
 
 
+# What computes a result from each element of pairs by itself.
+_BY_ELEMENT = {"abs", "add", "sub", "mul", "fma", "min", "max", "neg", "ex2", "tanh"}
+
+
+def _in_pairs(form: Form) -> Row | None:
+    """The row of an operation on pairs of floats in a register, or of the conversion to one; None if it is another."""
+    (pair,) = (s for s in form.suffixes if s in PAIRS)
+    single = Form(form.opcode, tuple(PAIRS.get(s, s) for s in form.suffixes))
+    half = TYPES[PAIRS[pair]]
+
+    def joined(low: Array, high: Array) -> Array:
+        return np.stack([low.astype(half), high.astype(half)], axis=-1).view(np.uint32).reshape(-1)
+
+    if form.opcode == "cvt" and pair == form.types[0]:
+        return Row(lambda _, high, low: joined(_converted(single, low), _converted(single, high)))
+    if form.opcode not in _BY_ELEMENT:
+        return None
+    compute = ROWS[form.opcode].compute
+
+    def each(_: Form, *operands: Array) -> Array:
+        parts = [np.ascontiguousarray(x).view(half).reshape(-1, 2) for x in np.broadcast_arrays(*operands)]
+        return joined(*(compute(single, *(np.ascontiguousarray(p[:, k]) for p in parts)) for k in (0, 1)))
+
+    return Row(each)
+
+
 def row_of(form: Form) -> Row | None:
-    """The row of a form; those that leave a carry have rows of their own."""
+    """The row of a form; those that leave a carry have rows of their own, and those of pairs."""
+    if not PAIRS.keys().isdisjoint(form.suffixes):
+        return _in_pairs(form)
     name = f"{form.opcode}cc" if form.has("cc") and form.opcode in ("add", "sub", "mad") else form.opcode
     return ROWS.get(name)
 

@@ -21,7 +21,9 @@ TYPES: dict[str, np.dtype] = {
     "f64": np.dtype(np.float64),
     "tf32": np.dtype(np.uint32),
     "f16x2": np.dtype(np.uint32),
+    "bf16x2": np.dtype(np.uint32),
 }
+PAIRS = {"f16x2": "f16", "bf16x2": "bf16"}
 FLOATS = ("f16", "bf16", "f32", "f64")
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 UNSIGNED = {width: np.dtype(f"u{width}") for width in (1, 2, 4, 8)}

@@ -354,6 +354,50 @@ using real = float;
         assert device_part({"": broken}, "k")[""] == broken
 
 
+# What the host's launcher is called, a kernel names too; its library is not here; the lambda is the GPU's.
+PAIRS = """\
+#include <torch/extension.h>
+#include <cuda_fp16.h>
+#include <cub/cub.cuh>
+namespace mine { template <class T, class F> __device__ T total(T x, T y, F add) { return add(x, y); } }
+template <int THREADS> __global__ void pairs(const __half* x, const __half* y, __half* z, float* sums, int n) {
+  typedef cub::BlockReduce<float, THREADS> Reduce;
+  __shared__ typename Reduce::TempStorage memory;
+  int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+  __half2 both = __float2half2_rn(0.0f);
+  if (i < n) {
+    __half2 a = *reinterpret_cast<const __half2*>(x + i), b = *reinterpret_cast<const __half2*>(y + i);
+    both = __hfma2(a, b, __hadd2(__hneg2(a), __hmax2(a, b)));
+    *reinterpret_cast<__half2*>(z + i) = both;
+  }
+  float2 apart = __half22float2(both);
+  float sum = mine::total(apart.x, apart.y, [] __device__(float a, float b) { return a + b; });
+  sum = Reduce(memory).Reduce(sum, cub::Sum());
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+template <class T> void total(torch::Tensor x, T* z) { pairs<64><<<2, 64>>>(x.data_ptr<T>(), z, z, 0, 1); }
+template void total<__half>(torch::Tensor x, __half* z);
+"""
+
+
+def test_libraries_of_the_host_and_pairs_of_halves(compiler):
+    """With the whole of CUB included, whose parts for blocks are there."""
+    from jwarp.backend.cuda.headers import cuda_headers
+
+    if len(cuda_headers()) < 2:
+        pytest.skip("CUDA's headers and CCCL are not installed")
+    H = wp.array[wp.float16]
+    types = {"x": H, "y": H, "z": H, "sums": F, "n": int}
+    kernel = wp.cuda_kernel(PAIRS, "pairs<64>", types, outputs=["z", "sums"], block_dim=64, grid=2)
+    x, y = np.random.default_rng(5).normal(size=(2, 200)).astype(np.float16)
+    z, sums = PtxHandwritten(kernel).run((128,), [x, y, 200], [200, 2])
+    expected = (x.astype(float) * y + (-x + np.maximum(x, y)).astype(float)).astype(np.float16)
+    np.testing.assert_array_equal(z, expected)
+    np.testing.assert_allclose(
+        sums, [expected[:128].astype(float).sum(), expected[128:].astype(float).sum()], rtol=1e-5
+    )
+
+
 def test_functions_of_the_device_by_default(no_headers):
     """With the option of NVRTC, all of a text is the GPU's."""
     text = "float half_of(float x) { return x / 2; }\n__global__ void f(float* y) { y[0] = half_of(y[0]); }"

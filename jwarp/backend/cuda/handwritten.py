@@ -15,10 +15,11 @@ import numpy as np
 
 from jwarp.analysis.affine import symbols_of
 from jwarp.backend.compiled_base import plan_numbers
+from jwarp.backend.cuda.assembler import plain_name
 from jwarp.backend.cuda.compile import IMAGES, Image, lock_of
 from jwarp.backend.cuda.headers import cuda_headers, included_files, own_files
 from jwarp.backend.cuda.host_code import device_part, kernel_part
-from jwarp.backend.cuda.host_headers import KNOWN, host_headers
+from jwarp.backend.cuda.host_headers import KNOWN, host_headers, of_libraries
 from jwarp.backend.cuda.nvrtc import (
     Code,
     Message,
@@ -146,7 +147,8 @@ class Handwritten:
                 "",
             ]
         )
-        return Unit(text, f"{self.entry}.cu", options, {**host_headers(), **names, **headers})
+        known = of_libraries((own, *headers.values()), folders) | host_headers()
+        return Unit(text, f"{self.entry}.cu", options, {**known, **names, **headers})
 
     @functools.cached_property
     def _of_device(self) -> tuple[str, dict[str, str]]:
@@ -201,6 +203,7 @@ class Handwritten:
 
     def _check(self, code: Code, blocks: Blocks) -> None:
         """Raise for what compiles and would not do what its author means."""
+        self._show_texts()
         if "%envreg" in code.ptx:
             raise CompileError(
                 f"kernel '{self.definition.name}' waits for its whole grid (or asks whether it can), which its launch "
@@ -209,6 +212,27 @@ class Handwritten:
                 "make a kernel of each part, and launch them one after the other",
             )
         self._refuse_axes(code, blocks)
+        self._refuse_constants(code)
+
+    def _refuse_constants(self, code: Code) -> None:
+        """Constants without values are zeros, as nothing of the host runs that would fill them."""
+        for symbol in _CONSTANTS.findall(code.ptx):
+            name = plain_name(symbol)
+            texts = {self.definition.file: self.definition.text, **self.definition.headers}
+            given = re.compile(rf"\b{name}\s*(?:\[[^]]*\]\s*)*(?:=|\{{)")
+            if any(given.search(text) for text in texts.values()) or code.ptx.count(symbol) < 2:
+                continue
+            declared = re.compile(rf"__constant__[^;]*\b{name}\b")
+            where = (
+                (file, found, text) for file, text in texts.items() if (found := declared.search(text)) is not None
+            )
+            span = next((Span(f, t.count("\n", 0, m.end()) + 1) for f, m, t in where), self.definition.span)
+            raise CompileError(
+                f"kernel '{self.definition.name}': it reads the constant `{name}`, which code of the host would fill; "
+                "that does not run",
+                span,
+                "give it values where it is declared, or make it a parameter: an array that is only read",
+            )
 
     def _refuse_axes(self, code: Code, blocks: Blocks) -> None:
         """A function that looks at axes which its blocks do not have does nothing for most of its elements."""
@@ -341,11 +365,7 @@ class Handwritten:
     def _error(self, rejected: Rejected) -> Exception:
         """The error for a person: at the author's line, or of the call of the author's function."""
         given = self.definition
-        in_memory = {given.file: given.text} if given.file.startswith("<") else {}
-        for file, text in {**in_memory, **given.headers}.items():
-            # Another kernel's text may have had that name.
-            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        linecache.checkcache(given.file)
+        self._show_texts()
         errors = [m for m in rejected.messages if m.kind != "warning"]
         of_text = [m for m in errors if m.file != self._wrapper_file]
         if errors and not of_text:
@@ -356,6 +376,14 @@ class Handwritten:
         return CompileError(
             made.diagnostic.message, made.diagnostic.span, _missing_header(errors) or made.diagnostic.hint
         )
+
+    def _show_texts(self) -> None:
+        """Let errors show lines of texts that are no files; another kernel's text may have had that name."""
+        given = self.definition
+        in_memory = {given.file: given.text} if given.file.startswith("<") else {}
+        for file, text in {**in_memory, **given.headers}.items():
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        linecache.checkcache(given.file)
 
     def _call_error(self, message: Message) -> Exception:
         given = self.definition
@@ -408,6 +436,8 @@ def _plain(text: str) -> str:
     return _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 
+# Constants that PTX declares without values.
+_CONSTANTS = re.compile(r"^(?:\.\w+ )?\.const \.align \d+ \.\w+ (\w+)(?:\[\d+\])?;", re.MULTILINE)
 _OTHER_AXES = re.compile(r"\bthreadIdx\s*\.\s*[yz]\b")
 
 _DECLARED = {

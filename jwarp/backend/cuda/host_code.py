@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -54,6 +55,23 @@ class _Item:
         return frozenset(found)
 
     @property
+    def head(self) -> frozenset[str]:
+        """The words before its body."""
+        before = itertools.takewhile(lambda t: t.text != "{", self.tokens)
+        return frozenset(t.text for t in before if t.kind == "word")
+
+    @property
+    def launches(self) -> bool:
+        """Whether it is a function that launches a kernel."""
+        ends = [t.end for t in self.tokens if t.text == "<"]
+        return any(a + 1 == b and b + 1 == c for a, b, c in zip(ends, ends[1:], ends[2:], strict=False))
+
+    @property
+    def instantiates(self) -> bool:
+        """Whether it only says for which arguments there is to be code of a template."""
+        return self.tokens[0].text == "template" and len(self.tokens) > 1 and self.tokens[1].text != "<"
+
+    @property
     def first(self) -> str:
         """The first word after the parameters of a template."""
         tokens = _without_template(self.tokens)
@@ -73,9 +91,20 @@ def device_part(texts: Mapping[str, str], wanted: str) -> dict[str, str]:
     named.update(word for name, found in read.items() if found is None for word in _WORD.findall(texts[name]))
     kept = _reached(items, macros, named)
     return {
-        name: text if (found := read[name]) is None else _blanked(text, [i for i in found.items if id(i) not in kept])
+        name: text
+        if (found := read[name]) is None
+        else _of_lambdas(_blanked(text, [i for i in found.items if id(i) not in kept]))
         for name, text in texts.items()
     }
+
+
+# Which NVRTC does not take, as all that is left is the GPU's.
+_LAMBDA = re.compile(r"\](\s*(?:__(?:host|device|forceinline)__\s*)+)(?=[({])")
+
+
+def _of_lambdas(text: str) -> str:
+    """The text whose lambdas have no words like `__device__`."""
+    return _LAMBDA.sub(lambda m: "]" + re.sub(r"\S", " ", m[1]), text)
 
 
 def kernel_part(text: str, wanted: str) -> str:
@@ -204,8 +233,7 @@ def _reached(
 
     waiting += items if only_named else ()
     for item in () if only_named else items:
-        is_host = "__host__" in item.words and not item.words & marks
-        if is_host and not item.words & _CONSTANT:
+        if _is_host(item, marks):
             continue
         if item.words & marks or item.words & _CONSTANT or item.first in _DECLARES or not item.names:
             keep(item)
@@ -222,6 +250,16 @@ def _reached(
         for item in found:
             keep(item)
         waiting = [item for item in waiting if id(item) not in kept]
+
+
+def _is_host(item: _Item, marks: set[str]) -> bool:
+    """Whether something is certain to be the host's, even where code of the GPU has its name."""
+    if item.launches:
+        return not item.head & marks
+    if item.words & marks:
+        return False
+    # What an entry needs of a template, it instantiates itself.
+    return item.instantiates or ("__host__" in item.words and not item.words & _CONSTANT)
 
 
 def _marks(macros: Mapping[str, frozenset[str]]) -> set[str]:

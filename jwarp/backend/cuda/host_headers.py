@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from jwarp.backend.cuda.headers import cuda_headers
+from jwarp.backend.cuda.headers import cuda_headers, included
 from jwarp.backend.cuda.nvrtc import device_header
 
 # What these are included for is built into NVRTC, or belongs to code of the host, which is left out.
@@ -66,6 +68,24 @@ STUBS = {
     **dict.fromkeys(_EMPTY, ""), "float.h": _LIMITS, "cfloat": _LIMITS, "limits.h": _LIMITS, "climits": _LIMITS,
     "stdint.h": _INTEGERS, "inttypes.h": _INTEGERS, "math.h": _MATHS,
 }  # fmt: skip
+# Libraries of the host by what their names begin with, whose headers say nothing to a GPU.
+_OF_HOST = re.compile(
+    r"(torch|ATen|c10|pybind11|numpy|nvtx3|GL|sys|gtest|glog|gflags|boost|opencv2)/|Python\.h$|unistd\.h$|mpi\.h$|omp\.h$"
+    r"|(cublas|cudnn|cusparse|cusolver|cufft|curand|nccl|nvml|nvrtc)\w*\.h$|nvToolsExt|cudaProfiler"
+    r"|helper_(cuda|functions|string|timer|image|gl|multiprocess)\w*\.h$"
+)
+# The parts of CUB that are for functions of a GPU; the whole has others, too, which NVRTC does not take.
+_CUB = (
+    "block/block_discontinuity", "block/block_exchange", "block/block_histogram", "block/block_load",
+    "block/block_radix_sort", "block/block_reduce", "block/block_scan", "block/block_store", "warp/warp_exchange",
+    "warp/warp_reduce", "warp/warp_scan",
+)  # fmt: skip
+_CUB_NAMES = """#if CUB_MAJOR_VERSION >= 3
+#include <cuda/functional>
+#include <cuda/std/functional>
+namespace cub { using Sum = ::cuda::std::plus<>; using Max = ::cuda::maximum<>; using Min = ::cuda::minimum<>; }
+#endif
+"""
 # Of C++'s own, which CUDA has under another name.
 _OF_CCCL = (
     "algorithm", "array", "bit", "cmath", "cstddef", "cstdint", "functional", "initializer_list", "iterator", "limits",
@@ -104,6 +124,28 @@ def host_headers() -> dict[str, str]:
         of_library |= {name: _forwarding(name) for name in there}
     of_cuda = {} if folders else {**_OF_CUDA, "cooperative_groups.h": device_header("groups.cuh")}
     return {**STUBS, **of_library, **of_cuda}
+
+
+def of_libraries(texts: Sequence[str], folders: Sequence[str]) -> dict[str, str]:
+    """Headers of libraries that texts include: empty ones of the host's that no folder has, and CUB's for a GPU alone.
+
+    Of CUB, that has the parts that are named.
+    """
+    names = {name for text in texts for name in included(text)}
+    made = {name: "" for name in sorted(names) if _OF_HOST.match(name) and not _is_in(name, folders)}
+    if "cub/cub.cuh" in names and _is_in("cub/cub.cuh", folders):
+        parts = [part for part in _CUB if any(_class_of(part) in text for text in texts)]
+        made["cub/cub.cuh"] = "".join(f"#include <cub/{part}.cuh>\n" for part in (*parts, "version")) + _CUB_NAMES
+    return made
+
+
+def _is_in(name: str, folders: Sequence[str]) -> bool:
+    return any(Path(folder, name).is_file() for folder in folders)
+
+
+def _class_of(part: str) -> str:
+    """`BlockReduce` for `block/block_reduce`."""
+    return "".join(word.title() for word in part.split("/")[1].split("_"))
 
 
 def _forwarding(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class CompileError(JwarpError, SyntaxError):
 
 class KernelTypeError(JwarpError, TypeError):
     """A type that does not fit, in kernel source or in the arguments of a launch."""
+
+    wanted_handle: Any = None  # of a function that is given a number: the struct of what that would be the id of
 
 
 class LaunchError(JwarpError, ValueError):

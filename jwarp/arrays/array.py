@@ -222,6 +222,8 @@ class array(Written):
         found = making.pointed_to(ptr, layout)
         if found is not None:
             return self._bind(*found)
+        if not int(ptr) and high > low:
+            raise LaunchError(f"wp.array: at the address 0 there are no {layout.size} elements", hint="leave ptr out")
         memory = borrowed_memory(int(ptr) + low, high - low, _Deleting(deleter, int(ptr), high - low))
         return self._bind(memory, View(element, shape, layout.strides, -low))
 

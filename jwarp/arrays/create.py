@@ -27,6 +27,7 @@ def empty(
     retain_grad: bool = False,
     *,
     n: int | None = None,
+    ndim: int | None = None,
     strides: Any = None,
 ) -> array:
     """An array whose content is anything.
@@ -39,13 +40,15 @@ def empty(
         pinned: Has no effect here.
         retain_grad: Whether backward passes leave its gradient where it was overwritten.
         n: Another name of `shape`.
+        ndim: How many extents there are, where that is to be checked.
         strides: Bytes from one element to the next along each dimension; packed if left out.
 
     Raises:
         KernelTypeError: there are no arrays of `dtype`.
-        LaunchError: the shape, the strides or the device do not fit.
+        LaunchError: the shape, `ndim`, the strides or the device do not fit.
     """
-    return _made("empty", shape if n is None else n, dtype, device, requires_grad, retain_grad, strides, zeroed=False)
+    given = shape if n is None else n
+    return _made("empty", given, ndim, dtype, device, requires_grad, retain_grad, strides, zeroed=False)
 
 
 def zeros(
@@ -57,6 +60,7 @@ def zeros(
     retain_grad: bool = False,
     *,
     n: int | None = None,
+    ndim: int | None = None,
     strides: Any = None,
 ) -> array:
     """An array of zeros. Arguments and errors are those of `wp.empty`.
@@ -65,16 +69,27 @@ def zeros(
         >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
         (2, 3, 3)
     """
-    return _made("zeros", shape if n is None else n, dtype, device, requires_grad, retain_grad, strides, zeroed=True)
+    given = shape if n is None else n
+    return _made("zeros", given, ndim, dtype, device, requires_grad, retain_grad, strides, zeroed=True)
 
 
 def _made(
-    name: str, shape: Any, dtype: Any, device: Any, requires_grad: bool, retain_grad: bool, strides: Any, zeroed: bool
+    name: str,
+    shape: Any,
+    ndim: int | None,
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    retain_grad: bool,
+    strides: Any,
+    zeroed: bool,
 ) -> array:
     get_device(device)
     extents = read_shape(0 if shape is None else shape)
     if not extents:
         raise LaunchError(f"wp.{name}: an array has at least one dimension", hint="shape=1 is an array of one element")
+    if ndim is not None and ndim != len(extents):
+        raise LaunchError(f"wp.{name}: an array of shape {extents} has {len(extents)} dimension(s), not ndim={ndim}")
     element = read_element(dtype)
     if isinstance(element, StructType):
         return array(shape=extents, dtype=element, strides=strides, requires_grad=requires_grad)
@@ -103,6 +118,7 @@ def full(
     retain_grad: bool = False,
     *,
     n: int | None = None,
+    ndim: int | None = None,
     strides: Any = None,
 ) -> array:
     """An array of `value`s. Without `dtype`, that of the value: int32, float32 and bool for Python's numbers.
@@ -112,7 +128,8 @@ def full(
         LaunchError: as for `wp.empty`.
     """
     kind = _type_of(value) if dtype is None else dtype
-    made = _made("full", shape if n is None else n, kind, device, requires_grad, retain_grad, strides, zeroed=False)
+    given = shape if n is None else n
+    made = _made("full", given, ndim, kind, device, requires_grad, retain_grad, strides, zeroed=False)
     made.fill_(value)
     return made
 
@@ -142,10 +159,11 @@ def ones(
     retain_grad: bool = False,
     *,
     n: int | None = None,
+    ndim: int | None = None,
     strides: Any = None,
 ) -> array:
     """An array of ones; of vectors and matrices, all components are. Arguments and errors are those of `wp.empty`."""
-    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, n=n, strides=strides)
+    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, n=n, ndim=ndim, strides=strides)
 
 
 def empty_like(

@@ -225,6 +225,12 @@ class _Lender:
 
     def __init__(self, address: int, nbytes: int, owner: Any, *, is_read_only: bool = False):
         self.owner = owner
+        # NumPy frees the memory of an array that is resized by force, but resizes none that there are weak references
+        # to.
+        self.arrays = []
+        while isinstance(owner, np.ndarray):
+            self.arrays.append(weakref.ref(owner))
+            owner = owner.base
         self.__array_interface__ = {
             "data": (address, is_read_only), "shape": (nbytes,), "typestr": "|u1", "version": 3
         }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from jwarp.arrays.array import KINDS_OF_ARRAYS, array
 from jwarp.arrays.view import components_of, read_shape, scalar_of
 from jwarp.devices import CPU, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import Struct, StructType, unchecked, user_type
+from jwarp.types import ArrayType, Struct, StructType, unchecked, user_type
 
 
 class StructArray(array):
@@ -45,8 +46,10 @@ class StructArray(array):
                 f"wp.array: an array of {dtype!r} has an array for each field, and so shares no memory with others",
                 hint="leave ptr=, strides=, grad= and copy= out: data= is copied",
             )
+        extents = None if shape is None and data is not None else read_shape(shape)
+        _check_fields(dtype, np.shape(data)[:1] != (0,) if extents is None else math.prod(extents))
         content = None if data is None else _content(dtype, data)
-        extents = read_shape(content.shape if shape is None and content is not None else shape)
+        extents = read_shape(content.shape if extents is None and content is not None else extents)
         if content is not None:
             content = content.reshape(extents)
         self._join(dtype, {name: _part(kind, extents) for name, kind in _fields(dtype)})
@@ -58,7 +61,9 @@ class StructArray(array):
     def _join(self, dtype: StructType, parts: dict[str, array]) -> None:
         first = next(iter(parts.values()))
         self.parts, self.dtype = parts, dtype
-        self.shape, self.ndim, self.size = first.shape, first.ndim, first.size
+        kind = _fields(dtype)[0][1]
+        more = kind.dims if isinstance(kind, ArrayType) else 0  # those of a field of arrays
+        self.shape, self.ndim, self.size = first.shape[: first.ndim - more], first.ndim - more, first.size
         itemsize = struct_dtype(dtype).itemsize
         self.strides = tuple(stride // first.strides[-1] * itemsize if first.size else 0 for stride in first.strides)
         self.device = CPU
@@ -172,7 +177,7 @@ class StructArray(array):
     def numpy(self) -> np.ndarray:
         """A copy of the elements as a structured array of NumPy, laid out as Warp's."""
         made = np.zeros(self.shape, struct_dtype(self.dtype))
-        for name, part in self.parts.items():
+        for name, part in self.parts.items() if self.size else ():
             made[name] = part.numpy()
         return made
 
@@ -181,7 +186,7 @@ class StructArray(array):
         return [_struct(self.dtype, row) for row in self.numpy().reshape(-1)]
 
     def _set(self, content: np.ndarray) -> None:
-        for name, part in self.parts.items():
+        for name, part in self.parts.items() if self.size else ():
             if isinstance(part, StructArray):
                 part._set(content[name])
             else:
@@ -228,13 +233,24 @@ KINDS_OF_ARRAYS[StructType] = StructArray
 
 
 def _fields(dtype: StructType) -> Sequence[tuple[str, Any]]:
+    """The fields as users write their types; arrays are among them in arrays without elements alone."""
     return [(name, user_type(kind)) for name, kind in dtype.fields.items()]
 
 
+def _check_fields(dtype: StructType, count: int) -> None:
+    for name, kind in dtype.fields.items():
+        if isinstance(kind, StructType):
+            _check_fields(kind, count)
+        elif count and isinstance(user_type(kind), ArrayType):
+            raise KernelTypeError(
+                f"an array of structs has no fields of arrays, such as {name!r} of {dtype!r}, unless it has no elements"
+            )
+
+
 def _part(kind: Any, shape: tuple[int, ...]) -> array:
-    """The array of a field, of zeros."""
-    if hasattr(kind, "dims"):
-        raise KernelTypeError(f"an array of structs has no fields of arrays, such as {kind!r}")
+    """The array of a field, of zeros; of a field of arrays, it has their dimensions, too."""
+    if isinstance(kind, ArrayType):
+        return array(shape=(*shape, *(0,) * kind.dims), dtype=kind.element)
     made = array(shape=shape, dtype=kind)
     made.zero_()
     return made
@@ -246,6 +262,8 @@ def struct_dtype(kind: StructType) -> np.dtype:
     for name, field in _fields(kind):
         if isinstance(field, StructType):
             written, step = struct_dtype(field), struct_dtype(field).alignment
+        elif isinstance(field, ArrayType):
+            written, step = np.dtype(np.uint64), 8  # an address, of which there is none
         else:
             scalar = scalar_of(field).dtype
             written, step = np.dtype((scalar, components_of(field))), scalar.itemsize

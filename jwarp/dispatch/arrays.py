@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jwarp._native import run_array_launch
+from jwarp._native import BoundHostLaunch, run_array_launch
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.making import check_writable
@@ -75,12 +75,14 @@ class ArrayLaunch(Command):
         block_dim: Threads of a block.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
         inputs, outputs: As they were given, None for no outputs.
+        way: The way back through it, once somebody has asked for it, where it repeats no other launch.
     """
 
     adjoint = False
     prepared: Ready | None = None
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
+    way: Any = None
     _made_of: Program | None = None
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: BlockDim | None):
@@ -213,6 +215,7 @@ class ArrayLaunch(Command):
             leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
             parts.update(zip(self.kernel.groups[u], leaves, strict=True))
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
+        self.way = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return parts
 
@@ -241,20 +244,24 @@ class ArrayLaunch(Command):
             except ValueError as error:
                 raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
 
-        if geometry or len(memories) != 1:
+        if geometry:
             return replay
-        (only,), (trace, axes, no_trace, no_axes) = memories, outermost
+        trace, axes, no_trace, no_axes = outermost
+        run = native.replay if isinstance(native, BoundHostLaunch) else native
 
-        def replay_one() -> None:
+        def replay_alone() -> None:
             # What is mostly so is asked here: a call of `is_not_tracing` costs a tenth of the replay.
-            if only.is_watched or trace.value is not no_trace or axes.value is not no_axes:
+            if trace.value is not no_trace or axes.value is not no_axes:
                 return replay()
+            for memory in memories:
+                if memory.is_watched:
+                    return replay()
             try:
-                native()
+                run()
             except ValueError as error:
                 raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
 
-        return replay_one
+        return replay_alone
 
     @property
     def native(self) -> Callable[[], Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from jwarp.arrays.memory import HostMemory
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.dispatch.held import held
-from jwarp.errors import LaunchError
-from jwarp.types import ArrayType, Geometry, Struct, StructType
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.types import ArrayType, Geometry, Struct, StructType, uint64
 from jwarp.types.handles import named
 from jwarp.types.structs import table_type, unchecked
 
@@ -36,12 +37,70 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
     owners = named(known)
     if not owners:
         return None
+    _check_runs(name, why_not)
+    return _table(name, ids, known, list(owners.values()))
+
+
+def _check_runs(name: str, why_not: str) -> None:
     if why_not or not is_not_tracing():
         raise LaunchError(
             f"'{name}' is an array of ids, which launches read when they run, and {why_not or 'JAX traces this one'}",
             hint="give each grid, tree or mesh a parameter, or a field of a struct",
         )
-    return _table(name, ids, known, list(owners.values()))
+
+
+def names_nothing(value: Any) -> bool:
+    """Whether it is what an array of ids is where there are no grids, trees or meshes: zeros."""
+    if type(value) is array and value.dtype is uint64 and type(value.memory) is HostMemory:
+        value = value.host()
+    return isinstance(value, np.ndarray) and value.dtype == np.uint64 and value.ndim == 1 and not value.any()
+
+
+def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int, Any]) -> dict[int, Any]:
+    """What a kernel takes arrays of ids for that name nothing, of the parameters at `places`, where it asks for that.
+
+    The rest of its arrays of ids are `before`. A kernel that cannot be read has an error at its launch.
+    """
+    found: dict[int, Any] = {}
+
+    def wanted() -> tuple[Any, Any] | None:
+        made = {**before, **found}
+        try:
+            (kernel.with_handles(tuple(sorted(made.items(), key=lambda pair: pair[0]))) if made else kernel).ir()
+        except KernelTypeError as error:
+            return error.wanted_handle, str(error)
+        except JwarpError:
+            return None, None
+        return None
+
+    asked = wanted()
+    while asked is not None and asked[0] is not None:
+        for place in set(places) - set(found):
+            found[place] = table_type(asked[0])
+            now = wanted()
+            if now != asked:
+                asked = now
+                break
+            del found[place]
+        else:
+            return {}
+    return found
+
+
+def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> Struct:
+    """As `table_of`, for an array that names nothing, which the kernel takes for a table of this `kind`."""
+    _check_runs(name, why_not)
+    assert kind.table_of is not None
+    fields = list(kind.fields.values())[3:]
+    made = []
+    for field, is_array in zip(fields, _are_arrays(kind.table_of), strict=True):
+        assert isinstance(field, ArrayType)
+        made.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
+    ids = np.array(value.host() if type(value) is array else value)
+    table = [ids, np.zeros(len(ids), np.int32), np.zeros((2, len(fields)), np.int32), *made]
+    for part in table:
+        part.flags.writeable = False
+    return unchecked(kind, table)
 
 
 def _table(name: str, ids: np.ndarray, known: list[int], owners: list[Geometry]) -> Struct:

@@ -15,7 +15,7 @@ from jwarp.caches import PerOwner
 from jwarp.dispatch import cuda_arrays, dlpack
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.held import reader
-from jwarp.dispatch.ids import table_of
+from jwarp.dispatch.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
@@ -60,25 +60,36 @@ def with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tupl
     Raises:
         LaunchError: there are some, and it reads none, or the ids are of several kinds.
     """
-    if not kernel.id_lists or not are_named() or not isinstance(inputs, _COLLECTIONS):
+    if not kernel.id_lists or not isinstance(inputs, _COLLECTIONS):
         return kernel, inputs
     free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
     given = inputs if isinstance(inputs, Mapping) else dict(zip(free, inputs, strict=False))
-    asked = {kernel.signature[u].name: u for u in kernel.id_lists}
-    tables = {name: table_of(name, given[name], why_not) for name in asked if name in given}
-    tables = {name: table for name, table in tables.items() if table is not None}
+    asked = {kernel.signature[u].name: u for u in kernel.id_lists if kernel.signature[u].name in given}
+    plain = getattr(kernel, "plain", kernel)
+    tables: dict[str, Any] = {}
+    if are_named():
+        found = {name: table_of(name, given[name], why_not) for name in asked}
+        tables = {name: table for name, table in found.items() if table is not None}
+    kinds = {**dict(getattr(kernel, "kinds", ())), **{asked[name]: type(table) for name, table in tables.items()}}
+    empty = tuple(u for name, u in asked.items() if name not in tables and names_nothing(given[name]))
+    if empty and not plain.is_generic:
+        made = _NOTHING.of(plain).made(
+            (empty, tuple(sorted(kinds.items(), key=lambda pair: pair[0]))),
+            lambda: kinds_of_nothing(plain, empty, kinds),
+        )
+        for u, kind in made.items():
+            kinds[u], name = kind, kernel.signature[u].name
+            tables[name] = table_of_nothing(name, given[name], kind, why_not)
     if not tables:
         return kernel, inputs
-    made = {**given, **tables}
-    kinds: list[tuple[int, Any]] = [(asked[name], type(table)) for name, table in tables.items()]
-    kinds += [(u, kind) for u, kind in getattr(kernel, "kinds", ()) if u not in dict(kinds)]
-    plain = getattr(kernel, "plain", kernel)
+    values = {**given, **tables}
     rest = [] if isinstance(inputs, Mapping) else list(inputs)[len(given) :]
-    return plain.with_handles(tuple(sorted(kinds, key=lambda pair: pair[0]))), (
-        made if isinstance(inputs, Mapping) else [*made.values(), *rest]
+    return plain.with_handles(tuple(sorted(kinds.items(), key=lambda pair: pair[0]))), (
+        values if isinstance(inputs, Mapping) else [*values.values(), *rest]
     )
 
 
+_NOTHING: PerOwner[Kernel, Any, dict[int, Any]] = PerOwner("kinds of ids of nothing", MAX_CHOICES)
 _COLLECTIONS = (Mapping, list, tuple)
 
 

@@ -91,7 +91,8 @@ class Operation:
     and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
-    result of a pure operation may be NaN where no operand is.
+    result of a pure operation may be NaN where no operand is. Those that are `is_total` have, and so have their
+    derivatives, finite values for all finite operands that are not too large.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Operation:
     takes: Memory = Memory.NONE
     stages: frozenset[Stage] = EVERYWHERE
     is_elementary: bool = False
+    is_total: bool = False
     makes_nan: bool = True
     collects: bool = False
     is_unit: bool = False

@@ -35,6 +35,7 @@ from jwarp.passes.instrument import instrument, without_checks
 from jwarp.passes.own_atomics import plain_atomics
 from jwarp.passes.simplify import simplify
 from jwarp.passes.widen import widened
+from jwarp.passes.zero_skips import without_zero_skips
 from jwarp.wire import Role
 
 # Derivatives of one kernel: by which parameters, of which outputs, with what shared by a batch.
@@ -73,10 +74,14 @@ def _kept(program: GeneratedProgram, variant: Variant) -> DerivedLaunch | NotDif
     return shelf.made("derivative", made, write, lambda entry: read(entry, program, shelf))
 
 
+def _prepared(kernel: nodes.Kernel) -> nodes.Kernel:
+    return without_zero_skips(plain_atomics(kernel))
+
+
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> DerivedLaunch:
     order = 2 if variant.along else 1
-    kernel = _WIDENED.of(program).made(order, lambda: widened(plain_atomics(program.simplified), order))
+    kernel = _WIDENED.of(program).made(order, lambda: widened(_prepared(program.simplified), order))
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")

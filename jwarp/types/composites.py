@@ -183,7 +183,21 @@ class Composite(metaclass=CompositeType):
             values = np.concatenate([values, initial[values.size :]])
         if values.size != cls.size:
             raise KernelTypeError(f"{cls.name} has {cls.size} components, {values.size} values given")
-        made = values.astype(cls.dtype.dtype).reshape(cls.shape).view(CompositeValue)
+        return cls._over(values.astype(cls.dtype.dtype))
+
+    @classmethod
+    def from_buffer(cls, source: Any, offset: int = 0) -> Any:
+        """The value whose components are in the memory of `source`, `offset` bytes from its start, as in Warp."""
+        return cls._over(np.frombuffer(source, cls.dtype.dtype, cls.size, offset))
+
+    @classmethod
+    def from_buffer_copy(cls, source: Any, offset: int = 0) -> Any:
+        """As `from_buffer`, with memory of its own."""
+        return cls.from_buffer(source, offset).copy()
+
+    @classmethod
+    def _over(cls, values: np.ndarray) -> Any:
+        made = values.reshape(cls.shape).view(CompositeValue)
         made.kind = cls.kind
         return made
 
@@ -249,6 +263,10 @@ class CompositeValue(np.ndarray):
 
     def __ne__(self, other: object) -> Any:
         return True if other is None else super().__ne__(other)
+
+    def __bool__(self) -> bool:
+        """True, whatever it holds, as in Warp; comparisons of components stay arrays of NumPy's kind."""
+        return super().__bool__() if self.dtype == bool or self.own_kind is None else True
 
     def __reduce__(self) -> Any:
         make, given, state = super().__reduce__()  # type: ignore[str-unpack]

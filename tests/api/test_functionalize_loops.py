@@ -1,5 +1,7 @@
 """Loops, branches and gradients of one's own in `wp.functionalize`, compared with jax.numpy."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -210,6 +212,31 @@ def test_gradients_are_stopped_in_kernels_and_functions():
     assert_same(jax.grad(f, argnums=(0, 1))(a, x), (jnp.array([1.0]), jnp.array([0.0])))
     g = value_of(wp.functionalize(solve_and_square, returns="x", stop_gradient_in=[squares], max_trips=12))
     assert_same(jax.grad(g, argnums=(0, 1))(a, x), (jnp.array([1.0]), jnp.array([0.0])))
+
+
+@wp.kernel
+def share(x: wp.array[float], total: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * wp.atomic_add(total, 0, x[i])  # what it was before: that of threads in some order
+
+
+def share_and_square(a, x):
+    wp.launch(share, a.shape, inputs=[a, wp.zeros(1, dtype=float)], outputs=[x])
+    wp.launch(squares, x.shape, inputs=[x], outputs=[x])
+    wp.launch(add_to, a.shape, inputs=[a], outputs=[x])
+
+
+def test_kernels_without_a_derivative_are_refused_by_name_and_line_or_passed_by():
+    a, x = jnp.array([2.0]), jnp.array([0.0])
+    f = value_of(wp.functionalize(share_and_square, returns="x"))
+    assert_same(f(a, x), 2.0)
+    line = inspect.getsourcelines(inspect.unwrap(share))[1] + 3
+    with pytest.raises(wp.NotDifferentiableError, match="`share`: the derivative of atomic_add") as refused:
+        jax.grad(f)(a, x)
+    assert f"loops.py:{line}\n" in str(refused.value)
+    for way in (share, share_and_square):
+        g = value_of(wp.functionalize(share_and_square, returns="x", stop_gradient_in=[way]))
+        assert_same(jax.value_and_grad(g)(a, x), (2.0, jnp.array([1.0 if way is share else 0.0])))
 
 
 def test_rules_are_for_functions_of_modules():

@@ -165,3 +165,21 @@ def test_memory_that_ended():
         a.fill_(1.0)
     with pytest.raises(wp.LaunchError, match="'y': the array is read-only"):
         launched(a)
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["own", "view"])
+def test_memory_that_an_array_shares_is_not_freed_by_force(view):
+    """NumPy's `resize` frees the memory; launches wrote to what was freed."""
+    content = np.zeros(8, np.float32)
+    shared = wp.array(content[2:6] if view else content, dtype=float, copy=False)
+    with pytest.raises(ValueError, match="cannot resize"):
+        content.resize(1 << 16, refcheck=False)
+    launched(shared)
+    del shared
+    content.resize(1 << 16, refcheck=False)
+
+
+def test_an_address_that_is_none():
+    with pytest.raises(wp.LaunchError, match="address 0"):
+        wp.array(ptr=0, dtype=float, shape=4)
+    assert wp.array(ptr=0, dtype=float, shape=0).size == 0

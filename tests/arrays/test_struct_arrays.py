@@ -138,3 +138,29 @@ def test_other_ways_out_and_in():
     assert vectors.shape == (4,) and vectors.dtype is wp.vec3
     with pytest.raises(wp.KernelTypeError, match="from_dlpack"):
         wp.from_dlpack(3)
+
+
+@wp.struct
+class Cloud:
+    points: wp.array2d[wp.vec3]
+    count: int
+
+
+@wp.kernel
+def counts(clouds: wp.array[Cloud], y: wp.array[float]):
+    y[wp.tid()] = 1.0
+    if clouds.shape[0] > 0:
+        y[0] = float(clouds[0].count)
+
+
+def test_structs_of_arrays_are_elements_of_empty_arrays_alone():
+    for made in (wp.array([], dtype=Cloud), wp.zeros(0, dtype=Cloud, ndim=1)):
+        assert made.shape == (0,) and made.numpy().shape == (0,) and made.list() == []
+        y = wp.zeros(2, dtype=float)
+        wp.launch(counts, 2, inputs=[made, y])
+        assert y.numpy().tolist() == [1, 1]
+    for make in (lambda: wp.array([Cloud()], dtype=Cloud), lambda: wp.zeros(1, dtype=Cloud)):
+        with pytest.raises(wp.KernelTypeError, match="no fields of arrays, such as 'points' of Cloud"):
+            make()
+    with pytest.raises(wp.LaunchError, match="has 2 dimension.s., not ndim=1"):
+        wp.full((2, 3), 1.0, ndim=1)

@@ -162,8 +162,39 @@ def test_what_reads_no_ids_now_says_so():
     mixed[1] = int(kept.id)
     with pytest.raises(wp.LaunchError, match="several kinds .HashGrid, Mesh."):
         wp.launch(ask, COUNT, inputs=[wp.array(mixed, dtype=wp.uint64), *given[1:]])
-    with pytest.raises(wp.KernelTypeError, match="(?s)no overload.*an array of ids is given as it is"):
+    with pytest.raises(wp.KernelTypeError, match="(?s)not known to be the id of a wp.Mesh.*an array of ids that"):
         wp.launch(ask, COUNT, inputs=[wp.array([5, 7], dtype=wp.uint64), *given[1:]])
     gone = np.array([int(made[0].id), int(wp.Mesh(CORNERS, FACES).id)], np.uint64)  # numbers come once
-    with pytest.raises(wp.KernelTypeError, match="(?s)no overload.*while all that it names is alive"):
+    with pytest.raises(wp.KernelTypeError, match="(?s)not known to be the id of a wp.Mesh.*while it is alive"):
         wp.launch(ask, COUNT, inputs=[wp.array(gone, dtype=wp.uint64), *given[1:]])
+
+
+@wp.kernel
+def of_nothing(
+    meshes: wp.array(dtype=wp.uint64),
+    trees: wp.array(dtype=wp.uint64),
+    numbers: wp.array(dtype=wp.uint64),
+    y: wp.array(dtype=float),
+):
+    i = wp.tid()
+    if trees[i] != wp.uint64(0):
+        for k in wp.bvh_query_ray(trees[i], wp.vec3(), wp.vec3(0.0, 0.0, 1.0)):
+            y[i] = float(k)
+    if meshes[i] != wp.uint64(0):
+        y[i] += wp.mesh_get(meshes[i]).points[0][2]
+    y[i] += 1.0 + float(numbers[i])
+
+
+@pytest.mark.parametrize("count", [3, 0])
+def test_arrays_of_ids_may_name_nothing(count):
+    given = [wp.zeros(count, dtype=wp.uint64) for _ in range(3)]
+    y = wp.zeros(count, dtype=float)
+    wp.launch(of_nothing, count, inputs=[*given, y])
+    assert y.numpy().tolist() == [1.0] * count
+    if count:
+        mesh = wp.Mesh(CORNERS[::-1] + 1, FACES)
+        given[0] = wp.array([0, mesh.id, 0], dtype=wp.uint64)
+        wp.launch(of_nothing, count, inputs=[*given, y])
+        assert y.numpy().tolist() == [2, 4, 2]
+        with pytest.raises(wp.LaunchError, match="'trees' is an array of ids.*this is a record"):
+            wp.launch(of_nothing, count, inputs=[wp.zeros(3, dtype=wp.uint64), *given[1:], y], record_cmd=True)

@@ -414,3 +414,20 @@ def test_other_kinds_are_no_arrays() -> None:
     for array in (np.zeros(2, [("a", "?")]), np.zeros(2, ">i4"), np.array(["a", "b"]), np.zeros(2, object)):
         with pytest.raises(ValueError, match="dtype"):
             _native.BoundHostLaunch(fingerprint, b"", launch, [array], [0], [0])
+
+
+def test_a_function_replays_and_keeps_the_launch(scale):
+    """`replay` is what a record calls: it does what calling the launch does, with the same errors."""
+    x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
+    launch = replay_of(scale, x, 3.0, y)
+    known, replay = weakref.ref(launch), launch.replay
+    del launch
+    gc.collect()
+    replay()
+    np.testing.assert_array_equal(y, 3.0 * x)
+    y.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        replay()
+    del replay
+    gc.collect()
+    assert known() is None

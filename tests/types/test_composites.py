@@ -81,3 +81,13 @@ def test_values_are_shown_as_in_warp():
     assert f"{wp.vec2i(1, 2)} {wp.quat_identity()}" == "[1, 2] [0.0, 0.0, 0.0, 1.0]"
     assert str(wp.mat22(1.0, 2.0, 3.0, 4.0)) == "[[1.0, 2.0],\n [3.0, 4.0]]"
     assert str(wp.vec2h(0.1, 0.5)) == "[0.0999755859375, 0.5]"  # the numbers as they are, in double
+
+
+def test_values_are_true_and_lie_in_buffers_as_in_warp():
+    assert wp.vec3() and wp.quat() and wp.mat33()[1] and any(row for row in wp.mat33())
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(wp.vec3() < wp.vec3(1.0, 0.0, 0.0))
+    memory = np.arange(8, dtype=np.float32)
+    t, copy = wp.transform.from_buffer(memory, 4), wp.transform.from_buffer_copy(memory, 4)
+    t.p = wp.vec3(-1.0, -2.0, -3.0)
+    assert memory.tolist() == [0, -1, -2, -3, 4, 5, 6, 7] and copy.p.tolist() == [1, 2, 3] and t.q[3] == 7

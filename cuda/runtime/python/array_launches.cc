@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "core/dtype.h"
-#include "core/fault.h"
 #include "python/arrays.h"
+#include "python/raw_call.h"
 
 namespace py = pybind11;
 
@@ -422,20 +421,10 @@ PyObject* run_array_launch(PyObject*, PyObject* const* arguments, Py_ssize_t cou
     PyErr_SetString(PyExc_TypeError, "jwarp: run_array_launch takes 5 arguments");
     return nullptr;
   }
-  try {
+  return raw_call([&] {
     auto* launches = py::handle(arguments[0]).cast<ArrayLaunches*>();
     return PyBool_FromLong(launches->run(arguments[1], arguments[2], arguments[3], arguments[4]));
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const Fault& fault) {
-    const bool is_argument = fault.code() == XLA_FFI_Error_Code_INVALID_ARGUMENT;
-    PyErr_SetString(is_argument ? PyExc_ValueError : PyExc_RuntimeError, fault.what());
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
+  });
 }
 
 PyMethodDef functions[] = {

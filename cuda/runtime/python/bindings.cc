@@ -23,6 +23,7 @@
 #include "python/gpu_bindings.h"
 #include "python/host_graph.h"
 #include "python/host_launch.h"
+#include "python/raw_call.h"
 #include "python/wire_format.h"
 #include "xla/cpu_handler.h"
 
@@ -85,6 +86,27 @@ std::unique_ptr<BoundHostLaunch> make_bound_launch(const std::string& fingerprin
                                            Wiring{std::move(operands), std::move(results), std::move(added)});
 }
 
+constexpr const char* kReplayed = "jwarp.replayed";
+
+PyObject* replay_bound(PyObject* replayed, PyObject*) {
+  return raw_call([replayed] {
+    static_cast<BoundHostLaunch*>(PyCapsule_GetPointer(replayed, kReplayed))->run();
+    return Py_NewRef(Py_None);
+  });
+}
+
+// A function that calls a bound launch, which it keeps, in half the time that calling the object takes.
+py::object replayer(const py::object& launch) {
+  static PyMethodDef method = {"replay", replay_bound, METH_NOARGS, "Runs the launch."};
+  const auto free = [](PyObject* capsule) { Py_DECREF(static_cast<PyObject*>(PyCapsule_GetContext(capsule))); };
+  auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(launch.cast<BoundHostLaunch*>(), kReplayed, free));
+  if (!capsule) throw py::error_already_set();
+  PyCapsule_SetContext(capsule.ptr(), Py_NewRef(launch.ptr()));
+  auto made = py::reinterpret_steal<py::object>(PyCFunction_New(&method, capsule.ptr()));
+  if (!made) throw py::error_already_set();
+  return made;
+}
+
 void translate_fault(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
@@ -129,6 +151,7 @@ PYBIND11_MODULE(_native, m) {
            py::arg("added") = std::vector<std::pair<int64_t, int64_t>>(),
            "Operands and results are numbers of arrays; each pair (result, array) of `added` is added up at the end.")
       .def("__call__", &jwarp::BoundHostLaunch::run, "Runs the launch without the GIL, on threads of this module.")
+      .def_property_readonly("replay", &jwarp::replayer, "A function that calls it, at less than calling it costs.")
       .def("replace", &jwarp::BoundHostLaunch::replace, py::arg("arrays"), py::arg("launch") = py::none(),
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
   py::class_<jwarp::HostGraph>(m, "HostGraph", "Launches on NumPy arrays, copies, loops and branches, run in one call.")

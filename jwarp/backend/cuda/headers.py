@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jwarp.backend.cuda.nvrtc import Unit
 from jwarp.caches import cached
+from jwarp.store import key_of
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
 _NAMED = re.compile(r'(["<])([^">]+)[">]')
@@ -80,18 +81,28 @@ def included(text: str) -> Iterator[str]:
 
 def included_files(unit: Unit) -> list[bytes] | None:
     """What the text and its headers include from disk, whatever conditions they are under; None if a macro says."""
-    folders = [Path(o.removeprefix("--include-path=")) for o in unit.options if o.startswith("--include-path=")]
+    given = [Path(o.removeprefix("--include-path=")) for o in unit.options if o.startswith("--include-path=")]
+    own = set(map(Path, cuda_headers()))
+    folders, of_cuda = [f for f in given if f not in own], [f for f in given if f in own]
     contents: dict[str, bytes] = {}
+    tried: dict[str, int] = {}  # in how many of the folders a name has been looked for
     waiting = [unit.text, *unit.headers.values()]
-    while waiting:
-        for name in _INCLUDE.findall(waiting.pop()):
-            named = _NAMED.match(name)
+    while waiting or any(count < len(folders) for count in tried.values()):
+        for line in _INCLUDE.findall(waiting.pop() if waiting else ""):
+            named = _NAMED.match(line)
             if named is None:
                 return None
-            if named[2] in unit.headers:
+            if named[2] in unit.headers or named[2] in tried:
                 continue
-            for folder in folders:
-                path = os.path.normpath(folder / named[2])
+            tried[named[2]] = 0
+            for path in filter(os.path.isfile, (os.path.normpath(folder / named[2]) for folder in of_cuda)):
+                included, contents[path] = _of_cuda(path)
+                for name in included:
+                    tried.setdefault(name, 0)
+        # What a folder that came later has counts for all names, as NVRTC may find it there.
+        for name in tried:
+            for folder in folders[tried[name] :]:
+                path = os.path.normpath(folder / name)
                 if path in contents or not os.path.isfile(path):
                     continue
                 contents[path] = Path(path).read_bytes()
@@ -100,4 +111,38 @@ def included_files(unit: Unit) -> list[bytes] | None:
                 beside = Path(path).parent
                 if beside not in folders:
                     folders.append(beside)
+            tried[name] = len(folders)
     return [x for path in sorted(contents) for x in (path.encode(), contents[path])]
+
+
+@cached("the headers of CUDA")
+def _of_cuda(path: str) -> tuple[tuple[str, ...], bytes]:
+    """The names that one of CUDA's own headers, and those of them that it includes, include; and what stands there.
+
+    They are hundreds of files, which stay as they are while a process runs.
+    """
+    names, known, waiting = set[str](), {path}, [path]
+    while waiting:
+        at = waiting.pop()
+        included = _header(at)[0]
+        names.update(included)
+        beside = os.path.dirname(at)
+        for found in filter(None, (_found(f, name) for name in included for f in (*cuda_headers(), beside))):
+            if found not in known:
+                known.add(found)
+                waiting.append(found)
+    return tuple(sorted(names)), key_of(*(x for at in sorted(known) for x in (at, _header(at)[1]))).encode()
+
+
+@cached("the headers of CUDA")
+def _header(path: str) -> tuple[tuple[str, ...], str]:
+    """The names that one of them includes, and the key of its content."""
+    content = Path(path).read_bytes()
+    named = map(_NAMED.match, _INCLUDE.findall(content.decode(errors="replace")))
+    return tuple({found[2]: None for found in named if found}), key_of(content)
+
+
+@cached("names in the headers of CUDA")
+def _found(folder: str, name: str) -> str | None:
+    path = os.path.normpath(os.path.join(folder, name))
+    return path if os.path.isfile(path) else None

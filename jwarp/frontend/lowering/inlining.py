@@ -254,13 +254,15 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
     if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
         return
     what = first.__name__.removesuffix("Arrays")  # type: ignore[union-attr]
-    raise KernelTypeError(
+    error = KernelTypeError(
         f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{what}",
         given.span,
         "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
         "of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it is, "
         "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are read",
     )
+    error.wanted_handle = first
+    raise error
 
 
 def takes(function: Func, given: Arguments) -> bool:

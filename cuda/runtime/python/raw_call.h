@@ -1,0 +1,32 @@
+// Functions of the module that are called so often that pybind11's way to them counts.
+#pragma once
+
+#include <Python.h>
+#include <pybind11/pybind11.h>
+
+#include <exception>
+#include <new>
+
+#include "core/fault.h"
+
+namespace jwarp {
+
+// What a function of C gives back to Python: what `call` returns, or no object and the error that it threw.
+template <typename Call>
+PyObject* raw_call(const Call& call) noexcept {
+  try {
+    return call();
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+  } catch (const Fault& fault) {
+    const bool is_argument = fault.code() == XLA_FFI_Error_Code_INVALID_ARGUMENT;
+    PyErr_SetString(is_argument ? PyExc_ValueError : PyExc_RuntimeError, fault.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+}  // namespace jwarp

@@ -1,0 +1,102 @@
+"""Branches that leave out what is zero, against the same kernels without them."""
+
+import jax
+import numpy as np
+
+import jwarp as wp
+from jwarp.passes.zero_skips import without_zero_skips
+
+RNG = np.random.default_rng(4)
+
+
+@wp.kernel
+def sparse(J: wp.array2d[float], D: wp.array[float], up: wp.array[int], s: wp.array[float], H: wp.array2d[float]):
+    i, j = wp.tid()
+    delta = 0.0
+    for k in range(J.shape[0]):
+        a = J[k, i]
+        if a == 0.0:
+            continue
+        b = J[k, j]
+        if b == 0.0:
+            continue
+        if up[k] == 1:
+            delta += D[k] * a * b
+        else:
+            delta -= D[k] * a * b
+    if delta != 0.0 and i != j:
+        H[i, j] += delta
+    c, d = s[i], s[j]
+    if c != 0.0 or d != 0.0:
+        H[j, i] += 2.0 * c - wp.min(d, 0.0 * c) + c * d
+
+
+@wp.kernel
+def full(J: wp.array2d[float], D: wp.array[float], up: wp.array[int], s: wp.array[float], H: wp.array2d[float]):
+    i, j = wp.tid()
+    delta = 0.0
+    for k in range(J.shape[0]):
+        if up[k] == 1:
+            delta += D[k] * J[k, i] * J[k, j]
+        else:
+            delta -= D[k] * J[k, i] * J[k, j]
+    if i != j:
+        H[i, j] += delta
+    H[j, i] += 2.0 * s[i] - wp.min(s[j], 0.0 * s[i]) + s[i] * s[j]
+
+
+def test_derivatives_are_those_without_skips():
+    J = np.float32(RNG.normal(size=(6, 4)) * (RNG.uniform(size=(6, 4)) < 0.5))
+    D, s = np.float32(RNG.normal(size=6) * [1, 0, 1, 1, 1, 0]), np.float32([0.5, -1.5, 0, 0])
+    up, H = np.int32([1, 0, 1, 1, 0, 0]), np.zeros((4, 4), np.float32)
+
+    def derivatives(kernel):
+        f = wp.jax_kernel(kernel, in_out_argnames=["H"], launch_dims=(4, 4))
+
+        def values(J, D, s):
+            return f(J, D, up, s, H)[0]
+
+        return values(J, D, s), [mode(values, argnums=(0, 1, 2))(J, D, s) for mode in (jax.jacrev, jax.jacfwd)]
+
+    for found, wanted in zip(*map(jax.tree.leaves, map(derivatives, (sparse, full))), strict=True):
+        assert np.abs(wanted).max() > 0.1
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@wp.kernel
+def padded(w: wp.array[float], index: wp.array[int], x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    k = index[i]
+    if w[i] != 0.0:
+        wp.atomic_add(y, i, w[i] * x[k])
+
+
+def test_elements_that_are_not_there_stay_skipped():
+    w, index, x = np.float32([2, 0, 0, 0]), np.int32([1, 0, -1, 7]), np.float32([3, 5])
+    f = wp.jax_kernel(padded, launch_dims=4, output_dims=4)
+    for mode in (jax.jacrev, jax.jacfwd):
+        by_w, by_x = mode(lambda w, x: f(w, index, x)[0], argnums=(0, 1))(w, x)
+        np.testing.assert_array_equal(by_w, np.diag([5, 3, 0, 0]))
+        np.testing.assert_array_equal(by_x, [[0, 2], [0, 0], [0, 0], [0, 0]])
+
+
+@wp.kernel
+def guarded(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    a, s, other = x[i], 1.0, 0.0
+    if a != 0.0:
+        s = wp.sin(a) / a
+    if a == 0.0:
+        other = 1.0
+    if a != 0.0:
+        other += wp.sqrt(a)  # no slope at zero
+    if a != 0.0:
+        y[i] = a  # a store is one more in any case
+    y[i] = y[i] + s + other
+
+
+def test_guards_stay_as_they_are():
+    assert without_zero_skips(guarded.ir()) is guarded.ir()
+    f = wp.jax_kernel(guarded)
+    np.testing.assert_array_equal(f(np.float32([0.0]))[0], [2.0])
+    np.testing.assert_array_equal(jax.jacrev(lambda x: f(x)[0])(np.float32([0.0])), [[0.0]])

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 
 import jwarp as wp
@@ -133,3 +134,20 @@ def with_decoys(mesh, x):
     slots[np.repeat(~met, 16)[: len(slots)]] = plane
     wide = dataclasses.replace(given.wide, faces=of_leaf.ravel())
     return dataclasses.replace(given, corners=slots, wide=wide)
+
+
+def test_boxes_are_put_in_order_whatever_they_are():
+    places = np.float32(10.0 ** RNG.uniform(-40, 38, (400, 3)))
+    places[::7], places[::11], places[::13] = np.nan, np.inf, 3e38
+    groups = RNG.integers(-3, 3, 400).astype(np.int32)
+    in_jit = jax.jit(lambda low, own: (lambda tree: (tree.items, tree.groups))(wp.Bvh(low, low + 1, groups=own)))
+    for low in (places, np.zeros_like(places), np.where(places > 1, 0, np.float32(1e-45)), np.sort(places, axis=0)):
+        tree = wp.Bvh(low, low + 1, groups=groups)
+        np.testing.assert_array_equal(np.sort(tree.items), np.arange(400))
+        np.testing.assert_array_equal(groups[np.asarray(tree.items)], np.sort(groups))
+        for known, found in zip((tree.items, tree.groups), in_jit(low, groups), strict=True):
+            np.testing.assert_array_equal(found, known)
+    x = RNG.uniform(0, 1, (256, 3)).astype(np.float32)
+    order = np.asarray(wp.Bvh(x, x, leaf_size=8).items)
+    halves = [np.ptp(x[part], axis=0).prod() for part in order.reshape(-1, 8)]
+    assert np.mean(halves) < 1.5 / 32  # of the unit cube: there are 32 leaves

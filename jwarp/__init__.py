@@ -4,6 +4,7 @@ The names below are public, and those of `jwarp/public.py`, which the first use 
 only runs what others have exported needs none. Modules and subpackages are not public: they change without notice.
 """
 
+from functools import partial as _partial
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 from typing import Any as _Any
@@ -52,8 +53,19 @@ def _all() -> dict[str, _Any]:
     with _no_collection():
         # Not by a statement, which would ask this module for it first.
         found: dict[str, _Any] = getattr(_import_module("jwarp.public"), "NAMES", {})
+        for module in _MODULES if found else ():
+            vars(found[module])["__getattr__"] = _partial(_refused, module)
     globals().update(found)
     return found
+
+
+def _refused(module: str, name: str) -> _Any:
+    """What a public module does not have."""
+    if name.startswith("__"):
+        raise AttributeError(f"module 'jwarp.{module}' has no attribute {name!r}")
+    from jwarp.programs.surface import refuse_in
+
+    raise refuse_in(module, name)
 
 
 def __dir__() -> list[str]:

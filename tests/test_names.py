@@ -48,6 +48,20 @@ def test_a_name_that_never_was():
         _ = wp.sinn
 
 
+@pytest.mark.parametrize(
+    "ask, says",
+    [
+        (lambda: wp.utils.graph_coloring_assign, r"^wp\.utils\.graph_coloring_assign: .*networkx"),
+        (lambda: wp.optim.linear, r"^wp\.optim\.linear: .*lineax"),
+        (lambda: wp.sim, r"^wp\.sim: .*Newton"),
+        (lambda: wp.utils.sinn, "module 'jwarp.utils' has no attribute 'sinn'"),
+    ],
+)
+def test_names_in_modules(ask, says):
+    with pytest.raises(AttributeError, match=says):
+        ask()
+
+
 def test_a_name_to_come_in_a_kernel():
     @wp.kernel
     def k(y: wp.array[float]):

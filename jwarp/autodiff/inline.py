@@ -202,16 +202,20 @@ class _Directions(Rebuilder):
         if node.attr is None:
             return {}
         told = node.told(Detached)
-        rule, gradient = self.rules[told.rule], self.authored[told.rule]
-        if not any(self.of(x) for x in rule.args):
+        gradient = self.authored[told.rule]
+        arrays = {number for kind, number, _ in gradient.feeds if kind == "array"}
+        # What is stored comes before the rule, and has the numbers that this has as operands.
+        is_stored = told.result < 0
+        given = node.args[1:] if is_stored else self.rules[told.rule].args
+        if not any(map(self.of, given)) and not any(map(self.twins_of, arrays)):
             return {}
-        if any(kind == "array" for kind, _, _ in gradient.feeds):
+        if arrays or is_stored:
             raise NotDifferentiableError(
                 f"wp.grad({self.name}): a function on the way has a gradient of its own and takes arrays",
                 node.span,
                 "give it the elements that it needs",
             )
-        row: dict[int, Operand] = {}
+        rule, row = self.rules[told.rule], dict[int, Operand]()
 
         def add(position: int, value: Operand) -> None:
             row[position] = self.builder.op("add", row[position], value) if position in row else value

@@ -106,12 +106,10 @@ class WayBack:
 
 def way_back(launch: ArrayLaunch) -> WayBack:
     """The way back through a launch, made once for launches that are alike. Raises what `WayBack` raises."""
-    shaped = launch.shaped
-    if shaped is None:
-        return WayBack(launch)
-    if shaped.way is None:
-        shaped.way = WayBack(launch)
-    found: WayBack = shaped.way
+    kept: Any = launch if launch.shaped is None else launch.shaped
+    if kept.way is None:
+        kept.way = WayBack(launch)
+    found: WayBack = kept.way
     return found
 
 

@@ -75,12 +75,14 @@ class ArrayLaunch(Command):
         block_dim: Threads of a block.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
         inputs, outputs: As they were given, None for no outputs.
+        way: The way back through it, once somebody has asked for it, where it repeats no other launch.
     """
 
     adjoint = False
     prepared: Ready | None = None
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
+    way: Any = None
     _made_of: Program | None = None
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: BlockDim | None):
@@ -213,6 +215,7 @@ class ArrayLaunch(Command):
             leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
             parts.update(zip(self.kernel.groups[u], leaves, strict=True))
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
+        self.way = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return parts
 

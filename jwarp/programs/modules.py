@@ -69,6 +69,12 @@ _COUNTERPARTS = {
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
     f"{PACKAGE}._src.{name}": make for name, make in internals.MODULES.items()
 }
+# The modules that come along when one of Warp's is imported.
+_BROUGHT_ALONG = {
+    PACKAGE: ("types", "utils", "config", "_src", "build_experimental"),
+    f"{PACKAGE}.optim": ("linear",),
+    f"{PACKAGE}.fem": ("cache", "field", "geometry", "linalg", "polynomial", "space", "utils"),
+}
 
 
 def _is_known(name: str) -> bool:
@@ -113,8 +119,8 @@ class _Loader(Loader):
             members["__all__"] = sorted(each for each in members if not each.startswith("_"))
         if name == PACKAGE:
             members["__version__"] = config.version
-            for part in ("types", "utils", "config", "_src"):  # those that `import warp` brings along
-                members[part] = importlib.import_module(f"{PACKAGE}.{part}")
+        for part in _BROUGHT_ALONG.get(name, ()):
+            members[part] = importlib.import_module(f"{name}.{part}")
         if name == f"{PACKAGE}._src":
             for part in _INTERNALS:
                 importlib.import_module(part)

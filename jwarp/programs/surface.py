@@ -11,6 +11,7 @@ _FEATURES = {
     "warp.build_experimental": "functions added to Warp's own compiler (wp.func, wp.jax_func, wp.cuda_kernel)",
     "warp.fem": "finite elements",
     "warp.geometry": "surfaces from fields, and triangulations",
+    "warp.sim": "simulators of its own (Newton took the place of Warp's; see wp.functionalize)",
     "warp.render": "renderers (write arrays to files, or show them by matplotlib)",
     "warp.sparse": "sparse matrices (jax.experimental.sparse)",
 }
@@ -119,7 +120,9 @@ _MISSING: dict[str, dict[str, str]] = {
     "warp.utils": {
         "functions made of functions of Python (wp.func)": "create_warp_function",
         "memory of one's own": "AllocatorRmm",
-        "colours of graphs": ("graph_coloring_assign graph_coloring_balance graph_coloring_get_groups"),
+        "colours of graphs (networkx.greedy_color)": (
+            "graph_coloring_assign graph_coloring_balance graph_coloring_get_groups"
+        ),
     },
     "warp.optim.linear": {
         "linear solvers of Warp (jax.scipy.sparse.linalg, lineax)": (
@@ -167,3 +170,12 @@ def refuse(name: str) -> AttributeError:
     if name in PLANNED or text is None:
         return planned.refuse(name)
     return AttributeError(text.replace("warp.", "wp.", 1))
+
+
+def refuse_in(module: str, name: str) -> AttributeError:
+    """The same for a name of one of jwarp's public modules, such as `utils`."""
+    rows = _MISSING.get(f"warp.{module}.{name}")  # a module that is missing as a whole
+    text = f"warp.{module}.{name}: jwarp has no {next(iter(rows))}" if rows else missing(f"warp.{module}", name)
+    return AttributeError(
+        text.replace("warp.", "wp.", 1) if text else f"module 'jwarp.{module}' has no attribute {name!r}"
+    )

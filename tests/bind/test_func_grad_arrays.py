@@ -206,6 +206,63 @@ def test_gradients_of_values_can_be_set_and_read():
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+@wp.func
+def doubled(z: wp.array[float], i: int, x: float):
+    z[i] = 2.0 * x
+
+
+@wp.func_grad(doubled)
+def adj_doubled(z: wp.array[float], i: int, x: float):
+    wp.adjoint[x] += 5.0 * wp.adjoint[z][i]
+
+
+@wp.func
+def element(z: wp.array[float], i: int):
+    return z[i]
+
+
+@wp.func_grad(element)
+def adj_element(z: wp.array[float], i: int, g: float):
+    wp.adjoint[z][i] += 5.0 * g
+
+
+@wp.func
+def by_store(x: float):
+    z = wp.zeros(2, dtype=float)
+    doubled(z, 1, x)
+    return z[0] + z[1] * x
+
+
+@wp.func
+def by_load(x: float):
+    z = wp.zeros(2, dtype=float)
+    z[1] = x
+    return element(z, 1) * x
+
+
+@wp.kernel
+def own_arrays(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = by_store(x[i]) + by_load(x[i])
+
+
+def test_arrays_of_the_threads_own():
+    x = normal(4)
+    _, back = jax.vjp(lambda x: wp.launch(own_arrays, 4, [x], [4])[0], x)
+    # Of 2 x * x and x * x, where one x has 5 in place of 2, and of 1.
+    np.testing.assert_allclose(back(jnp.ones(4))[0], (5.0 * x + 2.0 * x) + (5.0 * x + x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [by_store, by_load])
+def test_gradients_inside_kernels_do_not_go_through_such_arrays(function):
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        y[wp.tid()] = wp.grad(function)(x[wp.tid()])
+
+    with pytest.raises(wp.NotDifferentiableError, match="has a gradient of its own and takes arrays"):
+        k.ir()
+
+
 BODIES = {}
 
 

@@ -1,5 +1,6 @@
 """Names that stand for one of several arrays, chosen when the kernel runs; compared with NumPy, also derivatives."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -261,3 +262,37 @@ def test_an_array_that_a_trip_may_make_is_none_before_the_loop():
             out[k] = a[0]
 
     refused(left, wp.CompileError, "`a` is no number or array from before the loop", "set it before the loop")
+
+
+def test_local_arrays_that_loops_carry_have_derivatives():
+    @wp.kernel
+    def carried(x: wp.array[float], n: int, y: wp.array[float]):
+        i = wp.tid()
+        a = wp.zeros(3, dtype=float)
+        b = wp.zeros(3, dtype=float)
+        for j in range(3):
+            a[j] = x[3 * i + j]
+        for j in range(n):
+            c = a
+            c[j % 3] = c[(j + 1) % 3] * x[i] + wp.sin(b[j % 3])
+            if j % 2 == 0:
+                b = a
+            a = c
+            a[0] += b[2]
+        for j in range(3):
+            y[3 * i + j] = a[j] + b[j] * a[j]
+
+    def expected(x, n):
+        a, b = x.reshape(2, 3), jnp.zeros((2, 3))
+        for j in range(n):
+            c = a.at[:, j % 3].set(a[:, (j + 1) % 3] * x[:2] + jnp.sin(b[:, j % 3]))
+            b = a if j % 2 == 0 else b
+            a = c.at[:, 0].add(b[:, 2])
+        return (a + b * a).ravel()
+
+    rng = np.random.default_rng(5)
+    x, g = jnp.asarray(rng.uniform(0.5, 1.2, 6), jnp.float32), jnp.asarray(rng.normal(size=6), jnp.float32)
+    found, back = jax.vjp(lambda x: wp.launch(carried, 2, [x, 5], [6])[0], x)
+    wanted, wanted_back = jax.vjp(lambda x: expected(x, 5), x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_allclose(back(g)[0], wanted_back(g)[0], rtol=1e-4, atol=1e-5)

@@ -162,6 +162,93 @@ ARM = """
 </mujoco>
 """
 
+# Four legs with motors below a body that is free, with feet that are on the ground.
+_LEG = """
+<body pos="{} {} 0">
+  <joint name="hip{}" axis="0 1 0" range="-60 60"/>
+  <geom fromto="0 0 0 0.05 0 -0.17" mass="0.5"/>
+  <body pos="0.05 0 -0.17">
+    <joint name="knee{}" axis="0 1 0" range="-90 60"/>
+    <geom fromto="0 0 0 -0.05 0 -0.15" mass="0.3"/>
+    <geom type="sphere" size="0.03" pos="-0.05 0 -0.15" mass="0.1" contype="1" conaffinity="1"/>
+  </body>
+</body>
+"""
+_HIPS = ((0.17, 0.12), (0.17, -0.12), (-0.17, 0.12), (-0.17, -0.12))
+QUADRUPED = f"""
+<mujoco>
+  <option timestep="0.004" iterations="20" ls_iterations="20" integrator="implicitfast"/>
+  <default>
+    <joint damping="0.5" armature="0.01" limited="true"/>
+    <geom type="capsule" size="0.02" friction="0.8 0.01 0.001" contype="0" conaffinity="0"/>
+    <motor gear="15" ctrllimited="true" ctrlrange="-1 1"/>
+  </default>
+  <worldbody>
+    <geom type="plane" size="5 5 0.1" contype="1" conaffinity="1"/>
+    <body name="trunk" pos="0 0 0.34">
+      <freejoint/>
+      <geom type="box" size="0.2 0.1 0.05" mass="4" contype="1" conaffinity="1"/>
+      <site name="imu"/>
+      {"".join(_LEG.format(*at, i, i) for i, at in enumerate(_HIPS))}
+    </body>
+  </worldbody>
+  <actuator>{"".join(f'<motor joint="hip{i}"/><motor joint="knee{i}"/>' for i in range(4))}</actuator>
+  <sensor><accelerometer site="imu"/><gyro site="imu"/><subtreelinvel body="trunk"/></sensor>
+</mujoco>
+"""
+
+# A finger that tendons move, around a cylinder and a sphere, by a muscle among others.
+FINGER = """
+<mujoco>
+  <option timestep="0.002" iterations="20" ls_iterations="20" integrator="implicitfast"/>
+  <default>
+    <geom type="capsule" size="0.008" mass="0.02" contype="0" conaffinity="0"/>
+    <joint axis="0 1 0" damping="0.002" armature="0.0001" limited="true"/>
+  </default>
+  <worldbody>
+    <site name="above" pos="-0.03 0 0.515"/>
+    <site name="below" pos="-0.03 0 0.485"/>
+    <body pos="0 0 0.5">
+      <joint name="first" range="-20 90"/>
+      <geom fromto="0 0 0 0.05 0 0"/>
+      <geom name="pulley" type="cylinder" size="0.01 0.01" zaxis="0 1 0"/>
+      <site name="over" pos="0 0 0.02"/><site name="under" pos="0 0 -0.02"/>
+      <site name="back1" pos="0.025 0 0.012"/><site name="palm1" pos="0.025 0 -0.012"/>
+      <body pos="0.05 0 0">
+        <joint name="second" range="-10 100"/>
+        <geom fromto="0 0 0 0.03 0 0"/>
+        <geom name="ball" type="sphere" size="0.009"/>
+        <site name="over2" pos="0 0 0.02"/><site name="back2" pos="0.015 0 0.011"/>
+        <body pos="0.03 0 0">
+          <joint name="third" range="-10 80" stiffness="0.01"/>
+          <geom fromto="0 0 0 0.02 0 0"/><site name="tip" pos="0.01 0 0.009"/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <tendon>
+    <spatial name="flexor" range="0 0.2" stiffness="3" damping="0.05" springlength="0.06">
+      <site site="above"/><geom geom="pulley" sidesite="over"/><site site="back1"/>
+      <geom geom="ball" sidesite="over2"/><site site="back2"/><site site="tip"/>
+    </spatial>
+    <spatial name="extensor" frictionloss="0.01">
+      <site site="below"/><geom geom="pulley" sidesite="under"/><site site="palm1"/>
+      <pulley divisor="2"/><site site="palm1"/><site site="tip"/>
+    </spatial>
+    <fixed name="couple" limited="true" range="-0.2 0.2">
+      <joint joint="second" coef="1"/><joint joint="third" coef="-0.7"/>
+    </fixed>
+  </tendon>
+  <equality><tendon tendon1="couple" solref="0.02 1"/></equality>
+  <actuator>
+    <muscle name="muscle" tendon="extensor" ctrlrange="0 1" ctrllimited="true" lengthrange="0.05 0.2" force="5"/>
+    <position tendon="flexor" kp="50"/>
+    <cylinder joint="first" timeconst="0.05" area="0.01"/>
+  </actuator>
+  <sensor><tendonvel tendon="flexor"/><tendonpos tendon="extensor"/><actuatorfrc actuator="muscle"/></sensor>
+</mujoco>
+"""
+
 MODELS = {
     "pendulum": PENDULUM,
     "cartpole": CARTPOLE,
@@ -174,11 +261,13 @@ MODELS = {
     "hopper, CG": HOPPER.format(solver="CG", integrator="implicitfast"),
     "hopper, RK4": HOPPER.format(solver="Newton", integrator="RK4"),
     "arm": ARM,
+    "quadruped": QUADRUPED,
+    "finger": FINGER,
     "humanoid": "humanoid/humanoid.xml",  # mujoco_warp's own
     "humanoid in the air": "humanoid/humanoid.xml",
 }
 # How far the coordinates of a model start from where its XML has them; others start there, and move.
-_SPREAD = {"pendulum": 1.0, "cartpole": 1.0}
+_SPREAD = {"pendulum": 1.0, "cartpole": 1.0, "finger": 0.1}
 
 
 def load(name: str) -> tuple[Any, Any]:

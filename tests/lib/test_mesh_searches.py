@@ -1,5 +1,8 @@
 """Searches of meshes: those that GPUs run, a thread in each lane, find what those of processors find."""
 
+import dataclasses
+
+import jax
 import numpy as np
 
 import jwarp as wp
@@ -87,3 +90,64 @@ def test_the_middle_of_a_ball_is_inside():
     mesh = wp.Mesh(corners, np.array(faces, np.int32).ravel())
     (found,) = wp.launch(signs, len(x), [mesh, x], [len(x)])
     np.testing.assert_array_equal(found, [-1] * 7 + [1] * 6)
+
+
+@wp.kernel
+def sides(mesh: wp.uint64, x: wp.array[wp.vec3], sign: wp.array[float]):
+    i = wp.tid()
+    sign[i] = wp.mesh_query_point(mesh, x[i], 10.0).sign
+
+
+def test_signs_look_at_faces_only_where_a_ray_goes():
+    """Faces in leaves that no ray along an axis meets are replaced by one that all rays would meet at once."""
+    u, v = np.meshgrid(np.linspace(0, np.pi, 41), np.linspace(0, 2 * np.pi, 80, endpoint=False), indexing="ij")
+    corners = np.stack([np.sin(u) * np.cos(v), np.sin(u) * np.sin(v), np.cos(u)], -1).reshape(-1, 3)
+    i, j = (x.ravel() for x in np.mgrid[:40, :80])
+    a, b, c, d = i * 80 + j, i * 80 + 80 + j, i * 80 + 80 + (j + 1) % 80, i * 80 + (j + 1) % 80
+    faces = np.concatenate([np.c_[a, b, c], np.c_[a, c, d]]).astype(np.int32).ravel()
+    mesh = wp.Mesh(corners.astype(np.float32), faces)
+    for spread in (0.01, 1.2):  # rays that go together, and alone
+        beside = RNG.uniform(-spread, spread, (16, 3))
+        x = (beside - beside.mean(1, keepdims=True) - 0.7).astype(np.float32)
+        (known,) = wp.launch(sides, 16, [mesh, x], [16])
+        np.testing.assert_array_equal(known, 1.0)
+        (found,) = wp.launch(sides, 16, [with_decoys(mesh, x), x], [16])
+        np.testing.assert_array_equal(found, 1.0)
+
+
+def with_decoys(mesh, x):
+    given = mesh.arrays
+    of_leaf = np.asarray(given.wide.faces).reshape(-1, 9, 16).copy()
+    held = of_leaf.reshape(-1, 3, 3, 16)
+    low = np.nan_to_num(held, nan=np.inf).min((1, 3)) - 1e-3
+    high = np.nan_to_num(held, nan=-np.inf).max((1, 3)) + 1e-3
+    met = np.zeros(len(low), bool)
+    for axis in range(3):
+        others = [k for k in range(3) if k != axis]
+        beside = (x[:, None, others] >= low[:, others]) & (x[:, None, others] <= high[:, others])
+        met |= (beside.all(-1) & (x[:, None, axis] <= high[:, axis])).any(0)
+    assert 0 < met.mean() < 0.4
+    around = np.float32([[2, -1, -1], [-1, 2, -1], [-1, -1, 2]])
+    plane = (100.0 * around - 0.59).ravel()  # between the places and the mesh, with a normal along (1, 1, 1)
+    of_leaf[~met] = plane[:, None]
+    slots = np.asarray(given.corners).copy()
+    slots[np.repeat(~met, 16)[: len(slots)]] = plane
+    wide = dataclasses.replace(given.wide, faces=of_leaf.ravel())
+    return dataclasses.replace(given, corners=slots, wide=wide)
+
+
+def test_boxes_are_put_in_order_whatever_they_are():
+    places = np.float32(10.0 ** RNG.uniform(-40, 38, (400, 3)))
+    places[::7], places[::11], places[::13] = np.nan, np.inf, 3e38
+    groups = RNG.integers(-3, 3, 400).astype(np.int32)
+    in_jit = jax.jit(lambda low, own: (lambda tree: (tree.items, tree.groups))(wp.Bvh(low, low + 1, groups=own)))
+    for low in (places, np.zeros_like(places), np.where(places > 1, 0, np.float32(1e-45)), np.sort(places, axis=0)):
+        tree = wp.Bvh(low, low + 1, groups=groups)
+        np.testing.assert_array_equal(np.sort(tree.items), np.arange(400))
+        np.testing.assert_array_equal(groups[np.asarray(tree.items)], np.sort(groups))
+        for known, found in zip((tree.items, tree.groups), in_jit(low, groups), strict=True):
+            np.testing.assert_array_equal(found, known)
+    x = RNG.uniform(0, 1, (256, 3)).astype(np.float32)
+    order = np.asarray(wp.Bvh(x, x, leaf_size=8).items)
+    halves = [np.ptp(x[part], axis=0).prod() for part in order.reshape(-1, 8)]
+    assert np.mean(halves) < 1.5 / 32  # of the unit cube: there are 32 leaves

@@ -74,7 +74,7 @@ def test_what_is_missing_is_absent_and_says_so():
     said = run(
         """
         import jwarp.as_warp, importlib, sys
-        import warp as wp, warp.render, warp.fem as fem, warp.sparse
+        import warp as wp, warp.render, warp.fem as fem, warp.sparse, warp.optim
         from warp.config import DeterministicMode
         import jwarp
 
@@ -88,7 +88,8 @@ def test_what_is_missing_is_absent_and_says_so():
         wp.config.verify_cuda = True
         for statement in ("wp.render.UsdRenderer", "from warp.fem import Grid2D", "import warp.examples", "wp.sinn",
                           "import warp.tests.unittest_utils", "from warp import to_torch", "from warp import nothing",
-                          "wp._src.context.runtime.core", "wp.config.no_such", "wp.config.no_such = 1"):
+                          "wp._src.context.runtime.core", "wp.config.no_such", "wp.config.no_such = 1",
+                          "wp.optim.linear.cg", "wp.build_experimental.add_builtin", "fem.space.no_such"):
             try:
                 exec(statement)
             except Exception as error:
@@ -110,6 +111,9 @@ def test_what_is_missing_is_absent_and_says_so():
             "AttributeError warp._src.context.runtime.core: an internal part of Warp",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError wp.config.no_such: no such setting",
+            "AttributeError warp.optim.linear.cg: jwarp has no linear solvers",
+            "AttributeError warp.build_experimental.add_builtin: jwarp has no",
+            "AttributeError module 'warp.fem.space' has no attribute 'no_such'",
         ),
         strict=True,
     ):

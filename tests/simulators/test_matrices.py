@@ -33,6 +33,12 @@ def test_equalities_tendons_servos_and_sensors():
 
 
 @mujoco_runs.long
+def test_robots():
+    assert_right("forward", "quadruped", "finger")
+    assert_right("reverse", "quadruped", "finger")
+
+
+@mujoco_runs.long
 def test_bodies_that_share_parents():
     assert_right("forward", "humanoid in the air")
     assert_right("reverse", "humanoid in the air")

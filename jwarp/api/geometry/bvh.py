@@ -53,7 +53,7 @@ class Bvh(Geometry):
         self.leaf_size = int(leaf_size)
         corners = self._corners()
         boxes = _joined(*corners)
-        self._keep(*corners, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0])))
+        self._keep(*corners, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0]), self.leaf_size))
 
     def refit(self) -> None:
         """Let the tree be of what `lowers` and `uppers` are now, which may have been written to, or replaced.
@@ -86,7 +86,7 @@ class Bvh(Geometry):
         groups = jnp.asarray(self.groups)
         if groups.shape[0]:
             groups = jnp.zeros_like(groups).at[self.items].set(groups)
-        self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups))
+        self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups, self.leaf_size))
 
     def _corners(self) -> tuple[Any, Any]:
         lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))

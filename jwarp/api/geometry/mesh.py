@@ -77,7 +77,7 @@ class Mesh(Geometry):
         self._points, self.indices, self._velocities = points, indices, velocities
         places, faces = self._read()
         own = read_groups("wp.Mesh", groups, faces.shape[0] // 3)
-        self._keep(places, faces, *tree.ordered(_boxes(places, faces), own))
+        self._keep(places, faces, *tree.ordered(_boxes(places, faces), own, self.leaf_size))
 
     @property
     def points(self) -> Any:

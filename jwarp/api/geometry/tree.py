@@ -11,7 +11,8 @@ import numpy as np
 
 from jwarp.api.geometry.arrays import is_here, order_of
 from jwarp.api.launch import launch
-from jwarp.lib.geometry.builders import places_on_curve
+from jwarp.bind.compat import is_not_tracing
+from jwarp.lib.geometry.builders import in_halves, places_on_curve
 from jwarp.lib.geometry.wide import WIDTH
 
 EMPTY = np.array([np.inf] * 3 + [-np.inf] * 3, np.float32)
@@ -34,24 +35,47 @@ def leaves_of(count: int, size: int) -> int:
     return leaves
 
 
-def ordered(boxes: Any, groups: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The order that a tree has boxes in, which is cut into leaves, and their groups in that order.
+def ordered(boxes: Any, groups: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+    """The order that a tree has boxes in, which is cut into leaves of `size`, and their groups in that order.
 
-    It is that of their groups, if there are any, and then of their middles on a curve that fills space.
+    It is that of their groups, if there are any. Boxes of one group are halved, and halved again, on processors; on
+    GPUs, their middles are in the order of a curve that fills space.
     """
-    if not (is_here(boxes) and is_here(groups)):
-        return _ordered(boxes, groups)
+    if not (is_not_tracing() and is_here(boxes) and is_here(groups)):
+        return _ordered(boxes, groups, size)
     own = np.asarray(groups)
-    places = _places_here(boxes) if isinstance(boxes, np.ndarray) else np.asarray(_places(boxes))
-    order = order_of(*([own] if len(own) else []), places)
+    first = order_of(own) if len(own) else np.arange(len(boxes), dtype=np.int32)
+    middles, order = np.empty(3 * len(boxes), np.float32), np.empty(len(boxes), np.int32)
+    of_first = own[first] if len(own) else own
+    launch(in_halves, 1, [np.asarray(boxes), first, of_first, size], [middles, order])
     return jnp.asarray(order), jnp.asarray(own[order] if len(own) else own)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnums=2)
+def _ordered(boxes: jax.Array, groups: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+    count = boxes.shape[0]
+    boxes = jax.lax.stop_gradient(boxes)
+    order = jax.lax.platform_dependent(
+        boxes, groups, cpu=functools.partial(_in_halves, size=size, count=count), default=_on_curve
+    )
+    return order, groups[order] if groups.shape[0] else groups
+
+
+def _in_halves(boxes: jax.Array, groups: jax.Array, size: int, count: int) -> jax.Array:
+    first = jnp.argsort(groups, stable=True).astype(np.int32) if groups.shape[0] else jnp.arange(count, dtype=np.int32)
+    own = groups[first] if groups.shape[0] else groups
+    return launch(in_halves, 1, [boxes, first, own, size], [3 * count, count])[1]
+
+
+def _on_curve(boxes: jax.Array, groups: jax.Array) -> jax.Array:
+    numbers = jnp.arange(boxes.shape[0], dtype=np.int32)
+    keys = (groups, _places(boxes)) if groups.shape[0] else (_places(boxes),)
+    return jax.lax.sort((*keys, numbers), num_keys=len(keys), is_stable=True)[-1]
+
+
 def _places(boxes: jax.Array) -> jax.Array:
     """Where the middles of boxes are on the curve."""
     count = boxes.shape[0]
-    boxes = jax.lax.stop_gradient(boxes)
     middles = 0.5 * (boxes[:, :3] + boxes[:, 3:])
     known = jnp.isfinite(middles)  # others lie anywhere
     low = jnp.min(middles, axis=0, initial=np.inf, where=known)
@@ -61,37 +85,6 @@ def _places(boxes: jax.Array) -> jax.Array:
     low = jnp.where(jnp.isfinite(low), low, 0.0)
     (places,) = launch(places_on_curve, count, [boxes, *low, scale], [count])
     return places
-
-
-def _places_here(boxes: np.ndarray) -> np.ndarray:
-    """As `_places`, in this computer's memory."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        middles = np.empty((3, len(boxes)), np.float32)  # as NumPy finds the least along rows of three numbers slowly
-        np.add(boxes[:, :3].T, boxes[:, 3:].T, out=middles)
-        middles *= np.float32(0.5)
-        low, high = middles.min(1, initial=np.inf), middles.max(1, initial=-np.inf)
-        if not (np.isfinite(low) & np.isfinite(high)).all():
-            known = np.isfinite(middles)
-            low = np.min(middles, axis=1, initial=np.inf, where=known)
-            high = np.max(middles, axis=1, initial=-np.inf, where=known)
-        extent = high - low
-    longest = np.max(extent, initial=0.0, where=np.isfinite(extent))
-    scale = float(np.float32(1024.0) / np.float32(longest)) if longest > 0.0 else 0.0
-    low = np.where(np.isfinite(low), low, np.float32(0.0)).astype(np.float32)
-    places = np.empty(len(boxes), np.int32)
-    launch(places_on_curve, len(boxes), [boxes, *low.tolist(), scale], [places])
-    return places
-
-
-@jax.jit
-def _ordered(boxes: jax.Array, groups: jax.Array) -> tuple[jax.Array, jax.Array]:
-    places = _places(boxes)
-    numbers = jnp.arange(boxes.shape[0], dtype=np.int32)
-    if groups.shape[0]:
-        groups, _, items = jax.lax.sort((groups, places, numbers), num_keys=2, is_stable=True)
-    else:
-        _, items = jax.lax.sort((places, numbers), num_keys=1, is_stable=True)
-    return items, groups
 
 
 @functools.partial(jax.jit, static_argnums=3)

@@ -121,15 +121,28 @@ def _of_cuda(path: str) -> tuple[tuple[str, ...], bytes]:
 
     They are hundreds of files, which stay as they are while a process runs.
     """
-    folders = [*map(Path, cuda_headers()), Path(path).parent]
-    contents, names, waiting = {path: Path(path).read_bytes()}, set[str](), [path]
+    names, known, waiting = set[str](), {path}, [path]
     while waiting:
-        text = contents[at := waiting.pop()].decode(errors="replace")
-        for name in {named[2] for named in map(_NAMED.match, _INCLUDE.findall(text)) if named}:
-            names.add(name)
-            for folder in (*folders, Path(at).parent):
-                found = os.path.normpath(folder / name)
-                if found not in contents and os.path.isfile(found):
-                    contents[found] = Path(found).read_bytes()
-                    waiting.append(found)
-    return tuple(sorted(names)), key_of(*(x for at in sorted(contents) for x in (at, contents[at]))).encode()
+        at = waiting.pop()
+        included = _header(at)[0]
+        names.update(included)
+        beside = os.path.dirname(at)
+        for found in filter(None, (_found(f, name) for name in included for f in (*cuda_headers(), beside))):
+            if found not in known:
+                known.add(found)
+                waiting.append(found)
+    return tuple(sorted(names)), key_of(*(x for at in sorted(known) for x in (at, _header(at)[1]))).encode()
+
+
+@cached("the headers of CUDA")
+def _header(path: str) -> tuple[tuple[str, ...], str]:
+    """The names that one of them includes, and the key of its content."""
+    content = Path(path).read_bytes()
+    named = map(_NAMED.match, _INCLUDE.findall(content.decode(errors="replace")))
+    return tuple({found[2]: None for found in named if found}), key_of(content)
+
+
+@cached("names in the headers of CUDA")
+def _found(folder: str, name: str) -> str | None:
+    path = os.path.normpath(os.path.join(folder, name))
+    return path if os.path.isfile(path) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jwarp.arrays.array import array
 from jwarp.frontend.builtins.control import tid
-from jwarp.frontend.builtins.scalar import where
+from jwarp.frontend.builtins.scalar import isfinite, max, min, where
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.lib.geometry.hash_grid import cell_of
@@ -101,3 +101,90 @@ def places_on_curve(bounds: array[vec6], x: float32, y: float32, z: float32, sca
         at = (middle - low[axis]) * scale
         cell[axis] = int32(where((at > 0.0) and (at < 1023.0), at, where(at >= 1023.0, 1023.0, 0.0)))
     places[i] = hilbert(cell)
+
+
+SEEN = 64  # of the boxes below a node, to tell how they are spread
+
+
+@func
+def halve(middles: array[float32], order: array[int32], begin: int32, cut: int32, end: int32):
+    """Put those of some boxes in front of the slot `cut` that come first along the axis of the largest spread.
+
+    That axis is found with some of them, as is where the search begins for what divides them. If it ends sooner than
+    at `cut`, the tree is not as good."""
+    count = order.shape[0]
+    step = (end - begin + SEEN - 1) // SEEN
+    axis = int32(0)
+    low = float32(0.0)
+    high = float32(0.0)
+    for k in range(3):
+        least = middles[k * count + order[begin]]
+        most = least
+        for i in range(begin + step, end, step):
+            x = middles[k * count + order[i]]
+            least = min(least, x)
+            most = max(most, x)
+        if k == 0 or most - least > high - low:
+            axis = k * count
+            low = least
+            high = most
+    # What is before `begin` and from `end` on is in its place.
+    while begin < end and low < high:
+        pivot = 0.5 * low + 0.5 * high
+        if not (pivot > low and pivot < high):
+            pivot = high  # no number is between the two
+        middle = begin
+        for i in range(begin, end):
+            p = order[i]
+            q = order[middle]
+            is_before = middles[axis + p] < pivot
+            order[i] = where(is_before, q, p)
+            order[middle] = where(is_before, p, q)
+            middle += where(is_before, 1, 0)
+        if middle <= cut:
+            begin = middle
+            low = pivot
+        if middle >= cut:
+            end = middle
+            high = where(pivot == high, low, pivot)
+
+
+@kernel
+def in_halves(
+    bounds: array[vec6],
+    first: array[int32],
+    groups: array[int32],
+    size: int32,
+    middles: array[float32],
+    order: array[int32],
+):
+    """Put boxes in the order of a tree with leaves of `size`; one thread, for all.
+
+    They begin in the order `first`. What is below a node is halved where its middles have their median along the axis
+    on which they are spread most, but for boxes of different groups, which have to be in order of these.
+    """
+    count = order.shape[0]
+    for i in range(count):
+        order[i] = first[i]
+        box = bounds[i]
+        for axis in range(3):
+            middle = 0.5 * (box[axis] + box[axis + 3])
+            middles[axis * count + i] = where(isfinite(middle), middle, 0.0)  # others lie anywhere
+    slots = size
+    while slots < count:
+        slots *= 2
+    begin = int32(0)
+    length = slots
+    while begin < count:
+        while length > size:
+            length = length // 2
+            if begin + length < count:
+                end = min(begin + 2 * length, count)
+                is_whole = True
+                if groups.shape[0] > 0:
+                    is_whole = groups[begin] == groups[end - 1]
+                if is_whole:
+                    halve(middles, order, begin, begin + length, end)
+        begin += size
+        leaf = begin // size
+        length = size * (leaf & -leaf)  # of the node that begins here and that is no first child

@@ -196,6 +196,15 @@ def advanced(tree: BvhArrays, query: Reference(Any), meets: Any, holds: Any, max
 
 
 @func
+def next_of(tree: BvhArrays, query: Reference(Any), index: Reference(int32), meets: Any, holds: Any, max_dist: float32):
+    """Let `index` be the number of what is in the next slot that is asked for; False if there is none."""
+    slot = advanced(tree, query, meets, holds, max_dist)
+    if slot >= 0:
+        index = tree.items[slot]
+    return slot >= 0
+
+
+@func
 def begun(query: Any, tree: BvhArrays, start: vec3, end: vec3, radius: float32, root: int32):
     """A query that begins at the top of a tree."""
     low, high = group_slots(tree, root)
@@ -285,34 +294,22 @@ def mesh_get_group_root(id: MeshArrays, group: int32):
 
 @func
 def bvh_query_next(query: Reference(BvhQueryAabb), index: Reference(int32), max_dist: float32 = INFINITE):
-    slot = advanced(query.bvh, query, box_meets, any_face, max_dist)
-    if slot >= 0:
-        index = query.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.bvh, query, index, box_meets, any_face, max_dist)
 
 
 @func
 def bvh_query_next(query: Reference(BvhQueryRay), index: Reference(int32), max_dist: float32 = INFINITE):
-    slot = advanced(query.bvh, query, ray_meets, any_face, max_dist)
-    if slot >= 0:
-        index = query.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.bvh, query, index, ray_meets, any_face, max_dist)
 
 
 @func
 def bvh_query_next(query: Reference(BvhQueryCapsule), index: Reference(int32), max_dist: float32 = INFINITE):
-    slot = advanced(query.bvh, query, capsule_meets, any_face, max_dist)
-    if slot >= 0:
-        index = query.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.bvh, query, index, capsule_meets, any_face, max_dist)
 
 
 @func
 def bvh_query_next(query: Reference(BvhQueryOfAny), index: Reference(int32), max_dist: float32 = INFINITE):
-    slot = advanced(query.bvh, query, one_meets, any_face, max_dist)
-    if slot >= 0:
-        index = query.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.bvh, query, index, one_meets, any_face, max_dist)
 
 
 @library("bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool")
@@ -321,62 +318,41 @@ def bvh_query_next(query: Reference(BvhQuerySphere), index: Reference(int32), ma
     """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
 
     Of rays, only boxes that they enter before `max_dist` count."""
-    slot = advanced(query.bvh, query, sphere_meets, any_face, max_dist)
-    if slot >= 0:
-        index = query.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.bvh, query, index, sphere_meets, any_face, max_dist)
 
 
 @func
 def mesh_query_next(query: Reference(MeshQueryAABB), index: Reference(int32)):
-    slot = advanced(query.mesh.bvh, query, box_meets, any_face, INFINITE)
-    if slot >= 0:
-        index = query.mesh.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.mesh.bvh, query, index, box_meets, any_face, INFINITE)
 
 
 @func
 def mesh_query_next(query: Reference(MeshQueryOfAny), index: Reference(int32)):
-    slot = advanced(query.mesh.bvh, query, one_of_mesh_meets, face_of_one, INFINITE)
-    if slot >= 0:
-        index = query.mesh.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.mesh.bvh, query, index, one_of_mesh_meets, face_of_one, INFINITE)
 
 
 @library("mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
 @func
 def mesh_query_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
     """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
-    slot = advanced(query.mesh.bvh, query, sphere_meets, face_within, INFINITE)
-    if slot >= 0:
-        index = query.mesh.bvh.items[slot]
-    return slot >= 0
+    return next_of(query.mesh.bvh, query, index, sphere_meets, face_within, INFINITE)
 
 
 @func
 def mesh_query_aabb_next(query: Reference(MeshQueryAABB), index: Reference(int32)):
-    slot = advanced(query.mesh.bvh, query, box_meets, any_face, INFINITE)
-    if slot >= 0:
-        index = query.mesh.bvh.items[slot]
-    return slot >= 0
+    return mesh_query_next(query, index)
 
 
 @func
 def mesh_query_aabb_next(query: Reference(MeshQueryOfAny), index: Reference(int32)):
-    slot = advanced(query.mesh.bvh, query, one_of_mesh_meets, face_of_one, INFINITE)
-    if slot >= 0:
-        index = query.mesh.bvh.items[slot]
-    return slot >= 0
+    return mesh_query_next(query, index)
 
 
 @library("mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
 @func
 def mesh_query_aabb_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
     """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
-    slot = advanced(query.mesh.bvh, query, sphere_meets, face_within, INFINITE)
-    if slot >= 0:
-        index = query.mesh.bvh.items[slot]
-    return slot >= 0
+    return mesh_query_next(query, index)
 
 
 for _kind in (BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, BvhQuerySphere, BvhQueryOfAny):

@@ -9,7 +9,18 @@ from jwarp.frontend.func import func
 from jwarp.lib.geometry.mesh import MeshArrays, corner, face_corner
 from jwarp.lib.geometry.tree import INFINITE, above, greater, group_slots, inverse_of, is_number, slab_entry
 from jwarp.lib.geometry.triangles import crossing, ray_frame
-from jwarp.lib.geometry.wide import WIDTH, RayAsked, first_box, first_face, more_faces, part_at, searched, within
+from jwarp.lib.geometry.wide import (
+    FACE,
+    LEVEL,
+    WIDTH,
+    RayAsked,
+    first_box,
+    first_face,
+    more_faces,
+    part_at,
+    searched,
+    within,
+)
 from jwarp.lib.random import rand_init, randf
 from jwarp.types import NAMED, Reference, bool_, float32, int32, struct
 
@@ -134,9 +145,10 @@ def first_slot_together(
         if node > 0:
             for k in range(size):
                 slot = (node - leaves) * size + k
-                p = part_at(mesh.wide.faces, slot // WIDTH, slot % WIDTH)
-                q = part_at(mesh.wide.faces, slot // WIDTH, slot % WIDTH + 3 * WIDTH)
-                r = part_at(mesh.wide.faces, slot // WIDTH, slot % WIDTH + 6 * WIDTH)
+                at = (slot >> LEVEL) * FACE + (slot & (WIDTH - 1))
+                p = part_at(mesh.wide.faces, at)
+                q = part_at(mesh.wide.faces, at + 3 * WIDTH)
+                r = part_at(mesh.wide.faces, at + 6 * WIDTH)
                 t, _, _, _ = crossing(start, x, y, z, p, q, r)
                 if (t < best or (t == best and slot < found)) and slot >= low and slot < high:
                     best = t

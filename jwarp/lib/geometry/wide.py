@@ -22,6 +22,7 @@ vec3, vec3i = NAMED["vec3"], NAMED["vec3i"]
 vec7i = vector(7, int32)
 
 WIDTH = 16
+LEVEL = 4  # as a power of two
 BOX, FACE = 6 * WIDTH, 9 * WIDTH  # numbers of a node, and of a leaf
 LAST = 2147483647
 NOTHING = int64(2**63 - 1)
@@ -76,9 +77,18 @@ def face_key(distance: float32, slot: int32):
 
 
 @func
-def part_at(faces: array[float32], leaf: int32, k: int32):
+def begin_of(number: int32, size: int32, given: array[float32]):
+    """Where what is compared together begins among others of that size, and whether all of it is there.
+
+    With this, no number of it has to be looked after by itself."""
+    first = (number * size) & LAST
+    return first, first <= given.shape[0] - size
+
+
+@func
+def part_at(faces: array[float32], at: int32):
     """One corner of one of a leaf's faces."""
-    return vec3(faces[leaf * FACE + k], faces[leaf * FACE + k + WIDTH], faces[leaf * FACE + k + 2 * WIDTH])
+    return vec3(faces[at], faces[at + WIDTH], faces[at + 2 * WIDTH])
 
 
 @func
@@ -94,29 +104,31 @@ def nearest_box(boxes: array[float32], node: int32, asked: PlaceAsked, after: in
     """The least key of a node's children after one, and how many there are."""
     least = int32(LAST)
     count = int32(0)
-    for k in range(together(WIDTH)):
-        key = child_key(box_distance(asked.point, box_at(boxes, node * BOX + k), 0), k, after, best)
-        least = min(least, key)
-        count = count + where(key < LAST, 1, 0)
+    first, is_there = begin_of(node, BOX, boxes)
+    if is_there:
+        for k in range(together(WIDTH)):
+            key = child_key(box_distance(asked.point, box_at(boxes, first + k), 0), k, after, best)
+            least = min(least, key)
+            count = count + where(key < LAST, 1, 0)
     return least, count
 
 
 @func
-def crossed(boxes: array[float32], node: int32, asked: RayAsked, axis: int32, part: int32):
-    """How far along a ray it is at a side of one of a node's boxes, `part` being that of the lower sides."""
-    return (boxes[node * BOX + part] - asked.start[axis]) * asked.inverse[axis]
+def crossed(boxes: array[float32], at: int32, asked: RayAsked, axis: int32):
+    """How far along a ray it is at a side of one of a node's boxes."""
+    return (boxes[at] - asked.start[axis]) * asked.inverse[axis]
 
 
 @func
-def entered(boxes: array[float32], node: int32, k: int32, asked: RayAsked):
+def entered(boxes: array[float32], at: int32, asked: RayAsked):
     """How far along a ray it is where it enters one of a node's boxes, infinite if it does not (as `slab_entry`)."""
-    x = crossed(boxes, node, asked, 0, k + asked.near[0])
-    y = crossed(boxes, node, asked, 1, k + asked.near[1])
-    z = crossed(boxes, node, asked, 2, k + asked.near[2])
+    x = crossed(boxes, at + asked.near[0], asked, 0)
+    y = crossed(boxes, at + asked.near[1], asked, 1)
+    z = crossed(boxes, at + asked.near[2], asked, 2)
     near = greater(x, greater(y, greater(z, 0.0)))  # what is no number counts for nothing, as in `slab_entry`
-    x = crossed(boxes, node, asked, 0, k + asked.far[0])
-    y = crossed(boxes, node, asked, 1, k + asked.far[1])
-    z = crossed(boxes, node, asked, 2, k + asked.far[2])
+    x = crossed(boxes, at + asked.far[0], asked, 0)
+    y = crossed(boxes, at + asked.far[1], asked, 1)
+    z = crossed(boxes, at + asked.far[2], asked, 2)
     far = lesser(x, lesser(y, lesser(z, INFINITE)))
     return where(far * 1.0000004 >= near, near, INFINITE)
 
@@ -126,48 +138,56 @@ def first_box(boxes: array[float32], node: int32, asked: RayAsked, after: int32,
     """The least key of a node's children after one, and how many there are."""
     least = int32(LAST)
     count = int32(0)
-    for k in range(together(WIDTH)):
-        key = child_key(entered(boxes, node, k, asked), k, after, best)
-        least = min(least, key)
-        count = count + where(key < LAST, 1, 0)
+    first, is_there = begin_of(node, BOX, boxes)
+    if is_there:
+        for k in range(together(WIDTH)):
+            key = child_key(entered(boxes, first + k, asked), k, after, best)
+            least = min(least, key)
+            count = count + where(key < LAST, 1, 0)
     return least, count
 
 
 @func
 def nearest_face(faces: array[float32], leaf: int32, asked: PlaceAsked, best: int64):
     """The best of what was found and a leaf's faces."""
-    for k in range(together(WIDTH)):
-        p = part_at(faces, leaf, k)
-        q = part_at(faces, leaf, k + 3 * WIDTH)
-        r = part_at(faces, leaf, k + 6 * WIDTH)
-        best = min(best, face_key(squared_distance(p, q, r, asked.point), leaf * WIDTH + k))
+    first, is_there = begin_of(leaf, FACE, faces)
+    if is_there:
+        for k in range(together(WIDTH)):
+            p = part_at(faces, first + k)
+            q = part_at(faces, first + k + 3 * WIDTH)
+            r = part_at(faces, first + k + 6 * WIDTH)
+            best = min(best, face_key(squared_distance(p, q, r, asked.point), leaf * WIDTH + k))
     return best
 
 
 @func
-def met_at(faces: array[float32], leaf: int32, k: int32, asked: RayAsked):
+def met_at(faces: array[float32], at: int32, slot: int32, asked: RayAsked):
     """Where a ray meets one of a leaf's faces, infinite where it does not."""
-    p = part_at(faces, leaf, k)
-    q = part_at(faces, leaf, k + 3 * WIDTH)
-    r = part_at(faces, leaf, k + 6 * WIDTH)
+    p = part_at(faces, at)
+    q = part_at(faces, at + 3 * WIDTH)
+    r = part_at(faces, at + 6 * WIDTH)
     t, _, _, _ = crossing(asked.start, asked.x, asked.y, asked.z, p, q, r)
-    slot = leaf * WIDTH + k
     return where(slot >= asked.low and slot < asked.high, t, INFINITE)
 
 
 @func
 def first_face(faces: array[float32], leaf: int32, asked: RayAsked, best: int64):
     """The best of what was found and a leaf's faces."""
-    for k in range(together(WIDTH)):
-        best = min(best, face_key(met_at(faces, leaf, k, asked), leaf * WIDTH + k))
+    first, is_there = begin_of(leaf, FACE, faces)
+    if is_there:
+        for k in range(together(WIDTH)):
+            slot = leaf * WIDTH + k
+            best = min(best, face_key(met_at(faces, first + k, slot, asked), slot))
     return best
 
 
 @func
 def more_faces(faces: array[float32], leaf: int32, asked: RayAsked, best: int64):
     """What was found, and one more for each of a leaf's faces that a ray meets."""
-    for k in range(together(WIDTH)):
-        best = best + where(met_at(faces, leaf, k, asked) < INFINITE, int64(1), int64(0))
+    first, is_there = begin_of(leaf, FACE, faces)
+    if is_there:
+        for k in range(together(WIDTH)):
+            best = best + where(met_at(faces, first + k, leaf * WIDTH + k, asked) < INFINITE, int64(1), int64(0))
     return best
 
 
@@ -201,7 +221,7 @@ def searched(wide: WideArrays, asked: Any, child: Any, leaf: Any, best: int64, i
                 if any_one and best < limit:
                     level = int32(-1)
         while is_done and level >= 0:
-            node = node // WIDTH
+            node = node >> LEVEL
             level -= 1
             after = above[0]
             above = vec7i(above[1], above[2], above[3], above[4], above[5], above[6], 0)

@@ -484,3 +484,17 @@ def test_eight_threads_launch_the_same_kernel(random):
         thread.join(timeout=60)
     for k, result in enumerate(results):
         assert_array_equal(result, np.float32(k) * x)
+
+
+@pytest.mark.parametrize("given", [jnp.zeros(4), np.zeros(4, np.float32), 3.0])
+def test_arrays_in_place_of_lists(given):
+    """One array where a list of them is meant, wherever it stands."""
+    x, adjoint = np.ones(4, np.float32), {"adjoint": True}
+    for keywords in (
+        {"inputs": given, "outputs": [4, 4]},
+        {"inputs": [x], "outputs": given},
+        {"inputs": [x], "outputs": [4, 4], "adj_outputs": given, **adjoint},
+        {"inputs": [x], "outputs": [4, 4], "adj_outputs": [x, x], "adj_inputs": given, **adjoint},
+    ):
+        with pytest.raises(wp.LaunchError, match="must be a list, a tuple or a dict by parameter name"):
+            wp.launch(halve_and_double, 4, **keywords)

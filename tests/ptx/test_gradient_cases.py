@@ -14,7 +14,7 @@ from jwarp.backend.cuda import nvrtc
 
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason="needs NVRTC")
 ROOT = Path(__file__).parents[2]
-FEW = ("tests/dispatch/test_eager_adjoints.py::test_on_jax_values",)
+FEW = ("tests/dispatch/test_eager_adjoints.py::test_on_jax_values[asarray0]",)
 
 
 @pytest.mark.parametrize("files", GRADIENTS if LONG else ["few"])

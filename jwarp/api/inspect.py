@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jwarp.backend.annotate import annotated
 from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.backend.cpu.source_lines import with_directives
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
@@ -34,7 +37,8 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
     `cuda`, `ptx` and `sass` that for GPUs: the C++ text, and what NVRTC makes of it for the first architecture
     of `wp.config.cuda_arch`, sm_90 if that is empty; `resources` is how large that is for every architecture of
     `wp.config.cuda_arch`, and how many registers it takes. Code is shown as it is where it trusts the launch's
-    proofs; all stages follow the settings in force, with the checks of debug mode under `wp.config(debug=True)`.
+    proofs, with the user's lines as comments; all stages follow the settings in force, with the checks of debug mode
+    under `wp.config(debug=True)`.
 
     Args:
         kernel: a `@wp.kernel`, or a `wp.Launch`, which says itself whether it is an adjoint and of what.
@@ -72,8 +76,11 @@ def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
     ir = program.kernel
     if stage == "ir":
         return format_kernel(simplify(ir))
-    module = lower_kernel(ir, settings).module()
-    return str(module) if stage == "llvm" else target_machine(host_target()).emit_assembly(module)
+    made = lower_kernel(ir, settings)
+    module = made.module(options=dataclasses.replace(made.options, lines=True))
+    if stage == "llvm":
+        return annotated(with_directives(str(module)), ";")
+    return annotated(target_machine(host_target()).emit_assembly(module), "#")
 
 
 def _handwritten(program: HandwrittenProgram, stage: str, adjoint: Any) -> str:

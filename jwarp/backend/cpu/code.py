@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jwarp.backend.cpu.shapes import Shape
+from jwarp.backend.cpu.source_lines import SourceLines
 from jwarp.backend.cpu.target import Target
+from jwarp.errors import Span
 from jwarp.ir.nodes import Const
 from jwarp.types import ScalarType, bfloat16, bool_, float16, float32, float64
 
@@ -28,6 +30,7 @@ class Options:
     target: Target
     contract: bool = True  # a * b + c may be rounded once
     fast_math: bool = False
+    lines: bool = False  # instructions say which line of the source they come from
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Code:
         self.units: dict[Hashable, None] = {}  # and those that are made for many kernels, by what they are for
         self.in_line: dict[Hashable, None] = {}  # those of them that are taken in line
         self.block = ""  # the label of the block that the body's next line belongs to
+        self.origin = ""  # what instructions end with: which line of the source they come from
+        self.source = SourceLines()
         self._count = 0
         self._writers: dict[tuple[int, bool], Instructions] = {}
 
@@ -105,7 +110,7 @@ class Code:
         return f"%{hint}{self._count}"
 
     def line(self, text: str, level: int = BODY) -> None:
-        self.sections[level].append(f"  {text}")
+        self.sections[level].append(f"  {text}{self.origin}")
 
     def define(self, text: str, level: int = BODY) -> str:
         """Append an instruction and return the name of its result."""
@@ -126,7 +131,7 @@ class Code:
     def carried(self, type: str, first: str, before: str) -> tuple[str, int]:
         """What a loop carries: its name, and its place for `carry`, which has to say what it is in later trips."""
         name = self.name()
-        self.line(f"{name} = phi {type} [{first}, %{before}]")
+        self.sections[BODY].append(f"  {name} = phi {type} [{first}, %{before}]")
         return name, len(self.sections[BODY]) - 1
 
     def carry(self, place: int, following: str, latch: str) -> None:
@@ -138,13 +143,17 @@ class Code:
         self.sections[BODY][place] += f", [{following}, %{latch}]"
 
     @contextlib.contextmanager
-    def part(self) -> Iterator[None]:
-        """What was written before the part has run wherever the part writes; it ends in its last block."""
-        outer, self._start = self._start, len(self._order)
+    def part(self, span: Span) -> Iterator[None]:
+        """What was written before the part has run wherever the part writes; it ends in its last block.
+
+        It comes from `span`, which its instructions say if they are to.
+        """
+        outer = self._start, self.origin
+        self._start, self.origin = len(self._order), self.source.origin(span) if self.options.lines else ""
         try:
             yield
         finally:
-            self._start = outer
+            self._start, self.origin = outer
 
     def label(self, name: str) -> None:
         for text in self._order[self._start :]:

@@ -41,7 +41,7 @@ class BodyEmitter(Accesses):
         at = 0
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
-            with self.code.part():
+            with self.code.part(block.nodes[at].span):
                 if any(written(accesses) for written in self.ways_of_groups):
                     self.note(accesses)
                     at += len(accesses)

@@ -67,7 +67,7 @@ def generate(
             *code.text_definitions(),
             *sorted(code.declarations),
             "",
-            f"define internal void @{name}.rows({params}) nounwind {{",
+            f"define internal void @{name}.rows({params}) nounwind{code.source.of_function()} {{",
             *body,
             "}",
             "",
@@ -78,6 +78,7 @@ def generate(
             "}",
             "",
             "!0 = !{}",
+            *code.source.metadata(),
             "",
         ]
     )

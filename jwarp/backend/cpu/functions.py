@@ -98,7 +98,7 @@ def _written(emitter: Body, name: str, params: Sequence[str], yields: Sequence[O
         result = code.define(f"insertvalue {type} {result}, {_passed(emitter, y, shape)}, {k}")
     name = "@" + "".join(c if c.isascii() and (c.isalnum() or c == ".") else "_" for c in name)
     entry, row, body = code.sections
-    head = f"define internal fastcc {type} {name}({', '.join(params)}) noinline nounwind {{"
+    head = f"define internal fastcc {type} {name}({', '.join(params)}) noinline nounwind{code.source.of_function()} {{"
     lines = [head, "entry:", *entry, *row, "  br label %body", *body, f"  ret {type} {result}", "}", ""]
     code.functions[name] = "\n".join(lines)
     return Made(name, type, takes_mask)
@@ -109,4 +109,5 @@ def nested(outer: Code, kernel: Kernel, first_extent: dict[int, int]) -> tuple[C
     code = Code(outer.options, shares=True)
     code.declarations, code.texts, code.functions = outer.declarations, outer.texts, outer.functions
     code.units, code.in_line = outer.units, outer.in_line
+    code.source = outer.source.of_another()
     return code, Memory(code, kernel, first_extent)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import linecache
-import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from jwarp.backend.annotate import annotated
 from jwarp.backend.cuda.compile import BLOCK, lower_kernel
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import Code, compile_unit, disassembler, read_architectures, require
@@ -19,12 +18,6 @@ from jwarp.ir.nodes import Kernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
 VERBOSE = "-Xptxas=-v"  # says what a kernel takes of a multiprocessor
-
-# How each kind of text says where code comes from: a file, or its number, and a line.
-_LINE = re.compile(r'^#line (?P<line>\d+) "(?P<file>.*)"$')
-_LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+) (?P<line>\d+) ")
-_FILE = re.compile(r'^\s*\.file\s+(?P<number>\d+) "(?P<file>[^"]*)"')
-_SASS = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 
 
 def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
@@ -74,27 +67,6 @@ def _resources(codes: Mapping[str, Code]) -> str:
 
 def _architecture(settings: Settings) -> str:
     return read_architectures(settings.cuda_arch)[0] if settings.cuda_arch else DEFAULT_ARCHITECTURE
-
-
-def annotated(text: str) -> str:
-    """The text with the user's source, as comments, after what says which line code comes from."""
-    files = {found["number"]: found["file"] for found in map(_FILE.match, text.splitlines()) if found}
-    shown: list[str] = []
-    last = place = ""
-    for line in text.splitlines():
-        if _LINE.match(line):
-            # Every statement says where it comes from; one mark for all of a line is enough to read.
-            if line == place:
-                continue
-            place = line
-        shown.append(line)
-        found = _LINE.match(line) or _SASS.match(line) or _LOC.match(line)
-        if found:
-            source = linecache.getline(files.get(found["file"], found["file"]), int(found["line"])).strip()
-            if source and source != last:
-                shown.append(f"      // {source}")
-            last = source or last
-    return "\n".join(shown) + "\n"
 
 
 def _disassembled(cubin: bytes) -> str:

@@ -127,3 +127,22 @@ def counted_by_truth(n: wp.array[int]):
 
 def test_a_constant_bool_is_a_number_of_trips():
     assert wp.launch(counted_by_truth, 1, [], [1])[0][0] == 1
+
+
+@wp.kernel
+def stepped_by_trips(a: wp.array[int], out: wp.array2d[int]):
+    i = wp.tid()
+    for n in range(3):
+        for k in range(a[i], 9, n % 2):
+            out[n, i] += k
+        for k in reversed(range(0, a[i], n % 2)):
+            out[3, i] += k + n
+
+
+def test_a_step_that_turns_out_to_be_zero_gives_no_trip():
+    a, out = arrays()
+    _, got = run_kernel(stepped_by_trips, N, a, out)
+    expected = np.zeros_like(out)
+    expected[1] = [sum(range(first, 9)) for first in a]
+    expected[3] = [sum(k + 1 for k in range(last)) for last in a]
+    np.testing.assert_array_equal(got, expected)

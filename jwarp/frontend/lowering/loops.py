@@ -18,6 +18,7 @@ from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.lowering.rules import lower, lower_condition, statement
 from jwarp.frontend.lowering.unrolling import check_not_static, unroll
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import Known, branches_of
 from jwarp.frontend.values.bindings import Binding, Number, PythonRef, StructValue
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
@@ -163,7 +164,17 @@ def _range_bounds(ctx: Context, node: ast.expr) -> list:
     if any(isinstance(b, Number) and isinstance(b.value, float) for b in bounds):
         raise KernelTypeError("range() needs integers", ctx.span(node), "convert them: int(x)")
     lo, hi = ([Number(0), *bounds] if len(bounds) == 1 else bounds)[:2]
-    return [lo, hi, bounds[2] if len(bounds) == 3 else Number(1)]
+    step = bounds[2] if len(bounds) == 3 else Number(1)
+    if isinstance(step, (Number, Const)) and step.value == 0 and _has_variables(ctx, node.args[2]):
+        # It turned out to be zero, in one trip of an unrolled loop perhaps: no trip, as where threads find that out.
+        typed = next((b for b in (lo, hi) if not isinstance(b, Number)), lo)
+        return [typed, typed, Number(1)]
+    return [lo, hi, step]
+
+
+def _has_variables(ctx: Context, node: ast.expr) -> bool:
+    """Whether an expression reads a variable of the kernel."""
+    return any(isinstance(n, ast.Name) and n.id in ctx.frame.env for n in nodes_in(node))
 
 
 def _is(ctx: Context, node: ast.expr, wanted: object) -> bool:

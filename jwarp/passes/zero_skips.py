@@ -145,12 +145,15 @@ def _may_run(node: Op) -> bool:
 
 
 def _outside(builder: Builder, accesses: list[Op]) -> Operand:
-    """Whether an index of some accesses is outside its array."""
+    """Whether an index of some accesses is outside its array, or negative: such a number says that there is none."""
     pairs = {(node.array, axis, x) for node in accesses for axis, x in enumerate(node.indices)}
     found: Operand = FALSE
     for array, axis, x in sorted(pairs, key=lambda pair: (pair[0], pair[1])):
         extent = Value(x.type)
         builder.append(Op("shape", (), Extent(array, axis), extent, builder.span))
+        if isinstance(x, Const) and x.value < 0:  # one that is written so counts from the end
+            found = builder.op("or", found, builder.op("lt", extent, Const(extent.type, -x.value)))
+            continue
         for part in (builder.op("lt", x, zero(x.type)), builder.op("ge", x, extent)):
             found = builder.op("or", found, part)
     return found

@@ -81,6 +81,21 @@ def test_elements_that_are_not_there_stay_skipped():
 
 
 @wp.kernel
+def last(w: wp.array[float], x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if w[i] != 0.0:
+        wp.atomic_add(y, i, w[i] * (x[-1] + x[-3]))
+
+
+def test_elements_counted_from_the_end_are_there():
+    f = wp.jax_kernel(last, launch_dims=2, output_dims=2)
+    for x, expected in (([3, 5, 7], 10), ([3, 5], 0)):  # of the second array, there is no third
+        for mode in (jax.jacrev, jax.jacfwd):
+            by_w = mode(lambda w, x=x: f(w, np.float32(x))[0])(np.zeros(2, np.float32))
+            np.testing.assert_array_equal(by_w, np.eye(2) * expected)
+
+
+@wp.kernel
 def masked(w: wp.array[float], x: wp.array2d[float], y: wp.array[float]):
     i = wp.tid()
     s, by = 0.0, x[i, 0]

@@ -15,7 +15,7 @@ from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, simplify_op, zero
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results, walk
 from jwarp.ir.visit import Rewriter
 from jwarp.passes.hoist import speculate
-from jwarp.types import FLOATS, bool_
+from jwarp.types import FLOATS, bool_, int32, int64
 
 LONGEST = 400  # nodes of a branch that is looked at
 
@@ -149,11 +149,14 @@ def _outside(builder: Builder, accesses: list[Op]) -> Operand:
     pairs = {(node.array, axis, x) for node in accesses for axis, x in enumerate(node.indices)}
     found: Operand = FALSE
     for array, axis, x in sorted(pairs, key=lambda pair: (pair[0], pair[1])):
-        extent = Value(x.type)
-        builder.append(Op("shape", (), Extent(array, axis), extent, builder.span))
+        size = Value(int32)
+        builder.append(Op("shape", (), Extent(array, axis), size, builder.span))
+        extent: Operand = size
         if isinstance(x, Const) and x.value < 0:  # one that is written so counts from the end
-            found = builder.op("or", found, builder.op("lt", extent, Const(extent.type, -x.value)))
+            found = builder.op("or", found, builder.op("lt", extent, Const(int32, min(-x.value, 2**31 - 1))))
             continue
+        if x.type is not int32:  # the greatest unsigned ones are below zero then
+            x, extent = (builder.op("cast", each, type=int64) for each in (x, extent))
         for part in (builder.op("lt", x, zero(x.type)), builder.op("ge", x, extent)):
             found = builder.op("or", found, part)
     return found

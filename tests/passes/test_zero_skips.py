@@ -96,6 +96,27 @@ def test_elements_counted_from_the_end_are_there():
 
 
 @wp.kernel
+def wide(w: wp.array[float], i32: wp.array[wp.uint32], i64: wp.array[wp.int64], u64: wp.array[wp.uint64],
+         u8: wp.array[wp.uint8], x: wp.array[float], y: wp.array[float]):  # fmt: skip
+    i = wp.tid()
+    a, b, c, d = i32[i], i64[i], u64[i], u8[i]
+    if w[i] != 0.0:
+        wp.atomic_add(y, i, w[i] * (x[a] + x[b] * x[c] + x[d]))
+
+
+def test_indices_of_all_integers():
+    w, x = np.zeros(5, np.float32), np.float32(RNG.uniform(1, 2, size=300))
+    numbers = np.array([[0, 1, 2, 255], [3, 299, 0, 4], [300, 0, 0, 0], [0, -1, 0, 0], [0, 0, 2**64 - 1, 0]], object).T
+    types = (np.uint32, np.int64, np.uint64, np.uint8)
+    with jax.enable_x64(True):
+        indices = [np.array(list(n), t) for n, t in zip(numbers, types, strict=True)]
+        f = wp.jax_kernel(wide, launch_dims=5, output_dims=5)
+        by_w = jax.jacrev(lambda w: f(w, *indices, x)[0])(w)
+    expected = [x[0] + x[1] * x[2] + x[255], x[3] + x[299] * x[0] + x[4], 0, 0, 0]
+    np.testing.assert_allclose(by_w, np.diag(expected), rtol=1e-6)
+
+
+@wp.kernel
 def masked(w: wp.array[float], x: wp.array2d[float], y: wp.array[float]):
     i = wp.tid()
     s, by = 0.0, x[i, 0]

@@ -7,10 +7,11 @@ the one without it, too: of `s += x * y`, y by x. Taken as it is written, the br
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator
 
 from jwarp.ir.attributes import Extent
-from jwarp.ir.builder import FALSE, Builder, simplify_op, zero
+from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, simplify_op, zero
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results, walk
 from jwarp.ir.visit import Rewriter
 from jwarp.passes.hoist import speculate
@@ -23,8 +24,8 @@ def without_zero_skips(kernel: Kernel) -> Kernel:
     """The kernel, for derivatives alone: a branch is taken also where a float is zero that lets it be skipped.
 
     That is so where both sides then do the same, as algebra says, and the one that is taken has no operation whose
-    value or slope might not be finite, such as a division. Where it would access elements that are not there, it is
-    skipped as before.
+    value or slope might not be finite, such as a division. Where it would access elements that are not there, or where
+    a number that it reads is not finite, it is skipped as before.
     """
     ops = (node for node in walk(kernel.body) if isinstance(node, Op) and node.result is not None)
     if not any(node.result.type is bool_ and _compared(node) for node in ops):  # type: ignore[union-attr]
@@ -60,14 +61,17 @@ class _Skips(Rewriter):
                 continue
             builder = Builder()
             builder.span = node.span
-            outside = _outside(builder, accesses)
-            skips: Operand | None = None
+            skips: Operand = FALSE
+            dropped_now: Operand = FALSE
             for cond, holds in reasons:
                 now = cond if holds else builder.op("not", cond)
                 if (cond, holds) in dropped:
-                    now = builder.op("and", now, outside)
-                skips = now if skips is None else builder.op("or", skips, now)
-            assert skips is not None
+                    dropped_now = builder.op("or", dropped_now, now)
+                else:
+                    skips = builder.op("or", skips, now)
+            may_run = builder.op("and", dropped_now, builder.op("not", _outside(builder, accesses)))
+            bad = builder.op("and", dropped_now, builder.op("not", _finite(builder, may_run, accesses, other)))
+            skips = builder.op("or", skips, bad)
             made = If(skips, skip, other, node.results, node.span)
             return (*builder.nodes, made)
         return (node,)
@@ -149,6 +153,28 @@ def _outside(builder: Builder, accesses: list[Op]) -> Operand:
         builder.append(Op("shape", (), Extent(array, axis), extent, builder.span))
         for part in (builder.op("lt", x, zero(x.type)), builder.op("ge", x, extent)):
             found = builder.op("or", found, part)
+    return found
+
+
+def _finite(builder: Builder, may_run: Operand, accesses: list[Op], block: Block) -> Operand:
+    """Whether a branch may run, and all the floats that it then reads are finite: zero times another is none."""
+    nodes = list(walk(block))
+    inside = {x for node in nodes for x in results(node)}
+    read = dict.fromkeys(x for node in nodes if isinstance(node, Op) for x in node.args)
+    floats = [x for x in read if isinstance(x, Value) and x.type in FLOATS and x not in inside]
+    loads = [node for node in accesses if not node.row.is_write and node.result and node.result.type in FLOATS]
+    if not floats and not loads:
+        return may_run
+    with builder.block() as then:
+        for node in loads:
+            loaded = Value(node.result.type)  # type: ignore[union-attr]
+            builder.append(dataclasses.replace(node, result=loaded))
+            floats.append(loaded)
+        finite: Operand = TRUE
+        for x in floats:
+            finite = builder.op("and", finite, builder.op("lt", builder.op("abs", x), Const(x.type, math.inf)))
+    found = Value(bool_)
+    builder.append(If(may_run, make_block(then, [finite]), make_block([], [FALSE]), (found,), builder.span))
     return found
 
 

@@ -36,6 +36,7 @@ DIFFERENCES = {
     "newton._src.solvers.steel.kernels:eval_rigid_fk_kinematics": ROUNDING,
     "newton._src.solvers.mujoco.kernels:update_body_inertia_kernel": ASYMMETRIC,
     "mujoco_warp._src.bvh:compute_mesh_group_roots": ROOTS,
+    "mujoco_warp._src.bvh:compute_bvh_group_roots": ROOTS,
     "newton._src.geometry.bvh:compute_bvh_group_roots": ROOTS,
     "newton._src.solvers.kamino._src.linalg.conjugate:_initialize_tolerance_kernel": NAN,
     f"newton._src.solvers.kamino._src.solvers.fk.kernels:{_NUMBER_OF_STEPS}": RANGE,

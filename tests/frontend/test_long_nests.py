@@ -123,3 +123,29 @@ def test_loops_that_set_components_or_carry_more_than_sums_are_unrolled(monkeypa
         s = s + 0.5 * x + m[:, a, b]
         last = s * 0.25 + last * 0.5
     np.testing.assert_allclose(wp.jax_kernel(choices)(x)[0], m[:, 1, 2] + s + last, rtol=1e-5, atol=1e-5)
+
+
+SCALES = tuple(1.5 + k for k in range(9))
+
+
+@wp.kernel
+def numbered(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    s = x[i]
+    for a in range(3):
+        first = 3 * a
+        for b in range(3):
+            k = first
+            k += b
+            terms = (x[i], 2.0 * x[i], 3.0 * x[i])
+            s += SCALES[k] * terms[2 - a] + wp.sin(x[i])
+    y[i] = s
+
+
+def test_loops_whose_numbers_choose_among_constants_are_unrolled(monkeypatch):
+    monkeypatch.setattr(long_nests, "LONG_NEST", 0)
+    monkeypatch.setattr(long_nests, "SHORT_LOOP", 0)
+    assert loops_of(numbered) == 0
+    x = np.linspace(-1, 1, 9).astype(np.float32)
+    s = x + 9 * np.sin(x) + sum(SCALES[3 * a + b] * (3 - a) * x for a, b in np.ndindex(3, 3))
+    np.testing.assert_allclose(wp.jax_kernel(numbered)(x)[0], s, rtol=1e-5, atol=1e-5)

@@ -81,6 +81,33 @@ def test_elements_that_are_not_there_stay_skipped():
 
 
 @wp.kernel
+def masked(w: wp.array[float], x: wp.array2d[float], y: wp.array[float]):
+    i = wp.tid()
+    s, by = 0.0, x[i, 0]
+    for k in range(w.shape[0]):
+        if w[k] != 0.0:
+            s += w[k] * x[i, k] * by
+        x[i, k] = 2.0 * x[i, k]
+    if w[1] != 0.0:
+        wp.atomic_add(y, 1, w[1] * x[i, 2])
+    wp.atomic_add(y, 0, wp.exp(s))
+
+
+def test_numbers_that_are_not_finite_stay_skipped():
+    w, x = np.float32([1, 0, 0, 2]), np.float32([[0.5, np.nan, np.inf, 0.25], [0.1, 3, -np.inf, 0.75]])
+    f = wp.jax_kernel(masked, launch_dims=2, output_dims={"y": 2}, num_outputs=2, in_out_argnames=["x"])
+    value = np.exp(x[:, 0] * (x[:, 0] + 2 * x[:, 3]))
+    np.testing.assert_allclose(f(w, x)[1], [value.sum(), 0], rtol=1e-6)
+    expected = np.zeros((2, 4)), np.zeros((2, 2, 4))
+    expected[0][0] = (value * x[:, 0]) @ np.where(np.isfinite(x), x, 0)  # what is finite counts
+    expected[1][0] = value[:, None] * np.stack([x[:, 0] * 2 + 2 * x[:, 3], 0 * value, 0 * value, 2 * x[:, 0]], axis=1)
+    for mode in (jax.jacrev, jax.jacfwd):
+        by_w, by_x = mode(lambda w, x: f(w, x)[1], argnums=(0, 1))(w, x)
+        np.testing.assert_allclose(by_w, expected[0], rtol=1e-5)
+        np.testing.assert_allclose(by_x, expected[1], rtol=1e-5)
+
+
+@wp.kernel
 def guarded(x: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     a, s, other = x[i], 1.0, 0.0

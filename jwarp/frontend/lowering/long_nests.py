@@ -13,7 +13,7 @@ from jwarp.frontend.lowering.rules import lower
 from jwarp.frontend.syntax.flow import read_before_set
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import count_loads, partly_assigned_names
-from jwarp.frontend.values.bindings import ArrayRef, Composite, PythonRef, Value
+from jwarp.frontend.values.bindings import ArrayRef, Composite, Number, PythonRef, Value
 
 # A nest whose copies would have more syntax nodes is long. In a long one, a loop with fewer is unrolled still.
 LONG_NEST, SHORT_LOOP = 2_000, 100
@@ -73,15 +73,44 @@ def _carries_sums_alone(ctx: Context, loop: ast.For) -> bool:
     return all(n in new or isinstance(frame.env.get(n), ArrayRef) for n in partly_assigned_names([loop]))
 
 
+def _known_in_copies(ctx: Context, loop: ast.For, name: str) -> set[str]:
+    """The variables of the loops, and those computed of them alone: numbers in each copy of an unrolled loop."""
+    nodes = nodes_in(loop)
+    found = {name} | {n.target.id for n in nodes if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    sets = [
+        (_names_in(target), _names_in(n.value))
+        for n in nodes
+        if isinstance(n, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and n.value is not None
+        for target in (n.targets if isinstance(n, ast.Assign) else [n.target])
+    ]
+
+    def is_known(read: str) -> bool:
+        if read in stored:
+            return read in found
+        return isinstance(ctx.frame.env.get(read, Number(0)), (Number, PythonRef))
+
+    before = 0
+    while len(found) > before:
+        before = len(found)
+        for targets, read in sets:
+            if read & found and all(map(is_known, read)):
+                found |= targets
+    return found
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    """The names in a tree."""
+    return {n.id for n in nodes_in(tree) if isinstance(n, ast.Name)}
+
+
 def _indexes_little(ctx: Context, loop: ast.For, name: str) -> bool:
     """Whether the variables of the loops index arrays and vectors or matrices of few components, and no function of
     the user's gets them, which might."""
-    variables = {name} | {
-        n.target.id for n in nodes_in(loop) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)
-    }
+    variables = _known_in_copies(ctx, loop, name)
 
     def depends(tree: ast.AST) -> bool:
-        return any(isinstance(n, ast.Name) and n.id in variables for n in nodes_in(tree))
+        return not variables.isdisjoint(_names_in(tree))
 
     for node in nodes_in(loop):
         if isinstance(node, (ast.While, ast.Match, ast.Starred)):

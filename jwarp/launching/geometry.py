@@ -84,8 +84,8 @@ def one_block_dim(block_dim: Any, kernel_name: str) -> int:
         size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
     except TypeError:
         size = 0
-    if size < 1:
-        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int, got {block_dim!r}")
+    if not 1 <= size < 2**31:
+        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int of 32 bits, got {block_dim!r}")
     return size
 
 

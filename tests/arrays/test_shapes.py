@@ -298,3 +298,19 @@ def test_what_says_that_it_is_an_integer_is_one():
         launch(x, y, n=object())
     with pytest.raises(wp.LaunchError, match="outside"):
         launch(x, y, n=Whole(2**40))
+
+
+@pytest.mark.parametrize(
+    ("dim", "block_dim", "reason"),
+    [
+        (2**63, None, "dim must be at most"),
+        ((2**70,), None, "dim must be at most"),
+        ([2, -(2**70)], None, "dim must not be negative"),
+        (5, 2**70, "block_dim must be a positive int of 32 bits"),
+        (5, 2**40, "block_dim must be a positive int of 32 bits"),
+    ],
+)
+def test_counts_of_threads_that_are_too_large_are_refused(dim, block_dim, reason):
+    x, y = fresh()
+    with pytest.raises(wp.LaunchError, match=reason):
+        wp.launch(moved, dim, inputs=[x, wp.vec3(), 2.0, 4], outputs=[y], block_dim=block_dim)

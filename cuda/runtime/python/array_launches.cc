@@ -85,21 +85,19 @@ class GivenValues {
   bool read_threads(PyObject* dim, PyObject* block_dim) {
     if (PyLong_CheckExact(dim)) {
       key_.push_back(1);
-      key_.push_back(number_of(dim));
+      if (!read_count(dim)) return false;
     } else if (PyTuple_CheckExact(dim) || PyList_CheckExact(dim)) {
       const Py_ssize_t count = PySequence_Fast_GET_SIZE(dim);
       key_.push_back(static_cast<uint64_t>(count) + 2);
       for (Py_ssize_t k = 0; k < count; ++k) {
         PyObject* extent = PySequence_Fast_GET_ITEM(dim, k);
-        if (!PyLong_CheckExact(extent)) return false;
-        key_.push_back(number_of(extent));
+        if (!PyLong_CheckExact(extent) || !read_count(extent)) return false;
       }
     } else {
       return false;
     }
-    if (block_dim != Py_None && !PyLong_CheckExact(block_dim)) return false;
-    key_.push_back(block_dim == Py_None ? ~uint64_t{0} : number_of(block_dim));
-    return true;
+    if (block_dim == Py_None) return key_.push_back(~uint64_t{0}), true;  // what is not positive is left out, too
+    return PyLong_CheckExact(block_dim) && read_count(block_dim);
   }
 
   bool read_all(PyObject* values) {
@@ -140,6 +138,13 @@ class GivenValues {
     key_.push_back(part);
     add_leaf(part, nullptr, value);
     return true;
+  }
+
+  // False for numbers of more than 64 bits, which Python has to refuse.
+  bool read_count(PyObject* integer) {
+    int overflow = 0;
+    key_.push_back(static_cast<uint64_t>(PyLong_AsLongLongAndOverflow(integer, &overflow)));
+    return overflow == 0;
   }
 
   void add_leaf(Part part, void* data, const Owned& value) {

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from error_checks import Bodies
 
 import jwarp as wp
 
@@ -214,38 +215,30 @@ def plain(x: float):
     return x
 
 
-BODIES = {}
+BODIES = Bodies()
 
 
-def _body(match):
-    def note(function):
-        BODIES[function.__name__] = (function, match)
-        return function
-
-    return note
-
-
-@_body("no parameter")
+@BODIES.refused("no parameter")
 def unknown(x: float, adj: float):
     wp.adjoint[z] += adj  # noqa: F821
 
 
-@_body("returns a value")
+@BODIES.refused("returns a value")
 def returning(x: float, adj: float):
     return adj
 
 
-@_body("too few parameters")
+@BODIES.refused("too few parameters")
 def short(x: float):
     wp.adjoint[x] += 1.0
 
 
-@_body("more parameters")
+@BODIES.refused("more parameters")
 def long(x: float, adj: float, more: float):
     wp.adjoint[x] += adj
 
 
-@_body("takes the name of a parameter")
+@BODIES.refused("takes the name of a parameter")
 def indexed(x: float, adj: float):
     wp.adjoint[x + 1.0] += adj
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from error_checks import Bodies
 
 import jwarp as wp
 
@@ -263,38 +264,30 @@ def test_gradients_inside_kernels_do_not_go_through_such_arrays(function):
         k.ir()
 
 
-BODIES = {}
+BODIES = Bodies()
 
 
-def _body(match):
-    def note(function):
-        BODIES[function.__name__] = (function, match)
-        return function
-
-    return note
-
-
-@_body("neither be read nor replaced")
+@BODIES.refused("neither be read nor replaced")
 def replaced(i: int, x: wp.array[float], y: wp.array[float]):
     wp.adjoint[x][i] = wp.adjoint[y][i]
 
 
-@_body("neither be read nor replaced")
+@BODIES.refused("neither be read nor replaced")
 def read(i: int, x: wp.array[float], y: wp.array[float]):
     wp.adjoint[x][i] += 2.0 * wp.adjoint[x][i + 1]
 
 
-@_body("changed by its elements")
+@BODIES.refused("changed by its elements")
 def whole(i: int, x: wp.array[float], y: wp.array[float]):
     wp.adjoint[y] = x
 
 
-@_body("cannot write to `y`, to which the function itself does")
+@BODIES.refused("cannot write to `y`, to which the function itself does")
 def overwritten(i: int, x: wp.array[float], y: wp.array[float]):
     y[i] = 0.0
 
 
-@_body("additions whose result is not used")
+@BODIES.refused("additions whose result is not used")
 def atomic(i: int, x: wp.array[float], y: wp.array[float]):
     wp.adjoint[x][i] += wp.atomic_add(wp.adjoint[y], i, 1.0)
 

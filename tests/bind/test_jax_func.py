@@ -250,6 +250,15 @@ def with_tangent(rule):
     return ruled
 
 
+def kernel_of(function):
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = function(x[i])
+
+    return k
+
+
 def in_while(change):
     return lambda x, t: jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, change(x, s[1])), (0, t))[1]
 
@@ -288,12 +297,7 @@ NOT_LINEAR = {
 @pytest.mark.parametrize("name", LINEAR)
 def test_tangents_may_go_through_loops_that_are_linear(name):
     ruled = wp.jax_func(with_tangent(LINEAR[name]))
-
-    @wp.kernel
-    def k(x: wp.array[float], y: wp.array[float]):
-        i = wp.tid()
-        y[i] = ruled(x[i])
-
+    k = kernel_of(ruled)
     x, dx = jnp.asarray(uniform(5)), jnp.asarray(uniform(5))
     _, tangent = jax.jvp(lambda x: wp.jax_kernel(k)(x)[0], (x,), (dx,))
     _, wanted = jax.jvp(jax.vmap(ruled.python), (x,), (dx,))
@@ -302,13 +306,7 @@ def test_tangents_may_go_through_loops_that_are_linear(name):
 
 @pytest.mark.parametrize("name", NOT_LINEAR)
 def test_tangents_that_go_through_what_is_not_linear_are_refused(name):
-    ruled = wp.jax_func(with_tangent(NOT_LINEAR[name]))
-
-    @wp.kernel
-    def k(x: wp.array[float], y: wp.array[float]):
-        i = wp.tid()
-        y[i] = ruled(x[i])
-
+    k = kernel_of(wp.jax_func(with_tangent(NOT_LINEAR[name])))
     with pytest.raises(wp.NotDifferentiableError, match="under jax.custom_jvp is not linear"):
         jax.grad(lambda x: wp.jax_kernel(k)(x)[0].sum())(jnp.asarray(uniform(3)))
 

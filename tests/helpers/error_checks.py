@@ -21,6 +21,17 @@ def load(text, tmp_path):
     return module
 
 
+class Bodies(dict):
+    """Functions that are refused, by name: each with what the error says, which a decorator takes."""
+
+    def refused(self, match):
+        def note(function):
+            self[function.__name__] = (function, match)
+            return function
+
+        return note
+
+
 def check(text, error, words, hint, tmp_path, read=lambda kernel: kernel.ir()):
     """`text` defines a kernel `k` whose reading raises `error` with these words at the marked place."""
     start, end = text.find("«"), text.find("»") - 1

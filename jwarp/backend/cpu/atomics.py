@@ -227,22 +227,29 @@ def _add_lane(code: Code, type: ScalarType, places: str, values: str, lane: str)
     _add_at(code, type, place, value)
 
 
+def _all_lanes(code: Code, mask: str) -> str:
+    """Whether a mask has all lanes."""
+    bits = f"i{code.width}"
+    found = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
+    return code.define(f"icmp eq {bits} {found}, -1")
+
+
 def _add_all(code: Code, type: ScalarType) -> None:
     """Add where all lanes are active and have numbers of 32 bits, and go on elsewhere.
 
     Such numbers leave a vector two at a time.
     """
-    values, mask, bits = code.vector(scalar_type(type)), code.vector("i1"), f"i{code.width}"
-    kind, numbers, halves = memory_type(type), code.vector("i64"), code.vector("i32")
+    kind, values = memory_type(type), code.vector(scalar_type(type))
+    numbers, halves = code.vector("i64"), code.vector("i32")
     short = code.define(f"icmp ult {numbers} %numbers, splat (i64 {1 << 32})")
-    all_short = code.define(f"icmp eq {bits} {code.define(f'bitcast {mask} {short} to {bits}')}, -1")
+    all_short = _all_lanes(code, short)
     all_active = code.define(f"icmp eq i64 %active, {(1 << code.width) - 1}")
     code.line(f"br i1 {code.define(f'and i1 {all_short}, {all_active}')}, label %all, label %some")
     code.label("all")
     low = code.define(f"trunc {numbers} %numbers to {halves}")
     first = code.define(f"extractelement {halves} {low}, i64 0")
     same = code.define(f"icmp eq {halves} {low}, {code.splat(first, 'i32')}")
-    all_same = code.define(f"icmp eq {bits} {code.define(f'bitcast {mask} {same} to {bits}')}, -1")
+    all_same = _all_lanes(code, same)
     code.line(f"br i1 {all_same}, label %all.one, label %all.any")
     code.label("all.one")
     place = code.define(f"getelementptr {kind}, ptr %base, i64 {code.define(f'zext i32 {first} to i64')}")

@@ -1,13 +1,13 @@
 """Where arrays live and kernels run, as Warp programs name it: `Device`, the one in use, and what it can do.
 
-Arrays of jwarp live in the memory of the host, so that there is one device, "cpu". JAX's own arrays are where JAX puts
-them: they have nothing to do with this.
+JAX's own arrays are where JAX puts them: they have nothing to do with this.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
@@ -88,11 +88,13 @@ class Device:
         return _pages("SC_AVPHYS_PAGES")
 
     def can_access(self, other: Any) -> bool:
-        """Whether kernels on this device can use memory of another."""
+        """Whether kernels on this device can use memory of another: they use their own."""
         return get_device(other) is self
 
     def make_current(self) -> None:
-        """Nothing: the host is always current."""
+        """Make it the device in use. (The host is always current.)"""
+        if self.is_cuda:
+            set_device(self)
 
     def get_cuda_output_format(self, preferred_cuda_output: str | None = None) -> None:
         """None: nothing is compiled with CUDA for the host."""
@@ -128,59 +130,102 @@ CPU = Device("cpu", -1, platform.processor() or "CPU")
 DeviceLike = Device | str | None
 
 
-_WAY_OUT = "arrays of jwarp live in the memory of the host; kernels run on GPUs on JAX arrays"
-
-
 def no_cuda_device(device: Device) -> DeviceError:
     """The error for what only CUDA devices have."""
-    return DeviceError(f"Device {device} is not a CUDA device", hint=_WAY_OUT)
+    return DeviceError(f"Device {device} is not a CUDA device", hint='wp.get_device("cuda:0") is one, if there is any')
+
+
+class _Devices:
+    """The devices of this process.
+
+    `find` gives the CUDA devices, or says why there are none; the layer that knows the driver sets it.
+    """
+
+    def __init__(self) -> None:
+        self.find: Callable[[], Sequence[Device]] = tuple
+        self.in_use = CPU
+        self._cuda: tuple[Device, ...] | None = None
+        self.why_none = ""
+
+    @property
+    def cuda(self) -> tuple[Device, ...]:
+        """The CUDA devices, by number. Once there are some, they stay."""
+        if not self._cuda:
+            try:
+                self._cuda = tuple(self.find())
+            except RuntimeError as error:
+                self._cuda, self.why_none = (), str(error)
+        return self._cuda
+
+
+DEVICES = _Devices()
 
 
 def get_device(ident: DeviceLike = None) -> Device:
-    """The device of an alias, or the one in use for None.
+    """The device of an alias, "cpu", "cuda:0" and so on, or the one in use for None. "cuda" is the first GPU, or the
+    one in use.
 
     Raises:
         LaunchError: there is no such device. (It is a RuntimeError and a ValueError, too, which Warp raises.)
     """
-    if ident is None or ident is CPU or ident == "cpu":
+    if ident is None:
+        return DEVICES.in_use
+    if ident is CPU or ident == "cpu":
         return CPU
-    raise DeviceError(f"Invalid device identifier: {ident}", hint=_WAY_OUT)
+    if isinstance(ident, Device):
+        return ident
+    if ident == "cuda" and DEVICES.in_use.is_cuda:
+        return DEVICES.in_use
+    if isinstance(ident, str) and ident.startswith("cuda"):
+        for device in DEVICES.cuda:
+            if ident in (device.alias, "cuda"):
+                return device
+        raise DeviceError(f"Invalid device identifier: {ident}", hint=_why_no_device())
+    raise DeviceError(f"Invalid device identifier: {ident}", hint='devices are "cpu", "cuda" and "cuda:0"')
+
+
+def _why_no_device() -> str:
+    if DEVICES.cuda:
+        return f"there are {', '.join(device.alias for device in DEVICES.cuda)}"
+    return f"no GPU is found, {DEVICES.why_none}" if DEVICES.why_none else "no GPU is found"
 
 
 def set_device(ident: DeviceLike) -> None:
-    """Make a device the one in use. There is one.
+    """Make a device the one in use: where arrays are made for which no device is named.
+
+    It is "cpu" at first; in programs that are run as Warp's it is the first GPU, if there is one.
 
     Raises:
         LaunchError: there is no such device.
     """
-    get_device(ident)
+    DEVICES.in_use = get_device(ident)
 
 
 def get_devices() -> list[Device]:
-    """All devices: the host."""
-    return [CPU]
+    """All devices: the host, and each GPU."""
+    return [CPU, *DEVICES.cuda]
 
 
 def get_preferred_device() -> Device:
-    """The device that programs use unless they are told another."""
-    return CPU
+    """The first GPU, or the host where there is none."""
+    return DEVICES.cuda[0] if DEVICES.cuda else CPU
 
 
 def get_cuda_devices() -> list[Device]:
-    """The CUDA devices that arrays can live on: none."""
-    return []
+    """The CUDA devices, on which arrays can live."""
+    return list(DEVICES.cuda)
 
 
 def get_cuda_device_count() -> int:
-    """How many CUDA devices arrays can live on: 0."""
-    return 0
+    """How many CUDA devices arrays can live on."""
+    return len(DEVICES.cuda)
 
 
 def get_cuda_device(ordinal: int | None = None) -> Device:
-    """A CUDA device that arrays can live on.
+    """A CUDA device by number, or the one in use, or the first.
 
     Raises:
-        LaunchError: always, as there is none.
+        LaunchError: there is no such device.
     """
     return get_device("cuda" if ordinal is None else f"cuda:{ordinal}")
 
@@ -191,8 +236,8 @@ def is_cpu_available() -> bool:
 
 
 def is_cuda_available() -> bool:
-    """Whether arrays can live on a GPU: no. JAX arrays can."""
-    return False
+    """Whether there is a GPU that arrays can live on, with a driver that runs kernels of jwarp."""
+    return bool(DEVICES.cuda)
 
 
 def is_device_available(device: DeviceLike) -> bool:
@@ -205,7 +250,7 @@ def is_device_available(device: DeviceLike) -> bool:
 
 
 def can_access(device: DeviceLike, resource: Any) -> bool:
-    """Whether kernels on a device can use an array, or the memory of another device: all of it is the host's.
+    """Whether kernels on a device can use an array, or the memory of another device: those use what is their own.
 
     Raises:
         LaunchError: there is no such device.
@@ -214,7 +259,7 @@ def can_access(device: DeviceLike, resource: Any) -> bool:
 
 
 class ScopedDevice:
-    """`with wp.ScopedDevice("cpu"):`, inside of which a device is the one in use.
+    """`with wp.ScopedDevice("cuda:0"):`, inside of which a device is the one in use; None leaves it as it is.
 
     Raises:
         LaunchError: there is no such device.
@@ -222,11 +267,14 @@ class ScopedDevice:
 
     def __init__(self, device: DeviceLike) -> None:
         self.device = get_device(device)
+        self._before: list[Device] = []
 
     def __enter__(self) -> Device:
+        self._before.append(DEVICES.in_use)
+        DEVICES.in_use = self.device
         return self.device
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        return None
+        DEVICES.in_use = self._before.pop()

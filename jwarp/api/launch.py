@@ -128,7 +128,7 @@ def launch(
             array (or number) for one that is wanted and added to it; or a dict by name. After them there may be
             one entry for each output with an initial content, for the gradient of that content. Left out,
             every differentiable input is wanted.
-        device: Where a launch on `wp.array`s runs: None or "cpu".
+        device: Where a launch on `wp.array`s runs, "cpu" or "cuda:0", say: where they are. None asks them.
         record_tape: Whether a `wp.Tape` that is open records a launch on `wp.array`s.
         record_cmd: Return a `wp.Launch` that runs this launch, and run nothing now.
         max_blocks: Has no effect here.
@@ -181,12 +181,12 @@ def launch(
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         if unknown:
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
-        get_device(device)
+        where = None if device is None else get_device(device)
         if not record_cmd:
             try:
                 if adjoint:
                     return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
-                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, asked)
+                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, asked, where)
             except JwarpError as error:
                 shorten(error)
                 raise

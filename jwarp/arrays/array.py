@@ -16,7 +16,7 @@ from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
-from jwarp.devices import Device, get_device
+from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.arrays import element_of
@@ -89,7 +89,7 @@ class array(Written):
         shape: The extents of at most four dimensions.
         strides: Bytes from one element to the next along each dimension, for `ptr` and `shape`.
         ptr: The address of the first element.
-        device: Where it is: None or "cpu".
+        device: Where it is: "cpu", "cuda:0" or another GPU; None for the device in use, or the one of `data`.
         pinned: Has no effect here.
         copy: False to share the memory of a NumPy array of just this type.
         deleter: Is called with `ptr` and the number of bytes when the memory is no longer used.
@@ -152,16 +152,16 @@ class array(Written):
         if data is None and ptr is None and shape is None:
             self._annotate(dtype, 1 if ndim is None else ndim)
             return
-        get_device(device)
+        where = get_device(data.device if device is None and isinstance(data, array) else device)
         extents = None if shape is None else read_shape(shape)
         if data is not None:
             if ptr is not None:
                 raise LaunchError("wp.array: data and ptr are both given")
-            self._take(data, dtype, extents, copy)
+            self._take(data, dtype, extents, copy, where)
         elif extents is None or not extents:
             raise LaunchError("wp.array: an array has at least one dimension: say shape=")
         else:
-            self._show(dtype, extents, strides, ptr, deleter)
+            self._show(dtype, extents, strides, ptr, deleter, where)
         self._grad: array | None = None
         self._retain_grad = False
         if grad is not None:
@@ -188,7 +188,7 @@ class array(Written):
         self._host: np.ndarray | None = None
         self.token = next(_tokens)
 
-    def _take(self, data: Any, dtype: Any, shape: tuple[int, ...] | None, copy: bool) -> None:
+    def _take(self, data: Any, dtype: Any, shape: tuple[int, ...] | None, copy: bool, device: Device) -> None:
         """Begin with the content of `data`, or share it."""
         found = making.adopted(data, dtype, shape)
         if found is not None:
@@ -196,17 +196,22 @@ class array(Written):
         element, content = elements_of(data, dtype, shape)
         rank = content.ndim - len(View(element, (), ()).full_shape)
         extents = content.shape[:rank]
-        if not copy and isinstance(data, (np.ndarray, array)):
+        if not copy and device.is_cuda and isinstance(data, array) and data.device is device:
+            layout = data.layout if element == data.dtype else data.layout.seen_as(element)
+            return self._bind(data.memory, layout if extents == layout.shape else layout.reshaped(extents))
+        if not copy and device is CPU and isinstance(data, (np.ndarray, array)):
             low, high = np.lib.array_utils.byte_bounds(content)
             memory: Memory = borrowed_memory(low, high - low, content, is_read_only=not content.flags.writeable)
             first = content.__array_interface__["data"][0] - low
             return self._bind(memory, View(element, extents, content.strides[:rank], first))
         layout = View.whole(element, extents)
-        memory = making.allocate(layout, zeroed=False)
+        memory = making.allocate(layout, zeroed=False, device=device)
         memory.write(layout, content)
         return self._bind(memory, layout)
 
-    def _show(self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, deleter: Any) -> None:
+    def _show(
+        self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, deleter: Any, device: Device
+    ) -> None:
         """Be new memory, or what is at an address."""
         element = read_element(np.float32 if dtype is Any else dtype)
         layout = View.whole(element, shape)
@@ -218,13 +223,18 @@ class array(Written):
         if ptr is None:
             if low < 0:
                 raise LaunchError("wp.array: the strides of a new array are not negative")
-            return self._bind(making.allocate(layout, zeroed=False), layout)
+            return self._bind(making.allocate(layout, zeroed=False, device=device), layout)
         found = making.pointed_to(ptr, layout)
         if found is not None:
             return self._bind(*found)
         if not int(ptr) and high > low:
             raise LaunchError(f"wp.array: at the address 0 there are no {layout.size} elements", hint="leave ptr out")
-        memory = borrowed_memory(int(ptr) + low, high - low, _Deleting(deleter, int(ptr), high - low))
+        owner = _Deleting(deleter, int(ptr), high - low)
+        memory: Memory
+        if device is CPU:
+            memory = borrowed_memory(int(ptr) + low, high - low, owner)
+        else:
+            memory = making.cuda_memory_at[0](device, int(ptr) + low, high - low, owner)
         return self._bind(memory, View(element, shape, layout.strides, -low))
 
     @classmethod
@@ -268,11 +278,11 @@ class array(Written):
         """The address of its first element, None without elements; a token while JAX traces."""
         if self.device is None or not self.size:
             return None
-        memory = self.memory
-        if isinstance(memory, HostMemory):
-            memory.is_exposed = True  # whoever has the address may write there
-            return memory.start + self.layout.offset
-        return making.token(memory, self.layout)
+        memory: Any = self.memory
+        if memory.is_traced:
+            return making.token(memory, self.layout)
+        memory.is_exposed = True  # whoever has the address may write there
+        return memory.start + self.layout.offset
 
     pinned = False
 
@@ -311,7 +321,7 @@ class array(Written):
         if wanted and self._grad is None:
             mine = self.layout
             layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
-            self._grad = array.of(making.allocate(layout, zeroed=True), layout)
+            self._grad = array.of(making.allocate(layout, zeroed=True, device=self.memory.device), layout)
         elif not wanted:
             self._grad, self._retain_grad = None, False
 
@@ -384,15 +394,27 @@ class array(Written):
         """The array, or a copy of one that is not contiguous."""
         if self.is_contiguous:
             return self
-        made = array.of(making.allocate(whole := View.whole(self.dtype, self.shape), zeroed=False), whole)
+        whole = View.whole(self.dtype, self.shape)
+        made = array.of(making.allocate(whole, zeroed=False, device=self.memory.device), whole)
         made.requires_grad = self.requires_grad
         submit(Copy(made, self))
         return made
 
     def to(self, device: Any, requires_grad: bool | None = None) -> array:
-        """The array on a device: itself, as there is one."""
-        get_device(device)
-        return self
+        """The array on a device: itself where it is there, else a copy.
+
+        Raises:
+            LaunchError: there is no such device.
+        """
+        where = get_device(device)
+        if where is self.device or self.device is None or self.memory.is_traced:
+            return self
+        wanted = self.requires_grad if requires_grad is None else requires_grad
+        whole = View.whole(self.dtype, self.shape)
+        made = array.of(making.allocate(whole, zeroed=False, device=where), whole)
+        made.requires_grad = wanted
+        submit(Copy(made, self))
+        return made
 
     # -- content
 
@@ -400,11 +422,16 @@ class array(Written):
         """The elements as NumPy sees them, with component axes. It is not to be given to users."""
         found = self._host
         if found is None:
-            found = self._host = self._require_data().read(self.layout)
+            memory = self._require_data()
+            found = memory.read(self.layout)
+            if type(memory) is HostMemory:
+                self._host = found
         return found
 
     def numpy(self) -> np.ndarray:
         """The elements as a NumPy array that shows the same memory, with the axes of components last.
+
+        Of an array on a GPU it is a copy, made when all that was launched before has ended.
 
         Raises:
             LaunchError: the array stands for a value that JAX traces.
@@ -456,7 +483,7 @@ class array(Written):
             if type(memory) is HostMemory and src.dtype == layout.dtype and src.shape == layout.full_shape:
                 making.check_writable(memory)
                 return memory.write(layout, src)  # as the copy below does
-        source = src if isinstance(src, array) else array(src, dtype=self.dtype, copy=False)
+        source = src if isinstance(src, array) else array(src, dtype=self.dtype, copy=False, device=CPU)
         into, out = copy_range(self, source, 0, 0, 0)
         if out.size:
             submit(Copy(self.seen(into), source.seen(out)))
@@ -466,7 +493,8 @@ class array(Written):
             return _restored_annotation, (self.dtype, self.ndim)
         gradient = None if self._grad is None else self._grad.numpy().copy()
         own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
-        return _restored, (self.numpy().copy(), self.dtype, self.shape, gradient, self._retain_grad), own
+        device = self.device.alias if self.device.is_cuda else None
+        return _restored, (self.numpy().copy(), self.dtype, self.shape, gradient, self._retain_grad, device), own
 
     def __setstate__(self, own: dict[str, Any]) -> None:
         self.__dict__.update(own)
@@ -485,11 +513,22 @@ class array(Written):
 
     def __dlpack__(self, **options: Any) -> Any:
         """The memory as other libraries take it, which is not copied."""
+        memory: Any = self._require_data()
+        if memory.device.is_cuda:
+            return memory.capsule(self.layout, **options)
         return self.numpy().__dlpack__(**{name: x for name, x in options.items() if x is not None and x != -1})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """This computer's memory, as DLPack names it."""
-        return 1, 0
+        """This computer's memory, or that of a GPU, as DLPack names it."""
+        return (1, 0) if self.device is None or self.device.is_cpu else (2, self.device.ordinal)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory of an array on a GPU, as Numba and CuPy take it; others have none."""
+        if self.device is None or self.device.is_cpu:
+            raise AttributeError(f"{self!r} is on no GPU")
+        memory: Any = self.memory
+        return memory.described(self.layout)
 
     def __jax_array__(self) -> Any:
         return making.jax_value(self._require_data(), self.layout)
@@ -527,8 +566,11 @@ _OWN = {
 }  # fmt: skip
 
 
-def _restored(content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool) -> array:
-    made = array(content, dtype=dtype, shape=shape, requires_grad=gradient is not None, retain_grad=retain_grad)
+def _restored(
+    content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool, device: str | None = None
+) -> array:
+    has_gradient, where = gradient is not None, device or CPU
+    made = array(content, dtype, shape, device=where, requires_grad=has_gradient, retain_grad=retain_grad)
     if made.grad is not None:
         made.grad.assign(gradient)
     return made

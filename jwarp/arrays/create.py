@@ -35,7 +35,7 @@ def empty(
     Args:
         shape: The extents, an int or up to four ints; none is an array without elements.
         dtype: The type of the elements: a scalar, vector, matrix or struct type.
-        device: Where it is: None or "cpu".
+        device: Where it is: "cpu", "cuda:0" or another GPU; None for the device in use.
         requires_grad: Whether it has a gradient, an array of zeros in `grad`.
         pinned: Has no effect here.
         retain_grad: Whether backward passes leave its gradient where it was overwritten.
@@ -84,7 +84,7 @@ def _made(
     strides: Any,
     zeroed: bool,
 ) -> array:
-    get_device(device)
+    where = get_device(device)
     extents = read_shape(0 if shape is None else shape)
     if not extents:
         raise LaunchError(f"wp.{name}: an array has at least one dimension", hint="shape=1 is an array of one element")
@@ -92,13 +92,13 @@ def _made(
         raise LaunchError(f"wp.{name}: an array of shape {extents} has {len(extents)} dimension(s), not ndim={ndim}")
     element = read_element(dtype)
     if isinstance(element, StructType):
-        return array(shape=extents, dtype=element, strides=strides, requires_grad=requires_grad)
+        return array(shape=extents, dtype=element, strides=strides, device=where, requires_grad=requires_grad)
     layout = View.whole(element, extents)
     if strides is not None:
         layout = View(layout.element, extents, tuple(map(int, strides)))
         if len(layout.strides) != len(extents) or layout.bounds[0] < 0:
             raise LaunchError(f"wp.{name}: the strides of a new array are one for each dimension, and not negative")
-    made = array.of(making.allocate(layout, zeroed=zeroed), layout)
+    made = array.of(making.allocate(layout, zeroed=zeroed, device=where), layout)
     if zeroed and listeners.capture is not None:
         made.zero_()  # each time that the capture runs
     if requires_grad:
@@ -180,7 +180,8 @@ def empty_like(
     """
     source = _array(src, "empty_like")
     wanted = source.requires_grad if requires_grad is None else requires_grad
-    return empty(source.shape, source.dtype, device, wanted, retain_grad=retain_grad)
+    where = source.device if device is None else device
+    return empty(source.shape, source.dtype, where, wanted, retain_grad=retain_grad)
 
 
 def zeros_like(
@@ -193,7 +194,8 @@ def zeros_like(
     """As `wp.empty_like`, of zeros."""
     source = _array(src, "zeros_like")
     wanted = source.requires_grad if requires_grad is None else requires_grad
-    return zeros(source.shape, source.dtype, device, wanted, retain_grad=retain_grad)
+    where = source.device if device is None else device
+    return zeros(source.shape, source.dtype, where, wanted, retain_grad=retain_grad)
 
 
 def full_like(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from jwarp.arrays.memory import HostMemory, Memory, host_memory
+import numpy as np
+
+from jwarp.arrays.memory import Memory, host_memory
 from jwarp.arrays.view import View
+from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
+from jwarp.types import uint8
 
 
 class Tracing(Protocol):
@@ -31,6 +36,11 @@ class Tracing(Protocol):
         """What stands for the address of traced memory."""
 
 
+# Makes memory of a GPU, of so many bytes: the layer that knows the driver sets it.
+cuda_memory: list[Callable[[Device, int], Memory]] = []
+# The same for memory at an address, which belongs to `owner`.
+cuda_memory_at: list[Callable[[Device, int, int, Any], Memory]] = []
+
 _tracing: list[Tracing] = []
 
 
@@ -39,22 +49,31 @@ def set_tracing(tracing: Tracing) -> None:
     _tracing[:] = [tracing]
 
 
-def allocate(layout: View, *, zeroed: bool) -> Memory:
-    """New memory for all that `layout` reaches; its content is anything unless it is `zeroed`."""
+def allocate(layout: View, *, zeroed: bool, device: Device) -> Memory:
+    """New memory of a device for all that `layout` reaches; its content is anything unless it is `zeroed`."""
     for tracing in _tracing:
         if tracing.is_tracing():
             return tracing.memory(layout.shape, layout, zeroed)
-    return host_memory(layout.bounds[1], zeroed=zeroed)
+    if device is CPU:
+        return host_memory(layout.bounds[1], zeroed=zeroed)
+    made = cuda_memory[0](device, layout.bounds[1])
+    if zeroed:
+        made.write(_bytes(layout.bounds[1]), np.zeros((), np.uint8))
+    return made
+
+
+def _bytes(count: int) -> View:
+    return View(uint8, (count,), (1,))
 
 
 def check_writable(memory: Memory) -> None:
-    """Refuse to write to this computer's memory while JAX traces: it would happen once, and not when the function runs.
+    """Refuse to write to memory of no value while JAX traces: it would happen once, and not when the function runs.
 
     Raises:
         LaunchError: a function is being traced.
     """
     for tracing in _tracing:
-        if tracing.is_tracing() and isinstance(memory, HostMemory):
+        if tracing.is_tracing() and not memory.is_traced:
             raise LaunchError(
                 f"{memory.made_at} is written while JAX traces a function, and is no array of that function's",
                 hint="pass it to the function, and return what it becomes; or write to it outside",

@@ -8,7 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +39,10 @@ class Memory(abc.ABC):
         keepers: The handles to its content as it is now, which `will_write` saves.
         plans: The launches that begin with an array of it and may be repeated, a cache; None for none.
         uses: How many launches began with an array of it that were not among them.
+        is_traced: Whether it stands for a value of JAX's.
     """
+
+    is_traced: ClassVar[bool] = False
 
     __slots__ = ("__weakref__", "_version", "device", "is_watched", "keepers", "origin", "plans", "uses")
 
@@ -72,6 +75,10 @@ class Memory(abc.ABC):
         Raises:
             LaunchError: they are not known yet, as JAX traces them.
         """
+
+    def copy_from(self, view: View, source: Memory, shown: View) -> None:
+        """Set the elements that a view shows to those that a view of another memory, or of this one, shows."""
+        self.write(view, source.read(shown))
 
     def keep(self, view: View) -> Kept:
         """A handle to what a view of it shows now, whatever is written later."""
@@ -115,6 +122,11 @@ class Kept:
     def is_saved(self) -> bool:
         """Whether there is a copy of it, as the memory has changed."""
         return self._saved is not None
+
+    def move_to(self, copy: Memory) -> None:
+        """Take the content from a copy of the memory from now on."""
+        self.memory = copy
+        self._saved = lambda: copy.read(self.view)
 
     def save(self, content: Callable[[], Any]) -> None:
         """Take the content from `content` from now on."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from jwarp.arrays.array import KINDS_OF_ARRAYS, array
 from jwarp.arrays.view import components_of, read_shape, scalar_of
-from jwarp.devices import CPU, get_device
+from jwarp.devices import Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import ArrayType, Struct, StructType, unchecked, user_type
 
@@ -40,7 +40,7 @@ class StructArray(array):
         requires_grad: bool = False,
         retain_grad: bool = False,
     ):
-        get_device(device)
+        where = get_device(data.device if device is None and isinstance(data, array) else device)
         if ptr is not None or strides is not None or grad is not None or not copy:
             raise LaunchError(
                 f"wp.array: an array of {dtype!r} has an array for each field, and so shares no memory with others",
@@ -52,7 +52,7 @@ class StructArray(array):
         extents = read_shape(content.shape if extents is None and content is not None else extents)
         if content is not None:
             content = content.reshape(extents)
-        self._join(dtype, {name: _part(kind, extents) for name, kind in _fields(dtype)})
+        self._join(dtype, {name: _part(kind, extents, where) for name, kind in _fields(dtype)})
         if content is not None:
             self._set(content)
         if requires_grad:
@@ -66,7 +66,7 @@ class StructArray(array):
         self.shape, self.ndim, self.size = first.shape[: first.ndim - more], first.ndim - more, first.size
         itemsize = struct_dtype(dtype).itemsize
         self.strides = tuple(stride // first.strides[-1] * itemsize if first.size else 0 for stride in first.strides)
-        self.device = CPU
+        self.device = first.device
         self._retain_grad = False
 
     @classmethod
@@ -120,7 +120,7 @@ class StructArray(array):
             if isinstance(part, StructArray):
                 return part._each(gradient)
             if part.grad is None:  # one of integers
-                part._grad = array(shape=part.shape, dtype=part.dtype)
+                part._grad = array(shape=part.shape, dtype=part.dtype, device=part.device)
                 part._grad.zero_()
             return part.grad  # type: ignore[return-value]
 
@@ -163,6 +163,10 @@ class StructArray(array):
     def view(self, dtype: Any) -> array:
         """Refused: the fields are arrays of their own."""
         raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no bytes to be viewed")
+
+    def to(self, device: Any, requires_grad: bool | None = None) -> StructArray:
+        """The array on a device: itself where it is there, else a copy."""
+        return self if get_device(device) is self.device else self._each(lambda part: part.to(device, requires_grad))
 
     def contiguous(self) -> StructArray:
         """The array, or a copy of one that is not contiguous."""
@@ -247,11 +251,11 @@ def _check_fields(dtype: StructType, count: int) -> None:
             )
 
 
-def _part(kind: Any, shape: tuple[int, ...]) -> array:
+def _part(kind: Any, shape: tuple[int, ...], device: Device) -> array:
     """The array of a field, of zeros; of a field of arrays, it has their dimensions, too."""
     if isinstance(kind, ArrayType):
-        return array(shape=(*shape, *(0,) * kind.dims), dtype=kind.element)
-    made = array(shape=shape, dtype=kind)
+        return array(shape=(*shape, *(0,) * kind.dims), dtype=kind.element, device=device)
+    made = array(shape=shape, dtype=kind, device=device)
     made.zero_()
     return made
 

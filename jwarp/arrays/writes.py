@@ -44,10 +44,12 @@ class Copy(Command):
         if source.full_shape != layout.full_shape or source.dtype != layout.dtype:
             source = source.seen_as(layout.element)
         memory = self.src.memory
+        if not (isinstance(memory, HostMemory) and isinstance(self.dest.memory, HostMemory)):
+            return self.dest.memory.copy_from(layout, memory, source)
         content = self.src.host() if source is self.src.layout and type(memory) is HostMemory else memory.read(source)
-        if memory is self.dest.memory and isinstance(memory, HostMemory):
+        if memory is self.dest.memory:
             content = content.copy()  # they may overlap
-        self.dest.memory.write(layout, content)
+        return self.dest.memory.write(layout, content)
 
 
 class Computation(Call):
@@ -75,7 +77,21 @@ class Computation(Call):
     def run(self) -> None:
         for a in self.changed:
             check_writable(a.memory)
+            refuse_cuda(self.name, a)
         self.function()
+
+
+def refuse_cuda(name: str, a: Any) -> None:
+    """Refuse an array on a GPU where a function works on elements in the memory of the host.
+
+    Raises:
+        LaunchError: it is one.
+    """
+    if a.device is not None and a.device.is_cuda:
+        raise LaunchError(
+            f"{name}: {a.memory.made_at} is on {a.device}, and this works on arrays of the host only",
+            hint='a.to("cpu") is a copy there; wp.copy takes what it becomes back',
+        )
 
 
 def fill(target: Any, value: Any) -> Fill:

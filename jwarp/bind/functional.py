@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.memory import Memory
 from jwarp.arrays.view import View
 from jwarp.bind import compat
 from jwarp.bind.control import Trips, bounded
@@ -168,7 +168,7 @@ class Traced:
         self.sources = []
         returning = set(memories_in(self.result))
         for number, memory in enumerate(reader.memories):
-            if isinstance(memory, HostMemory):
+            if not memory.is_traced:
                 self.sources.append(("host", memory))
             elif number < count and not memory.version:
                 self.sources.append(("given", number))

@@ -57,6 +57,8 @@ class TracedMemory(Memory):
     made, and to no other one: a value that another trace writes would mean nothing when that has ended.
     """
 
+    is_traced = True
+
     __slots__ = ("_value", "ended", "name", "trace", "written_at")
 
     def __init__(self, value: Any, name: str | None = None):
@@ -334,9 +336,12 @@ def value_of(memory: Memory, view: View) -> Any:
     Raises:
         KernelTypeError: it is of a type that JAX does not have while its 64-bit types are off.
     """
-    if not isinstance(memory, HostMemory):
+    if memory.is_traced:
         return memory.read(view)
     _refuse_wide(view.element)
+    if not isinstance(memory, HostMemory):
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(memory.read(view))
     known = memory.snapshot
     if known is not None and not memory.is_open and known[:2] == (memory.version, view):
         return known[2]

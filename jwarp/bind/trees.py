@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.memory import Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View, scalar_of
 from jwarp.bind import compat
@@ -191,7 +191,7 @@ class Reader:
     def _array(self, a: array, path: str) -> Node:
         if a.device is None:
             return Fixed(Same(a))
-        if a.layout.dtype.itemsize == 8 and isinstance(a.memory, HostMemory) and not compat.x64_enabled():
+        if a.layout.dtype.itemsize == 8 and not a.memory.is_traced and not compat.x64_enabled():
             # JAX cannot hold it: as a part of the program it is what it is now.
             return Fixed(Same(a, ("array", id(a.memory), a.memory.version, a.layout)))
         number = self._numbers.get(id(a.memory))

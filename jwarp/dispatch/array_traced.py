@@ -8,7 +8,6 @@ from typing import Any
 import jax
 
 from jwarp.arrays.array import array
-from jwarp.arrays.memory import HostMemory
 from jwarp.bind import compat
 from jwarp.bind.calls import bind
 from jwarp.bind.prepare import prepare_arranged
@@ -36,7 +35,7 @@ def run_traced(
     program, threads = program.arranged(dims, block_dim)
     of = {p: a for p, a in enumerate(given) if isinstance(a, array)}
     for p in program.written:
-        if p in of and isinstance(of[p].memory, HostMemory) and not compat.is_not_tracing():
+        if p in of and not of[p].memory.is_traced and not compat.is_not_tracing():
             raise LaunchError(
                 f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}' while JAX traces, and"
                 f" {of[p].memory.made_at} is no part of what is traced",

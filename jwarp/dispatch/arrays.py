@@ -19,9 +19,11 @@ from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.caches import Cache
 from jwarp.config import config
+from jwarp.devices import CPU, Device
 from jwarp.dispatch import array_plans, array_shapes, checks, route
 from jwarp.dispatch.aliases import UNORDERED, overlap_error, reads_first
 from jwarp.dispatch.array_traced import run_traced
+from jwarp.dispatch.array_devices import device_of_arrays, shown_on_device
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.held import reader
 from jwarp.dispatch.host import Forward
@@ -83,10 +85,19 @@ class ArrayLaunch(Command):
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
     way: Any = None
+    device = CPU  # where its arrays are
     _made_of: Program | None = None
 
-    def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: BlockDim | None):
-        self.kernel, self.dims, self.block_dim = kernel, dims, block_dim or 1
+    def __init__(
+        self,
+        kernel: Kernel,
+        dims: tuple[int, ...],
+        inputs: Any,
+        outputs: Any,
+        block_dim: BlockDim | None,
+        device: Device | None = None,
+    ):
+        self.kernel, self.dims = kernel, dims
         self.inputs, self.outputs = inputs, outputs
         self.program: Program = _program(kernel)
         self._plain = self.program
@@ -98,6 +109,10 @@ class ArrayLaunch(Command):
         for param, value in zip(kernel.params, self.values, strict=True):
             if type(value) is array:
                 _check(kernel.name, param, value)
+        where = device_of_arrays(kernel, self.values, device)
+        if where.is_cuda:
+            self.device = where
+        self.block_dim = block_dim or (None if where.is_cuda else 1)
         for p in self.program.written:
             if isinstance(self.values[p], jax.Array):
                 raise LaunchError(
@@ -164,7 +179,7 @@ class ArrayLaunch(Command):
         copied: frozenset[int] = frozenset()
         while True:
             try:
-                return route.ready(self.call(host_of, copied))
+                return route.ready(self.call(shown_on_device if self.device.is_cuda else host_of, copied))
             except OverlapError as error:
                 written, *others = error.params
                 if not others or others[0] in self.program.written or not reads_first(self.kernel, others[0], written):
@@ -319,7 +334,7 @@ class ArrayLaunch(Command):
     def is_functional(self) -> bool:
         """Whether JAX values are written, or what JAX traces is launched."""
         written = (self.values[p] for p in self.program.written)
-        return not is_not_tracing() or any(type(a) is array and not isinstance(a.memory, HostMemory) for a in written)
+        return not is_not_tracing() or any(type(a) is array and a.memory.is_traced for a in written)
 
 
 def host_of(given: array) -> np.ndarray:
@@ -431,25 +446,29 @@ def launch(
     block_dim: Any,
     record_tape: bool,
     asked: tuple[Kernel, Any] | None = None,
+    device: Device | None = None,
 ) -> None:
     """Run a launch on arrays that change.
 
-    `asked` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin.
+    `asked` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin. It
+    runs where its arrays are, which is on `device` if one is named.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
     is_as_given = asked is None or asked[0].is_generic
-    if is_as_given and repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
+    if is_as_given and device in (None, CPU) and repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-    command = ArrayLaunch(kernel, dims, inputs, outputs, block)
+    command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
     if command.is_functional or listeners.capture is not None:
         return submit(command, is_told=record_tape)
     if listeners.idle or not record_tape:
         command.prepare()
         command.replay()
+        if command.device.is_cuda:
+            return None
         threads = dim if type(dim) in (int, *_LISTS) else dims
         key, memory, _ = array_plans.key_of(kernel, threads, command.given, block_dim)
         if memory is not None:

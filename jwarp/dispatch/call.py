@@ -64,7 +64,7 @@ class Call:
         """What the launch takes by parameter of the IR: `parts`, where an array without elements stands for None."""
         if not self.absent:
             return self.parts
-        in_place = self.kind is Kind.HOST
+        in_place = self.kind is not Kind.JAX
         return without_absent(self.parts, self.kernel.params, self.absent, self.program.written, in_place=in_place)
 
     @functools.cached_property
@@ -87,7 +87,8 @@ class Call:
         if self.is_functional:
             return Kind.JAX
         if self.is_shared and not self.parts.outputs and self.request is None:
-            return Kind.HOST  # arrays that change, which the kernel only reads
+            # Arrays that change, which the kernel only reads.
+            return Kind.DEVICE if any(map(is_on_device, self.parts.values)) else Kind.HOST
         found = kind_of(self.parts.values[p] for p in self.parts.outputs)
         if self.request is None or found is Kind.DEVICE:
             return found

@@ -33,6 +33,26 @@ def is_cuda_array(value: Any) -> bool:
         return False
 
 
+@dataclass(frozen=True, eq=False)
+class Own:
+    """Elements of an array of jwarp's on a GPU, as launches take them. `owner` keeps the memory."""
+
+    owner: Any
+    device: int
+    outline: np.ndarray
+
+    @property
+    def address(self) -> int:
+        """Where the first element is."""
+        return int(self.outline.ctypes.data)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return DEVICES[0], self.device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("launches take it as it is")
+
+
 @dataclass(frozen=True)
 class Borrowed:
     """An array of a GPU: `lent` keeps the memory, and `outline` lies where it does.
@@ -41,7 +61,7 @@ class Borrowed:
     read what is in it.
     """
 
-    lent: _native.DeviceArray
+    lent: _native.DeviceArray | Own
     outline: np.ndarray
 
 
@@ -61,6 +81,8 @@ def borrow(value: Any, stream: int) -> Borrowed | None:
 
     None for a dtype that kernels do not have. Raises whatever the owner does.
     """
+    if type(value) is Own:
+        return Borrowed(value, value.outline)
     number = stream or LEGACY
     try:
         capsule = value.__dlpack__(stream=number, max_version=VERSION)

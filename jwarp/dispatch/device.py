@@ -22,7 +22,6 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program
 from jwarp.types import ArrayType
 from jwarp.wire import DTYPES
@@ -34,7 +33,7 @@ class Given:
 
     place: Place
     placed: Placed
-    lent: _native.DeviceArray | None = None
+    lent: _native.DeviceArray | cuda_arrays.Own | None = None
 
     @classmethod
     def of(cls, param: Param, found: cuda_arrays.Borrowed, *, changes: bool) -> Given:
@@ -44,46 +43,77 @@ class Given:
 
 
 class Forward(Ready):
-    """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them."""
+    """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them.
+
+    On arrays of jwarp's, which say who may use them, it is on the stream that all work on these is on.
+    """
+
+    def __init__(self, call: Call):
+        super().__init__(call)
+        self._first = Prepared(call, 0) if call.is_shared else None
 
     def __call__(self) -> Any:
-        return self.on_stream(None)
+        return self.on_stream(0 if self.call.is_shared else None)
 
     def on_stream(self, stream: Any) -> Any:
-        call = self.call
-        run(call.program, call.dims, call.matched, call.block_dim, stream)
+        call, made = self.call, self._first
+        self._first = None
+        if made is None:
+            made = Prepared(call, cuda_arrays.read_stream(call.program.name, stream))
+        made.put(waits=stream is None)
         return call.results(dict(enumerate(call.matched.values)))
 
 
-def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: BlockDim | None, stream: Any) -> None:
-    """Check the arguments and put the launch on the stream.
-
-    With None for the stream it is CUDA's default stream, and the end of the launch is waited for: what stream the
-    caller's library works on is not known.
+class Prepared:
+    """A launch whose arguments have been checked, for one stream.
 
     Raises:
         KernelTypeError, LaunchError: an argument or the stream does not fit, or outputs share memory.
-        CompileError: the kernel cannot be compiled.
-        RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
     """
-    refuse_tracing(program, matched, "outputs on a GPU are")
-    handle = cuda_arrays.read_stream(program.name, stream)
-    given = _read(program, matched, handle)
-    device = device_of(program, given)
-    program, threads = program.arranged(dims, block_dim)
-    program, _ = without_aliases(program, [g.place for g in given], shared=False)
-    shadows = [shadow(program, p, given[p].place.array.shape) for p in program.shadowed]
-    work = Work(program.name, handle, device, [g.lent for g in given])
-    placed = [*(contiguous(g, work) for g in given), *shadows]
-    uses = [*(g.place.use for g in given), *(Use.SCRATCH for _ in shadows)]
-    launch = descriptor_of(program, threads, tuple(use.role for use in uses), block_dim)
-    back = [(at[0], g.place.array) for at, g in zip(placed, given, strict=False) if g.place.use.changes and moved(g)]
-    put(launch, placed, handle, device, None if stream is None and not back else work.kept)
-    for address, array in back:
-        assert isinstance(address, int)
-        work.unpack(address, array)
-    if stream is None and back:
-        work.wait()
+
+    def __init__(self, call: Call, stream: int):
+        program, matched = call.program, call.matched
+        refuse_tracing(program, matched, "outputs on a GPU are")
+        self.given = given = _read(program, matched, stream)
+        self.stream, self.device, self.block_dim = stream, device_of(program, given), call.block_dim
+        self.name = program.name
+        program, self.threads = program.arranged(call.dims, call.block_dim)
+        places = [g.place._replace(use=Use.COPY) if p in call.copied else g.place for p, g in enumerate(given)]
+        program, self.places = without_aliases(program, places, shared=call.is_shared)
+        self.program = program
+
+    def put(self, *, waits: bool) -> None:
+        """Put the launch on the stream, and wait for its end if that `waits`.
+
+        A caller who names no stream works on one that is not known, if the arrays are another library's.
+
+        Raises:
+            CompileError: the kernel cannot be compiled.
+            RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
+        """
+        given, program, places = self.given, self.program, self.places
+        shadows = [shadow(program, p, places[p].array.shape) for p in program.shadowed]
+        work = Work(self.name, self.stream, self.device, [g.lent for g in given])
+        placed = [self._placed(g, place, work) for g, place in zip(given, places, strict=True)] + shadows
+        uses = [*(place.use for place in places), *(Use.SCRATCH for _ in shadows)]
+        launch = descriptor_of(program, self.threads, tuple(use.role for use in uses), self.block_dim)
+        back = [
+            (at[0], place.array)
+            for at, g, place in zip(placed, given, places, strict=False)
+            if place.use.changes and moved(g)
+        ]
+        put(launch, placed, self.stream, self.device, None if waits and not back else work.kept)
+        for address, array in back:
+            assert isinstance(address, int)
+            work.unpack(address, array)
+        if waits and back:
+            work.wait()
+
+    @staticmethod
+    def _placed(given: Given, place: Place, work: Work) -> Placed:
+        if place.use is Use.COPY and given.lent is not None:
+            return work.packed(place.array), *given.placed[1:]
+        return contiguous(given, work)
 
 
 def moved(given: Given) -> bool:
@@ -111,7 +141,17 @@ def _read(program: Program, matched: Matched, stream: int) -> list[Given]:
     return given
 
 
+def _absent(param: Param, value: Any, use: Use) -> Given | None:
+    """The argument for an array that None is given for."""
+    if param.is_array and isinstance(value, np.ndarray) and not value.size:
+        return Given(Place(value, use), (None, DTYPES[param.dtype.name], value.shape))
+    return None
+
+
 def _read_output(param: Param, value: Any, stream: int) -> Given | Fault:
+    absent = _absent(param, value, Use.IN_OUT)
+    if absent is not None:
+        return absent
     if isinstance(value, jax.Array) or not cuda_arrays.is_cuda_array(value):
         return Fault(
             LaunchError,
@@ -130,7 +170,7 @@ def read_input(param: Param, value: Any, stream: int) -> Given | Fault:
     """The argument for a parameter that is read, or what is wrong with it."""
     where = f"parameter '{param.name}'"
     if not cuda_arrays.is_cuda_array(value):
-        return _read_value(where, param, value)
+        return _absent(param, value, Use.READ) or _read_value(where, param, value)
     found = borrowed(where, value, stream)
     if isinstance(found, Fault):
         return found

@@ -49,6 +49,7 @@ struct LaunchConfig {
   X(get_error_string, "cuGetErrorString", (Result, const char**))                                    \
   X(device_get_count, "cuDeviceGetCount", (int*))                                                    \
   X(device_get_attribute, "cuDeviceGetAttribute", (int*, int attribute, Device))                     \
+  X(device_get_name, "cuDeviceGetName", (char*, int length, Device))                                 \
   X(primary_context_retain, "cuDevicePrimaryCtxRetain", (Context*, Device))                          \
   X(context_get_current, "cuCtxGetCurrent", (Context*))                                              \
   X(context_get_device, "cuCtxGetDevice", (Device*))                                                 \
@@ -67,6 +68,7 @@ struct LaunchConfig {
   X(function_load, "cuFuncLoad", (Function))                                                         \
   X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void** parameters, void** extra))    \
   X(memory_alloc, "cuMemAlloc_v2", (Address*, size_t))                                               \
+  X(memory_get_info, "cuMemGetInfo_v2", (size_t* free, size_t* total))                               \
   X(memory_alloc_on, "cuMemAllocAsync", (Address*, size_t, Stream))                                  \
   X(memory_free_on, "cuMemFreeAsync", (Address, Stream))                                             \
   X(fill_bytes, "cuMemsetD8Async", (Address, unsigned char, size_t, Stream))                         \
@@ -74,6 +76,7 @@ struct LaunchConfig {
   X(fill_words, "cuMemsetD32Async", (Address, unsigned, size_t, Stream))                             \
   X(copy_on_device, "cuMemcpyDtoDAsync_v2", (Address to, Address from, size_t, Stream))              \
   X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* to, Address from, size_t, Stream))                  \
+  X(copy_to_device, "cuMemcpyHtoDAsync_v2", (Address to, const void* from, size_t, Stream))          \
   X(event_create, "cuEventCreate", (Event*, unsigned flags))                                         \
   X(event_record, "cuEventRecord", (Event, Stream))                                                  \
   X(event_query, "cuEventQuery", (Event))                                                            \

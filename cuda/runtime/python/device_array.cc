@@ -114,4 +114,62 @@ DeviceArray::DeviceArray(const py::object& capsule) {
   }
 }
 
+namespace {
+
+// A struct of DLPack's with the extents that it points to, and the Python object whose memory it describes.
+template <typename T>
+struct Exported {
+  T managed;
+  std::vector<int64_t> shape, strides;
+  py::object owner;
+};
+
+template <typename T>
+void destroy(T* managed) {
+  const py::gil_scoped_acquire gil;
+  delete static_cast<Exported<T>*>(managed->owner);
+}
+
+// Of a capsule that nobody took.
+template <typename T>
+void drop(PyObject* capsule, const char* name) {
+  if (PyCapsule_IsValid(capsule, name)) release<T>(PyCapsule_GetPointer(capsule, name));
+}
+
+template <typename T>
+T* exported(const Lent& lent) {
+  auto* const made = new Exported<T>{{}, lent.shape, lent.strides, lent.owner};
+  made->managed.owner = made;
+  made->managed.deleter = destroy<T>;
+  made->managed.tensor = {reinterpret_cast<void*>(lent.address),
+                          kCuda,
+                          lent.device,
+                          static_cast<int32_t>(made->shape.size()),
+                          {lent.kind, lent.bits, 1},
+                          made->shape.data(),
+                          made->strides.data(),
+                          0};
+  return &made->managed;
+}
+
+py::object capsule_of(void* managed, const char* name, void (*unused)(PyObject*)) {
+  PyObject* const made = PyCapsule_New(managed, name, unused);
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+}  // namespace
+
+py::object lend(const Lent& lent, bool versioned) {
+  if (!versioned) {
+    return capsule_of(exported<Managed>(lent), "dltensor", [](PyObject* c) { drop<Managed>(c, "dltensor"); });
+  }
+  auto* const managed = exported<ManagedVersioned>(lent);
+  managed->major = kMajorVersion;
+  managed->minor = 0;
+  managed->flags = 0;
+  return capsule_of(managed, "dltensor_versioned",
+                    [](PyObject* c) { drop<ManagedVersioned>(c, "dltensor_versioned"); });
+}
+
 }  // namespace jwarp::gpu

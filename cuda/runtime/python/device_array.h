@@ -34,4 +34,17 @@ class DeviceArray {
   std::vector<int64_t> shape_, strides_;
 };
 
+// Memory of a CUDA device that is lent to another library, which keeps `owner` until it is done. `kind` and `bits` are
+// DLPack's; strides count elements.
+struct Lent {
+  uintptr_t address;
+  int32_t device;
+  uint8_t kind, bits;
+  std::vector<int64_t> shape, strides;
+  pybind11::object owner;
+};
+
+// The capsule of DLPack's for it, of version 1 or, if not `versioned`, 0.
+pybind11::object lend(const Lent& lent, bool versioned);
+
 }  // namespace jwarp::gpu

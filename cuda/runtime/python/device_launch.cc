@@ -227,6 +227,44 @@ void DeviceMemory::fill(uintptr_t target, uintptr_t source, int64_t bytes) const
   }
 }
 
+void DeviceMemory::set(uintptr_t target, uint32_t pattern, int64_t width, int64_t count) const {
+  if (count <= 0) return;
+  const Driver& cuda = driver();
+  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  const auto times = static_cast<size_t>(count);
+  if (width == 1) {
+    cuda.check(cuda.fill_bytes(target, static_cast<uint8_t>(pattern), times, stream_), "cuMemsetD8Async", name_);
+  } else if (width == 2) {
+    cuda.check(cuda.fill_halves(target, static_cast<uint16_t>(pattern), times, stream_), "cuMemsetD16Async", name_);
+  } else if (width == 4) {
+    cuda.check(cuda.fill_words(target, pattern, times, stream_), "cuMemsetD32Async", name_);
+  } else {
+    throw py::value_error("jwarp: a pattern has 1, 2 or 4 bytes");
+  }
+}
+
+void DeviceMemory::upload(uintptr_t target, const py::buffer& source) const {
+  const py::buffer_info given = source.request();
+  const int64_t bytes = given.size * given.itemsize;
+  if (bytes <= 0) return;
+  const WithoutGil no_gil;
+  const Driver& cuda = driver();
+  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  cuda.check(cuda.copy_to_device(target, given.ptr, static_cast<size_t>(bytes), stream_), "cuMemcpyHtoDAsync", name_);
+  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", name_);
+}
+
+void DeviceMemory::download(const py::buffer& target, uintptr_t source) const {
+  const py::buffer_info given = target.request(true);
+  const int64_t bytes = given.size * given.itemsize;
+  if (bytes <= 0) return;
+  const WithoutGil no_gil;
+  const Driver& cuda = driver();
+  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  cuda.check(cuda.copy_to_host(given.ptr, source, static_cast<size_t>(bytes), stream_), "cuMemcpyDtoHAsync", name_);
+  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", name_);
+}
+
 void DeviceMemory::wait() const {
   const WithoutGil no_gil;
   const Driver& cuda = driver();

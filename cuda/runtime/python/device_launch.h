@@ -40,6 +40,11 @@ class DeviceMemory {
 
   // Copies bytes within the device's memory, in the order of the stream. Without a source they are set to zero.
   void fill(uintptr_t target, uintptr_t source, int64_t bytes) const;
+  // Sets `count` elements of 1, 2 or 4 bytes to a pattern, in the order of the stream.
+  void set(uintptr_t target, uint32_t pattern, int64_t width, int64_t count) const;
+  // Copies bytes from and to memory of this computer, after what is on the stream; both have ended on return.
+  void upload(uintptr_t target, const pybind11::buffer& source) const;
+  void download(const pybind11::buffer& target, uintptr_t source) const;
   // Waits for all that is on the stream.
   void wait() const;
 

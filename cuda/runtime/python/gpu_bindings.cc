@@ -37,6 +37,37 @@ std::pair<int, int> capability(Device device) {
   return {major, minor};
 }
 
+int device_count() {
+  int count = 0;
+  const Driver& cuda = driver();
+  cuda.check(cuda.device_get_count(&count), "cuDeviceGetCount", "");
+  return count;
+}
+
+int attribute(int number, Device device) {
+  int value = 0;
+  if (driver().device_get_attribute(&value, number, device) != 0) {
+    throw py::value_error("jwarp: CUDA device " + std::to_string(device) + " has no attribute " +
+                          std::to_string(number));
+  }
+  return value;
+}
+
+std::string device_name(Device device) {
+  char text[256] = "";
+  if (driver().device_get_name(text, sizeof text - 1, device) != 0) return "";
+  return text;
+}
+
+std::pair<size_t, size_t> memory_info(Device device) {
+  const Driver& cuda = driver();
+  const std::string who = "cuda:" + std::to_string(device);
+  const CurrentContext of_device(cuda, primary_context(device, who), who);
+  size_t free = 0, total = 0;
+  cuda.check(cuda.memory_get_info(&free, &total), "cuMemGetInfo", who);
+  return {free, total};
+}
+
 }  // namespace
 
 void add_bindings(py::module_& m) {
@@ -61,6 +92,12 @@ void add_bindings(py::module_& m) {
       .def_property_readonly("address", &DeviceMemory::address)
       .def("fill", &DeviceMemory::fill, py::arg("target"), py::arg("source"), py::arg("bytes"),
            "Copies bytes between two addresses, in the order of the stream; zeros without a source (0).")
+      .def("set", &DeviceMemory::set, py::arg("target"), py::arg("pattern"), py::arg("width"), py::arg("count"),
+           "Sets so many elements of 1, 2 or 4 bytes to a pattern, in the order of the stream.")
+      .def("upload", &DeviceMemory::upload, py::arg("target"), py::arg("source"),
+           "Copies the bytes of a contiguous buffer to an address, after what is on the stream; that has ended then.")
+      .def("download", &DeviceMemory::download, py::arg("target"), py::arg("source"),
+           "Copies bytes from an address to a contiguous buffer, after what is on the stream; that has ended then.")
       .def("wait", &DeviceMemory::wait, "Waits for all that is on the stream.");
   py::class_<DeviceArray>(m, "DeviceArray", "An array in the memory of a GPU, borrowed by DLPack from its owner.")
       .def(py::init<const py::object&>(), py::arg("capsule"))
@@ -71,6 +108,20 @@ void add_bindings(py::module_& m) {
       .def_property_readonly("strides", &DeviceArray::strides, "In bytes.")
       .def_property_readonly("read_only", &DeviceArray::read_only);
   m.def("cuda_capability", &capability, py::arg("device"), "Major and minor compute capability of a CUDA device.");
+  m.def(
+      "lend_cuda",
+      [](uintptr_t address, int32_t device, uint8_t kind, uint8_t bits, std::vector<int64_t> shape,
+         std::vector<int64_t> strides, py::object owner, bool versioned) {
+        return lend({address, device, kind, bits, std::move(shape), std::move(strides), std::move(owner)}, versioned);
+      },
+      py::arg("address"), py::arg("device"), py::arg("kind"), py::arg("bits"), py::arg("shape"), py::arg("strides"),
+      py::arg("owner"), py::arg("versioned"),
+      "The capsule of DLPack's for memory of a CUDA device; kind and bits of the elements are DLPack's.");
+  m.def("cuda_device_count", &device_count, "The number of CUDA devices. An error where the driver does not start.");
+  m.def("cuda_device_name", &device_name, py::arg("device"), "The name of a CUDA device.");
+  m.def("cuda_attribute", &attribute, py::arg("number"), py::arg("device"),
+        "An attribute of a CUDA device, by the driver's number.");
+  m.def("cuda_memory_info", &memory_info, py::arg("device"), "The free and all bytes of a CUDA device's memory.");
 }
 
 }  // namespace jwarp::gpu

@@ -214,6 +214,11 @@ Result cuDeviceGetAttribute(int* value, int attribute, int device) {
   *value = setting(found->second);
   return 0;
 }
+Result cuDeviceGetName(char* name, int length, int device) {
+  CALL("device=%d", device);
+  std::snprintf(name, static_cast<size_t>(length), "Mock %d", device);
+  return 0;
+}
 Result cuDevicePrimaryCtxRetain(Handle* context, int device) {
   CALL("device=%d", device);
   *context = 0x1000 + device;
@@ -331,6 +336,13 @@ Result cuMemAlloc_v2(Address* address, size_t bytes) {
   *address = allocate(bytes);
   return 0;
 }
+Result cuMemGetInfo_v2(size_t* free, size_t* total) {
+  CALL("%s", "");
+  if (current == 0) return kInvalidContext;
+  *free = 3ull << 30;
+  *total = 4ull << 30;
+  return 0;
+}
 Result cuMemAllocAsync(Address* address, size_t bytes, Handle stream) {
   CALL("%zu stream=%#lx", bytes, stream);
   CHECK(check_stream(stream));
@@ -391,6 +403,12 @@ Result cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Handle stream)
   CALL("bytes=%zu stream=%#lx", bytes, stream);
   CHECK(check_stream(stream));
   std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
+Result cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Handle stream) {
+  CALL("bytes=%zu stream=%#lx", bytes, stream);
+  CHECK(check_stream(stream));
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return 0;
 }
 }

@@ -30,8 +30,8 @@ def capture_begin(
     """Put launches on `wp.array`s, copies and fills into a graph from now on; they do not run until that is launched.
 
     Args:
-        device: None or "cpu".
-        stream, force_module_load, external, apic, capture_mode: Have no effect here.
+        device: Has no effect here beyond being one, and neither have the others: the graph runs where its arrays are.
+        stream, force_module_load, external, apic, capture_mode: As `device`.
 
     Raises:
         LaunchError: a capture has begun already.
@@ -156,6 +156,10 @@ def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stre
         )
     if listeners.capture is not None:
         return submit(Loop(condition, _taken(while_body, kwargs, "wp.capture_while")))
+    if condition.device != "cpu":
+        while condition.numpy().flat[0]:
+            _now(while_body, kwargs)
+        return None
     shown: np.ndarray = condition.numpy()
     while shown.flat[0]:
         _now(while_body, kwargs)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
 from jwarp.arrays.making import check_writable
@@ -70,6 +68,8 @@ class ArrayAdjoint(Command):
             raise KernelTypeError(f"{where}: expected an array as the launch has one, got {type(own).__name__}")
         if not param.dtype.is_float:
             raise KernelTypeError(f"{where}: {param.type!r} has no gradient", hint="its entry is None")
+        if own.device is not a.device:
+            raise LaunchError(f"{where}: the gradient is on {own.device}, and the parameter's array on {a.device}")
         if (own.dtype, own.shape) != (a.dtype, a.shape):
             raise LaunchError(
                 f"{where}: expected {a.dtype!r} and the shape {a.shape} of the parameter's array, got {own.dtype!r} and"
@@ -89,14 +89,14 @@ class ArrayAdjoint(Command):
         if self.reversal is None:
             return
         back, values = self.back, self.values
-        contents: list[np.ndarray | None] = [None] * len(values)
+        contents: list[Any] = [None] * len(values)
         for p in self.reversal.reads:
-            contents[p] = values[p].host() if p in back.arrays else back.number(p, values[p])
+            contents[p] = back.shown(values[p]) if p in back.arrays else back.number(p, values[p])
         will_change(self.gradients)
         stays = {p for p in self.is_given if p in back.written and p not in back.read}
-        cotangents: list[np.ndarray | None] = [None] * len(values)
+        cotangents: list[Any] = [None] * len(values)
         for p, own in self.into.items():
-            cotangents[p] = own.host().copy() if p in stays and not self._is_grad(p) else own.host()
+            cotangents[p] = back.copied(own) if p in stays and not self._is_grad(p) else back.shown(own)
         self.reversal(contents, cotangents)
 
     def _is_grad(self, p: int) -> bool:

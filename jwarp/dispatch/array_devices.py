@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jwarp.arrays import making
 from jwarp.arrays.array import array
+from jwarp.arrays.view import View
 from jwarp.devices import CPU, Device
 from jwarp.dispatch import cuda_devices as cuda_devices  # which lets arrays find the GPUs
 from jwarp.dispatch.cuda_arrays import Own
@@ -44,3 +46,11 @@ def shown_on_device(given: array) -> Any:
     if isinstance(memory, CudaMemory):
         return Own(memory, memory.device.ordinal, outline(memory, given.layout))
     return memory.read(given.layout)
+
+
+def copy_on_device(given: array) -> Any:
+    """The same for a copy of an array on a GPU."""
+    layout = View.whole(given.layout.element, given.shape)
+    memory = making.allocate(layout, zeroed=False, device=given.memory.device)
+    memory.copy_from(layout, given.memory, given.layout)
+    return shown_on_device(array.of(memory, layout))

@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import array
+from jwarp.arrays.memory import Kept
 from jwarp.caches import Cache
 from jwarp.dispatch.aliases import identical, refuse_overlaps
-from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.array_devices import copy_on_device, shown_on_device
+from jwarp.dispatch.arrays import ArrayLaunch, host_of
+from jwarp.dispatch.device_adjoint import generated
+from jwarp.dispatch.device_reversal import DeviceReversal
 from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
@@ -38,8 +42,10 @@ class WayBack:
         self.kernel, self.block_dim = launch.kernel, launch.block_dim
         of = {p: a for p, a in enumerate(launch.values) if isinstance(a, array)}
         self.arrays = tuple(of)
-        self._plain = launch.program.on_host()
-        program, self.geometry = launch.program.on_host(adjoint=True).arranged(launch.dims, launch.block_dim)
+        self.on_gpu = launch.device.is_cuda
+        self._plain = generated(launch.program) if self.on_gpu else launch.program.on_host()
+        plain = self._plain if self.on_gpu else launch.program.on_host(adjoint=True)
+        program, self.geometry = plain.arranged(launch.dims, launch.block_dim)
         self.same: dict[int, int] = {}
         if len({id(a.memory) for a in of.values()}) < len(of):
             self.same = identical(of, program.written)
@@ -68,7 +74,8 @@ class WayBack:
         if not any(p in moving for p in self.written):
             return None
         numbers = [None if p in self.arrays else self.number(p, values[p]) for p in range(len(values))]
-        found = reversal(self.program, self.geometry, self.block_dim, self._extents, moving, numbers)
+        make = DeviceReversal if self.on_gpu else Reversal
+        found = reversal(self.program, self.geometry, self.block_dim, self._extents, moving, numbers, make)
         if found.program.kernel.order and not self.program.kernel.order and self.program.kernel.block_dim:
             raise NotDifferentiableError(
                 f"kernel `{self.kernel.name}`: threads count in a kernel with tiles, and nobody knows in which order"
@@ -77,6 +84,18 @@ class WayBack:
                 "wp.jax_kernel has the gradient",
             )
         return found
+
+    def shown(self, a: array) -> Any:
+        """What the adjoint is given for an array: its elements, or where they lie on the GPU."""
+        return shown_on_device(a) if self.on_gpu else host_of(a)
+
+    def kept(self, kept: Kept) -> Any:
+        """The same for content that was kept."""
+        return shown_on_device(array.of(kept.memory, kept.view)) if self.on_gpu else np.asarray(kept.array())
+
+    def copied(self, a: array) -> Any:
+        """The same for a copy of an array."""
+        return copy_on_device(a) if self.on_gpu else a.host().copy()
 
     @functools.cached_property
     def ordered(self) -> GeneratedProgram:

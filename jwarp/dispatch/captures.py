@@ -153,6 +153,11 @@ def _copy(command: Copy) -> list[Any] | None:
     return [(between, source), (target, between)]
 
 
+def _is_here(a: array) -> bool:
+    """Whether native code may look at an array."""
+    return isinstance(a.memory, HostMemory)
+
+
 def _fill(command: Fill) -> list[Any] | None:
     if not isinstance(command.array.memory, HostMemory):
         return None
@@ -171,12 +176,12 @@ def _native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
 
 def _branch(command: Branch) -> list[Any] | None:
     both = _native_graph(command.on_true), _native_graph(command.on_false)
-    return None if None in both else [(command.condition.host(), *both)]
+    return None if None in both or not _is_here(command.condition) else [(command.condition.host(), *both)]
 
 
 def _loop(command: Loop) -> list[Any] | None:
     body = _native_graph(command.body)
-    return None if body is None else [(command.condition.host(), body, None)]
+    return None if body is None or not _is_here(command.condition) else [(command.condition.host(), body, None)]
 
 
 def _graph(command: Graph) -> list[Any] | None:

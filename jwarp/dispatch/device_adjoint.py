@@ -39,14 +39,19 @@ class Adjoint(Ready):
 
     def on_stream(self, stream: Any) -> Any:
         call = self.call
-        program = _generated(call.program)
+        program = generated(call.program)
         refuse_tracing(program, call.matched, "gradients on a GPU are")
         handle = cuda_arrays.read_stream(program.name, stream)
         _Run(call, program, handle).put(stream is None)
         return call.results(dict(call.gradients.wanted))
 
 
-def _generated(program: Program) -> GeneratedProgram:
+def generated(program: Program) -> GeneratedProgram:
+    """The program of a kernel that has an adjoint to be launched on a GPU in place.
+
+    Raises:
+        LaunchError: it is written in CUDA C++.
+    """
     if isinstance(program, GeneratedProgram):
         return program
     raise LaunchError(

@@ -18,7 +18,7 @@ from jwarp.launching.derive import derive, in_known_order, rounding_as
 from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.descriptor import descriptor_of, extents_of
 from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, refuse_race, single_axes
+from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 
@@ -41,7 +41,7 @@ class Launched:
     integers: tuple[tuple[int, int], ...] = ()
 
 
-_REVERSALS: PerOwner[GeneratedProgram, Launched, Reversal] = PerOwner("ways back through a launch", MAX_SHAPES)
+_REVERSALS: PerOwner[GeneratedProgram, tuple[Launched, bool], Reversal] = PerOwner("ways back through a launch", MAX_SHAPES)
 
 
 def reversal(
@@ -51,8 +51,9 @@ def reversal(
     extents: Extents,
     moving: tuple[int, ...],
     contents: Arrays,
+    make: type[Reversal],
 ) -> Reversal:
-    """The way back through a launch; made once for launches that are alike.
+    """The way back through a launch, on the host or on a GPU as `make` says; made once for launches that are alike.
 
     Of `contents`, integer arguments are looked at.
 
@@ -68,7 +69,7 @@ def reversal(
             if x is not None and not params[p].is_array and x.dtype.kind in "iu"
         )
     launched = Launched(geometry, block_dim, extents, moving, integers)
-    return _REVERSALS.of(program).made(launched, lambda: Reversal(program, launched))
+    return _REVERSALS.of(program).made((launched, make.for_gpu), lambda: make(program, launched))
 
 
 @dataclass
@@ -113,6 +114,8 @@ class Reversal:
         NotDifferentiableError: there is no exact rule for an operation, or two threads store to one element.
     """
 
+    for_gpu = False
+
     def __init__(self, program: GeneratedProgram, launched: Launched):
         geometry, extents, moving = launched.geometry, launched.extents, launched.moving
         self.launched = launched
@@ -125,9 +128,10 @@ class Reversal:
             self.written,
             gathered=tuple(p for p in known if p in moving),
             gatherable=known,
-            repeated=geometry.may_repeat,
+            repeated=may_coincide(program, geometry) if self.for_gpu else geometry.may_repeat,
             alone=is_alone(program, geometry),
             single=single_axes(program, geometry),
+            for_gpu=self.for_gpu,
         )
         self.derived: DerivedLaunch | None = None
         self.finals = False
@@ -169,7 +173,7 @@ class Reversal:
             return ()
         params = derived.program.params
         found = [self._feed(feed, param) for feed, param in zip(derived.feeds, params, strict=True)]
-        shapes = [self._shape(feed, param) for feed, param in zip(derived.feeds, params, strict=True)]
+        shapes = [self.shape_of(feed, param) for feed, param in zip(derived.feeds, params, strict=True)]
         over, roles = derived.covering(launched.geometry, launched.extents), [feed.role for feed in derived.feeds]
         last = _Step(
             _compiled(derived.program, over, roles, shapes, None),
@@ -186,7 +190,8 @@ class Reversal:
         shapes = [extents or () for extents in launched.extents]
         return _Step(_compiled(program, launched.geometry, roles, shapes, launched.block_dim), tuple(makes))
 
-    def _shape(self, feed: Feed, param: Param) -> tuple[int, ...]:
+    def shape_of(self, feed: Feed, param: Param) -> tuple[int, ...]:
+        """The shape of a parameter of the adjoint."""
         if feed.source.kind == "dim":
             return ()
         extents = self.launched.extents[feed.source.param]
@@ -196,7 +201,7 @@ class Reversal:
     def _feed(self, feed: Feed, param: Param) -> tuple[Make, int | None]:
         """What makes the array of a parameter of the adjoint, and the parameter whose cotangent it is added to."""
         (kind, p), is_read = feed.source, feed.role is Role.READ
-        dtype, shape = param.dtype.dtype, self._shape(feed, param)
+        dtype, shape = param.dtype.dtype, self.shape_of(feed, param)
         if kind == "final":
             return (lambda given: given.finals[p]), None
         if kind == "primal":

@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
-from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
+from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
@@ -254,10 +254,10 @@ class LaunchEntry(Entry):
             done = retained.watch(changed)
         followed = [values[p]._grad for p in self.moving]
         _refuse_traced(f"kernel '{self.kernel.name}'", followed)
-        grads: list[np.ndarray | None] = [None] * len(values)
+        grads: list[Any] = [None] * len(values)
         for p, grad in zip(self.moving, followed, strict=True):
-            grads[p] = grad.host()
-        contents: list[np.ndarray | None] = [None] * len(values)
+            grads[p] = way.shown(grad)
+        contents: list[Any] = [None] * len(values)
         for p in reversal.reads:
             contents[p] = self._content(way, p)
         will_change(followed)
@@ -270,11 +270,11 @@ class LaunchEntry(Entry):
         """Whether there are gradients of what it wrote."""
         return any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
 
-    def _content(self, way: WayBack, p: int) -> np.ndarray:
+    def _content(self, way: WayBack, p: int) -> Any:
         """What the adjoint reads of a parameter: the content before the launch."""
         kept, of = self.kept.get(p), self.values[p]
         if kept is not None:
-            return np.asarray(kept.array())
+            return way.kept(kept)
         if not isinstance(of, array):
             return way.number(p, of)
         if of.memory.version != self.versions[way.arrays.index(p)]:
@@ -287,7 +287,7 @@ class LaunchEntry(Entry):
                 ),
                 self.where,
             )
-        return of.host() if isinstance(of.memory, HostMemory) else of.memory.lend(of.layout)
+        return way.shown(of)
 
     def _switched_off(self) -> None:
         if self._is_asked():
@@ -314,7 +314,7 @@ class LaunchEntry(Entry):
 
 
 def _refuse_traced(what: str, gradients: Iterable[array]) -> None:
-    if not all(type(grad.memory) is HostMemory for grad in gradients):
+    if any(grad.memory.is_traced for grad in gradients):
         raise LaunchError(
             f"{what}: wp.Tape goes back through arrays whose content is known, and JAX traces those of this launch",
             hint="jax.grad of a function of wp.functionalize goes back through what JAX traces",

@@ -144,6 +144,7 @@ class _Devices:
     def __init__(self) -> None:
         self.find: Callable[[], Sequence[Device]] = tuple
         self.in_use = CPU
+        self.used: dict[Device, None] = {}  # the CUDA devices that have been asked for
         self._cuda: tuple[Device, ...] | None = None
         self.why_none = ""
 
@@ -154,7 +155,7 @@ class _Devices:
             try:
                 self._cuda = tuple(self.find())
             except RuntimeError as error:
-                self._cuda, self.why_none = (), str(error)
+                self._cuda, self.why_none = (), str(error).removeprefix("jwarp: ")
         return self._cuda
 
 
@@ -179,6 +180,7 @@ def get_device(ident: DeviceLike = None) -> Device:
     if isinstance(ident, str) and ident.startswith("cuda"):
         for device in DEVICES.cuda:
             if ident in (device.alias, "cuda"):
+                DEVICES.used.setdefault(device)
                 return device
         raise DeviceError(f"Invalid device identifier: {ident}", hint=_why_no_device())
     raise DeviceError(f"Invalid device identifier: {ident}", hint='devices are "cpu", "cuda" and "cuda:0"')

@@ -17,7 +17,7 @@ from jwarp.api.launch import launch
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import submit
 from jwarp.arrays.create import copy, empty
-from jwarp.arrays.writes import Computation
+from jwarp.arrays.writes import Computation, refuse_cuda
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.casts import CASTS
 from jwarp.types import float32, float64, int32, int64, type_is_composite, type_repr, types_equal
@@ -70,12 +70,14 @@ def number(where: str, name: str, value: Any) -> int:
 
 
 def have_same_device(where: str, **arrays: Any) -> None:
-    """A KernelTypeError for what is no array, and a LaunchError for arrays on several devices."""
+    """A KernelTypeError for what is no array, and a LaunchError for arrays on several devices, or on a GPU."""
     for name, each in arrays.items():
         if not isinstance(each, array) or each.device is None:
             raise KernelTypeError(f"{where}: {name} must be a wp.array, not {type(each).__name__}")
     if len({str(each.device) for each in arrays.values()}) > 1:
         raise LaunchError(f"{where}: the arrays are on several devices")
+    for each in arrays.values():
+        refuse_cuda(where, each)
 
 
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import numpy as np
+
 from jwarp.arrays.array import array
+from jwarp.arrays.view import View
+from jwarp.devices import get_device
 from jwarp.dispatch import dlpack
+from jwarp.dispatch.cuda_arrays import borrow, is_cuda_array
+from jwarp.dispatch.cuda_memory import STREAM, cuda_memory_at
 from jwarp.errors import KernelTypeError
+from jwarp.types import from_dtype
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
     """An array in the memory of another library's, which has `__dlpack__`: each sees what the other writes.
 
     Args:
-        source: An array of NumPy, PyTorch, JAX or another library in this computer's memory. One that is read-only, as
-            JAX's are, is not to be written.
+        source: An array of NumPy, PyTorch, JAX or another library in this computer's memory or on a GPU. One that is
+            read-only, as JAX's are, is not to be written.
         dtype: The type of the elements; components of vectors and matrices are the last axes. Without it, scalars.
 
     Raises:
@@ -23,12 +31,37 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     Example:
         >>> a = wp.from_dlpack(torch.zeros(4, 3), dtype=wp.vec3)
     """
+    if is_cuda_array(source):
+        return _on_gpu(source, dtype)
     if not dlpack.is_exporter(source):
         raise KernelTypeError(
-            f"wp.from_dlpack: expected an array in this computer's memory that has __dlpack__, got "
+            f"wp.from_dlpack: expected an array in this computer's memory or on a GPU that has __dlpack__, got "
             f"{type(source).__name__}"
         )
     return array(dlpack.view(source), dtype=Any if dtype is None else dtype, copy=False)
+
+
+def _on_gpu(source: Any, dtype: Any) -> array:
+    """The array in the memory of another library's on a GPU."""
+    if isinstance(source, array):
+        return source if dtype is None else source.view(dtype)
+    device = get_device(f"cuda:{source.__dlpack_device__()[1]}")
+    try:
+        found = borrow(source, STREAM)
+    except Exception as error:  # what a foreign object raises
+        raise KernelTypeError(f"wp.from_dlpack: {type(source).__name__} lends nothing, {error}") from None
+    kind = None if found is None else from_dtype(found.outline.dtype)
+    if found is None or kind is None:
+        raise KernelTypeError("wp.from_dlpack: the array has a dtype that kernels do not have")
+    shown = found.outline
+    if isinstance(source, jax.Array):
+        shown.flags.writeable = False
+    low, high = np.lib.array_utils.byte_bounds(shown) if shown.size else (0, 0)
+    is_read_only = not shown.flags.writeable
+    memory = cuda_memory_at(device, low, high - low, found.lent, is_read_only=is_read_only)
+    offset = shown.ctypes.data - low if shown.size else 0
+    scalars = array.of(memory, View(kind, shown.shape, shown.strides, offset))
+    return scalars if dtype is None else scalars.view(dtype)
 
 
 def to_dlpack(wp_array: array) -> Any:

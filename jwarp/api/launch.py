@@ -190,6 +190,8 @@ def launch(
             except JwarpError as error:
                 shorten(error)
                 raise
+        if where is not None:
+            arrays.ArrayLaunch(kernel, (0,), inputs, outputs, None, where)  # which refuses arrays that are elsewhere
         device, max_blocks, record_tape = None, 0, True
         adj_inputs, adj_outputs = (None if _is_empty(adj) else adj for adj in (adj_inputs, adj_outputs))
     if unknown or device is not None or record_tape is not True or max_blocks:

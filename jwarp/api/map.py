@@ -110,7 +110,8 @@ def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], o
         places = _places(out, mapped, [dims] * len(mapped.results))
     else:
         flows = any(isinstance(x, array) and x.requires_grad for x in inputs)
-        places = [empty(dims, kind, requires_grad=flows and scalar_of(kind).is_float) for kind in mapped.results]
+        where = next((x.device for x in inputs if isinstance(x, array)), None)
+        places = [empty(dims, kind, where, flows and scalar_of(kind).is_float) for kind in mapped.results]
     launch(mapped.kernel, dims, [*inputs, *places], block_dim=block_dim)
     return places[0] if len(places) == 1 else tuple(places)
 

@@ -1,86 +1,83 @@
-"""Streams, events, memory pools and peers: CUDA's; on the host there is nothing to wait for, as in Warp."""
+"""Streams, events, memory pools and peers, by Warp's names: CUDA's; on the host there is nothing to wait for."""
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
 
-from jwarp.devices import CPU, Device, DeviceError, DeviceLike, get_device, no_cuda_device
-
-
-class Stream:
-    """A queue of work on a CUDA device.
-
-    Raises:
-        LaunchError: the device is none. Launches on arrays of the host are done when they return.
-    """
-
-    device: Device
-
-    def __init__(self, device: DeviceLike = None, priority: int = 0, **cuda_stream: Any) -> None:
-        raise no_cuda_device(get_device(device))
-
-
-class Event:
-    """A point in the work of a CUDA device.
-
-    Raises:
-        LaunchError: the device is none. Launches on arrays of the host are done when they return.
-    """
-
-    device: Device
-
-    def __init__(
-        self, device: DeviceLike = None, cuda_event: Any = None, enable_timing: bool = False, interprocess: bool = False
-    ) -> None:
-        raise no_cuda_device(get_device(device))
+from jwarp.devices import CPU, DEVICES, DeviceError, DeviceLike, ScopedDevice, get_device, no_cuda_device
+from jwarp.dispatch.cuda_memory import wait
+from jwarp.dispatch.cuda_streams import Event, Stream
+from jwarp.errors import LaunchError
 
 
 class ScopedStream:
     """`with wp.ScopedStream(stream):`, in which a stream is the one in use; with None, nothing changes."""
 
     def __init__(self, stream: Stream | None, sync_enter: bool = True, sync_exit: bool = False) -> None:
-        if stream is not None:
+        if stream is not None and not isinstance(stream, Stream):
             raise TypeError(f"wp.ScopedStream takes a wp.Stream or None, not {type(stream).__name__}")
         self.stream = stream
+        self._scope = None if stream is None else ScopedDevice(stream.device)
+        self._before: list[Stream] = []
 
     def __enter__(self) -> Stream | None:
+        if self.stream is not None and self._scope is not None:
+            self._scope.__enter__()
+            self._before.append(get_stream(self.stream.device))
+            set_stream(self.stream)
         return self.stream
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        return None
+        if self._scope is not None:
+            set_stream(self._before.pop())
+            self._scope.__exit__(kind, error, where)
 
 
 def get_stream(device: DeviceLike = None) -> Stream:
     """The stream in use of a CUDA device; a LaunchError for the host, which has none."""
-    raise no_cuda_device(get_device(device))
+    found: Stream = get_device(device).stream
+    return found
 
 
 def set_stream(stream: Stream, device: DeviceLike = None, sync: bool = False) -> None:
     """Use another stream of a CUDA device; a LaunchError for the host, which has none."""
-    raise no_cuda_device(get_device(device))
+    if not isinstance(stream, Stream):
+        raise no_cuda_device(get_device(device))
+    stream.device.set_stream(stream)
 
 
 def wait_stream(other_stream: Stream, event: Event | None = None, external: bool = False) -> None:
     """Have the stream in use wait for another; a LaunchError on the host, which has none."""
-    raise no_cuda_device(CPU)
+    get_stream().wait_stream(other_stream)
 
 
 def wait_event(event: Event, external: bool = False) -> None:
     """Have the stream in use wait for an event; a LaunchError on the host, which has none."""
-    raise no_cuda_device(CPU)
+    get_stream().wait_event(event)
 
 
 def record_event(event: Event | None = None, external: bool = False) -> Event:
     """Note where the stream in use is; a LaunchError on the host, which has none."""
-    raise no_cuda_device(CPU)
+    return (get_stream() if event is None else get_stream(event.device)).record_event(event)
 
 
 def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bool = True) -> float:
-    """The milliseconds between two events; a LaunchError on the host, which has none."""
-    raise no_cuda_device(CPU)
+    """The milliseconds between two events that were recorded.
+
+    Raises:
+        LaunchError: the device is the host, which has none, or an event was made without `enable_timing`.
+    """
+    times = [event.time for event in (start_event, end_event) if isinstance(event, Event)]
+    if len(times) < 2:
+        raise no_cuda_device(CPU)
+    begin, end = times
+    if begin is None or end is None:
+        raise LaunchError(
+            "wp.get_event_elapsed_time: an event has no time", hint="make both with enable_timing=True, and record them"
+        )
+    return 1000.0 * (end - begin)
 
 
 def event_from_ipc_handle(handle: bytes, device: DeviceLike = None) -> Event:
@@ -89,30 +86,39 @@ def event_from_ipc_handle(handle: bytes, device: DeviceLike = None) -> Event:
 
 
 def synchronize() -> None:
-    """Wait for all work on arrays: it is done already."""
+    """Wait for all work on arrays: that of the host is done already."""
+    for device in DEVICES.used:
+        wait(device)
 
 
 def synchronize_device(device: DeviceLike = None) -> None:
     """Wait for all work of a device: that of the host is done already."""
-    get_device(device)
+    found = get_device(device)
+    if found.is_cuda:
+        wait(found)
 
 
 def synchronize_stream(stream_or_device: Stream | DeviceLike = None) -> None:
     """Wait for all work of a stream: that of the host is done already."""
-    if not isinstance(stream_or_device, Stream):
-        get_device(stream_or_device)
+    synchronize_device(stream_or_device.device if isinstance(stream_or_device, Stream) else stream_or_device)
 
 
 def synchronize_event(event: Event) -> None:
     """Wait for an event; a LaunchError on the host, which has none."""
-    raise no_cuda_device(CPU)
+    if not isinstance(event, Event):
+        raise no_cuda_device(CPU)
+    wait(event.device)
 
 
 # -- memory pools, and memory of other devices
 
 
 def _no_pools(device: DeviceLike) -> DeviceError:
-    get_device(device)
+    if get_device(device).is_cuda:
+        return DeviceError(
+            f"the memory pool of {device} cannot be looked into or changed: arrays come from the driver's own one",
+            hint="leave it out",
+        )
     return DeviceError("Memory pools are only supported on CUDA devices")
 
 
@@ -127,8 +133,9 @@ def is_mempool_enabled(device: DeviceLike) -> bool:
 
 
 def set_mempool_enabled(device: DeviceLike, enable: bool) -> None:
-    """Use the memory pool of a CUDA device or not; a LaunchError for the host, which has none."""
-    raise _no_pools(device)
+    """Use the memory pool of a CUDA device, as arrays always do; a LaunchError without it, and for the host."""
+    if not (enable and get_device(device).is_mempool_supported):
+        raise _no_pools(device)
 
 
 def set_mempool_release_threshold(device: DeviceLike, threshold: float) -> None:
@@ -206,8 +213,10 @@ class ScopedMempool(_Scoped):
     def __init__(self, device: DeviceLike, enable: bool) -> None:
         self.device = get_device(device)
 
+        self.enable = enable
+
     def __enter__(self) -> None:
-        raise _no_pools(self.device)
+        set_mempool_enabled(self.device, self.enable)
 
 
 class ScopedMempoolAccess(_Scoped):

@@ -209,9 +209,7 @@ class array(Written):
         memory.write(layout, content)
         return self._bind(memory, layout)
 
-    def _show(
-        self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, deleter: Any, device: Device
-    ) -> None:
+    def _show(self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, deleter: Any, device: Device) -> None:
         """Be new memory, or what is at an address."""
         element = read_element(np.float32 if dtype is Any else dtype)
         layout = View.whole(element, shape)

@@ -22,8 +22,8 @@ from jwarp.config import config
 from jwarp.devices import CPU, Device
 from jwarp.dispatch import array_plans, array_shapes, checks, route
 from jwarp.dispatch.aliases import UNORDERED, overlap_error, reads_first
-from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.array_devices import device_of_arrays, shown_on_device
+from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.held import reader
 from jwarp.dispatch.host import Forward

@@ -6,19 +6,25 @@ from typing import Any
 
 from jwarp import _native
 from jwarp.devices import DEVICES, Device
+from jwarp.dispatch.cuda_streams import Stream
+from jwarp.errors import LaunchError
 
 # The driver's numbers of attributes.
 _MULTIPROCESSORS, _SHARED, _POOLS = 16, 97, 115
 
 
+# The stream in use of each device, by number.
+IN_USE: dict[int, Stream] = {}
+
+
 class CudaDevice(Device):
     """A GPU. Its numbers are read from the driver when they are asked for."""
 
-    is_uva = True  # type: ignore[misc]
-    is_primary = True  # type: ignore[misc]
-    is_cubin_supported = True  # type: ignore[misc]
-    has_context = True  # type: ignore[misc]
-    has_stream = True  # type: ignore[misc]
+    is_uva = True
+    is_primary = True
+    is_cubin_supported = True
+    has_context = True
+    has_stream = True
 
     def __init__(self, ordinal: int):
         super().__init__(f"cuda:{ordinal}", ordinal, _native.cuda_device_name(ordinal))
@@ -48,6 +54,23 @@ class CudaDevice(Device):
     def is_mempool_enabled(self) -> bool:  # type: ignore[override]
         """Whether arrays come from the pool: yes, where there is one."""
         return self.is_mempool_supported
+
+    @property
+    def stream(self) -> Any:
+        """The stream in use."""
+        return IN_USE.get(self.ordinal) or IN_USE.setdefault(self.ordinal, Stream(self))
+
+    null_stream = stream
+
+    def set_stream(self, stream: Any, sync: bool = True) -> None:
+        """Use another stream of the device.
+
+        Raises:
+            LaunchError: it is none of them.
+        """
+        if not isinstance(stream, Stream) or stream.device is not self:
+            raise LaunchError(f"{stream!r} is no stream of {self}", hint="wp.Stream(device) is one")
+        IN_USE[self.ordinal] = stream
 
     @property
     def total_memory(self) -> int:

@@ -12,7 +12,7 @@ from jwarp import _native
 from jwarp.arrays import making
 from jwarp.arrays.memory import Kept, Memory
 from jwarp.arrays.view import View
-from jwarp.devices import Device
+from jwarp.devices import DEVICES, Device
 from jwarp.dispatch import cuda_arrays
 from jwarp.dispatch.device_memory import Work
 from jwarp.errors import LaunchError
@@ -180,6 +180,7 @@ def stream_of(device: Device) -> _native.DeviceMemory:
     """What puts copies on the stream of a device."""
     found = _streams.get(device.ordinal)
     if found is None:
+        DEVICES.used.setdefault(device)
         found = _streams[device.ordinal] = _native.DeviceMemory(0, STREAM, device.ordinal, _NAME)
     return found
 

@@ -12,6 +12,7 @@ import numpy as np
 from jwarp import _native
 from jwarp.bind import values
 from jwarp.dispatch import cuda_arrays
+from jwarp.dispatch.call import Call
 from jwarp.dispatch.device_launch import Placed, put
 from jwarp.dispatch.device_memory import Work
 from jwarp.dispatch.host_arguments import refuse_tracing

@@ -35,7 +35,9 @@ class _Run:
     def __init__(self, back: Reversal, contents: Sequence[Any], cotangents: Sequence[Any]):
         self.back = back
         self.contents = [self._read(p, x) for p, x in enumerate(contents)]
-        self.cotangents = {p: found for p, x in enumerate(cotangents) if isinstance(found := self._read(p, x), Borrowed)}
+        self.cotangents = {
+            p: found for p, x in enumerate(cotangents) if isinstance(found := self._read(p, x), Borrowed)
+        }
         arrays = [x for x in (*self.contents, *self.cotangents.values()) if isinstance(x, Borrowed)]
         devices = {x.lent.device for x in arrays}
         if len(devices) != 1:

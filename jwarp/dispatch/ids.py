@@ -9,6 +9,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.dispatch.held import held
@@ -25,6 +26,8 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
     Raises:
         LaunchError: the launch does not run now, and `why_not` says what it does, or some ids are of other kinds.
     """
+    if type(value) is array and value.dtype is uint64:
+        refuse_cuda(f"'{name}', an array of ids", value)
     if type(value) is array and type(value.memory) is HostMemory:
         ids = value.host()
     elif isinstance(value, np.ndarray):

@@ -41,7 +41,9 @@ class Launched:
     integers: tuple[tuple[int, int], ...] = ()
 
 
-_REVERSALS: PerOwner[GeneratedProgram, tuple[Launched, bool], Reversal] = PerOwner("ways back through a launch", MAX_SHAPES)
+_REVERSALS: PerOwner[GeneratedProgram, tuple[Launched, bool], Reversal] = PerOwner(
+    "ways back through a launch", MAX_SHAPES
+)
 
 
 def reversal(

@@ -12,6 +12,7 @@ from typing import Any
 
 from jwarp.api.modes import LaunchArrayAccessMode
 from jwarp.config import DeterministicMode, config
+from jwarp.devices import get_preferred_device, set_device
 from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
 from jwarp.programs.surface import MODULES, missing
@@ -144,7 +145,7 @@ class Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Have `import warp` give jwarp in this process.
+    """Have `import warp` give jwarp in this process. Arrays are made on the first GPU, if there is one, as Warp's are.
 
     Raises:
         ImportError: Warp itself is imported already.
@@ -160,4 +161,5 @@ def install() -> None:
         )
     dir(importlib.import_module("jwarp"))  # imports what its names stand for, which `vars` lists from here on
     sys.meta_path.insert(0, Finder())
+    set_device(get_preferred_device())
     numbers.are_read_late = True

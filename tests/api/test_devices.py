@@ -9,6 +9,14 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.devices import DEVICES
+
+
+@pytest.fixture(autouse=True)
+def without_gpus(monkeypatch):
+    """A machine without one, also where there is one."""
+    monkeypatch.setattr(DEVICES, "_cuda", None)
+    monkeypatch.setattr(DEVICES, "find", tuple)
 
 
 def test_the_device():

@@ -11,6 +11,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, listeners, submit
 from jwarp.arrays.memory import HostMemory, place_of_caller
+from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import is_not_tracing
 from jwarp.bind.control import is_foreign
 from jwarp.errors import KernelTypeError, LaunchError
@@ -36,6 +37,8 @@ def checked_array(where: str, name: str, value: Any, dtype: Any, components: tup
             f"{where}: trees and meshes are not made in a capture, which would not make them again",
             hint="make them before the capture; refit() and build() are captured",
         )
+    if isinstance(value, array):
+        refuse_cuda(where, value)
     is_own = type(value) is array and type(value.memory) is HostMemory and is_not_tracing()
     value = value.host() if is_own else content_of(value)
     if not isinstance(value, (jax.Array, np.ndarray)):

@@ -39,7 +39,7 @@ struct State {
   std::map<std::string, int> settings = {{"version", 13000},      {"devices", 2},        {"capturing", 0},
                                          {"multiprocessors", 132}, {"max_shared", 232448}, {"static_shared", 0},
                                          {"major", 9},             {"minor", 0},          {"busy", 0},
-                                         {"most_heap", 4096}};
+                                         {"most_heap", 4096},      {"pools", 1}};
   std::map<Handle, std::string> entries;
   std::map<std::pair<Handle, int>, int> granted;  // dynamic shared memory of kernels on devices
   std::map<Address, size_t> allocated;
@@ -208,7 +208,8 @@ Result cuDeviceGetCount(int* count) {
 }
 Result cuDeviceGetAttribute(int* value, int attribute, int device) {
   CALL("%d device=%d", attribute, device);
-  const std::map<int, const char*> names = {{16, "multiprocessors"}, {97, "max_shared"}, {75, "major"}, {76, "minor"}};
+  const std::map<int, const char*> names = {{16, "multiprocessors"}, {97, "max_shared"}, {75, "major"}, {76, "minor"},
+                                            {115, "pools"}};
   const auto found = names.find(attribute);
   if (found == names.end()) return 1;
   *value = setting(found->second);

@@ -1,0 +1,238 @@
+"""Arrays in the memory of a GPU, for which there is a stand-in: memory, devices, other libraries, what is refused."""
+
+import copy
+import gc
+import pickle
+
+import array_programs
+import numpy as np
+import pytest
+from lender import Lender
+from mock_driver import driver
+from own_process import own_process
+
+import jwarp as wp
+from jwarp import _native
+
+N = 1000
+
+
+def numbers(n=N, seed=0):
+    return np.random.default_rng(seed).normal(size=n).astype(np.float32)
+
+
+@wp.kernel
+def doubled(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+@own_process
+def test_content():
+    array_programs.compare(array_programs.creation("cuda:1"), array_programs.creation("cpu"))
+    # Vectors of one number, and numbers of one byte, are filled by the driver.
+    driver().clear()
+    wp.full(N, wp.vec3(-2.0), dtype=wp.vec3, device="cuda")
+    assert [line.split()[0] for line in driver().log() if line.startswith(("cuMemset", "cuMemcpy"))] == [
+        "cuMemsetD32Async"
+    ]
+    assert "count=3000" in driver().log("cuMemsetD32Async")[0]
+
+
+@own_process
+def test_views_and_content():
+    x = numbers(60).reshape(5, 12)
+    a = wp.array(x, device="cuda")
+    for view in (lambda v: v[1:4, ::3], lambda v: v[:, 5], lambda v: v[2], lambda v: v.transpose(), lambda v: v[4:4]):
+        np.testing.assert_array_equal(view(a).numpy(), view(x))
+        view(a).assign(np.ascontiguousarray(view(x) + 1))
+        x = x.copy()
+        view(x)[...] += 1
+        np.testing.assert_array_equal(a.numpy(), x)
+    assert a.list() == x.ravel().tolist() and a.flatten().shape == (60,) and a[1].device == "cuda:0"
+    a.numpy()[...] = 0  # a copy
+    a[1:3, 4].fill_(7.0)
+    x[1:3, 4] = 7
+    np.testing.assert_array_equal(a.numpy(), x)
+    assert str(a) == str(x) and repr(a) == "array(shape=(5, 12), dtype=float32)"
+    with pytest.raises(ValueError, match="read-only"):
+        a.host()[...] = 1
+
+
+@own_process
+def test_memory():
+    """It comes from the driver's pool, and goes back there with the last array that shows it."""
+    assert driver().allocated == 0
+    a = wp.zeros(N, dtype=float, device="cuda")
+    part, (_, size) = a[10:], driver().pieces()[0]
+    assert driver().allocated == 1 and size == 4 * N and len(driver().log("cuMemAllocAsync")) == 1
+    assert part.ptr == a.ptr + 40 == driver().pieces()[0][0] + 40
+    del a
+    assert driver().allocated == 1
+    del part
+    assert driver().allocated == 0 and len(driver().log("cuMemFreeAsync")) == 1
+    with pytest.raises(wp.LaunchError, match=r"there is no memory on cuda:0 for an array of 40 bytes.*OUT_OF_MEMORY"):
+        driver().fail("cuMemAllocAsync", 2)
+        wp.zeros(10, dtype=float, device="cuda")
+    driver().fail("cuMemAllocAsync", 0)
+    wp.zeros(10, dtype=float, device="cuda").numpy()
+    with pytest.raises(wp.LaunchError, match="cuda:0: .*cuMemcpyDtoHAsync failed"):
+        driver().fail("cuMemcpyDtoHAsync_v2", 700)
+        wp.zeros(10, dtype=float, device="cuda").numpy()
+
+
+@own_process
+def test_gradients_and_kept_content():
+    a = wp.array(numbers(), device="cuda", requires_grad=True)
+    assert a.grad.device == "cuda:0" and not a.grad.numpy().any() and a[3:5].grad.shape == (2,)
+    kept, before = a.memory.keep(a[5:].layout), a[5:].numpy()
+    a.fill_(3.0)
+    a.fill_(4.0)
+    np.testing.assert_array_equal(kept.array(), before)
+    assert kept.is_saved
+    with pytest.raises(wp.LaunchError, match="the gradient of an array has its device"):
+        a.grad = wp.zeros(N, dtype=float)
+
+
+@own_process
+def test_devices():
+    first, second = wp.get_cuda_devices()
+    assert wp.is_cuda_available() and wp.get_cuda_device_count() == 2 and wp.get_devices() == ["cpu", first, second]
+    assert wp.get_device() == "cpu" and wp.get_device("cuda") is first and wp.get_cuda_device(1) is second
+    assert first.is_cuda and first.name == "Mock 0" and first.arch == 90 and first.sm_count == 132
+    assert (first.free_memory, first.total_memory) == (3 << 30, 4 << 30) and wp.get_preferred_device() is first
+    with wp.ScopedDevice("cuda:1"):
+        assert wp.zeros(3, dtype=float).device is wp.get_device("cuda") is second
+        assert wp.full(2, 1.0).device is wp.array([1.0]).device is wp.from_numpy(numbers(3)).device is second
+        with wp.ScopedDevice("cpu"):
+            assert wp.zeros(3, dtype=float).device == "cpu"
+    wp.set_device(second)
+    assert wp.zeros(3, dtype=float).device is second
+    wp.set_device("cpu")
+    a = wp.array(numbers(), device=first)
+    assert wp.empty_like(a).device is wp.clone(a).device is first and a.to(first) is a
+    b = a.to("cuda:1")
+    assert b.device is second and pickle.loads(pickle.dumps(b)).device is copy.deepcopy(b).device is second
+    np.testing.assert_array_equal(b.to("cpu").numpy(), a.numpy())
+    assert pickle.loads(pickle.dumps(second)) is second and wp.can_access(first, a) and not wp.can_access("cpu", a)
+    with pytest.raises(wp.LaunchError, match="Invalid device identifier: cuda:2") as caught:
+        wp.zeros(3, dtype=float, device="cuda:2")
+    assert "there are cuda:0, cuda:1" in str(caught.value)
+
+
+@own_process(driver="/nowhere/libcuda.so.1")
+def test_without_a_driver():
+    assert not wp.is_cuda_available() and wp.get_devices() == ["cpu"] and wp.get_preferred_device() == "cpu"
+    with pytest.raises(wp.LaunchError, match="Invalid device identifier: cuda:0") as caught:
+        wp.zeros(3, dtype=float, device="cuda:0")
+    assert "no GPU is found, kernels for CUDA need the NVIDIA driver" in str(caught.value)
+
+
+@own_process
+def test_programs_of_warp_find_the_gpu():
+    import jwarp.as_warp  # noqa: F401
+
+    assert wp.get_device() == "cuda:0" and wp.zeros(3, dtype=float).device == "cuda:0"
+
+
+@own_process
+def test_streams_and_events():
+    device = wp.get_device("cuda:1")
+    stream, begin, end = wp.Stream(device), wp.Event(device, enable_timing=True), wp.Event(device, enable_timing=True)
+    with wp.ScopedStream(stream):
+        assert wp.get_device() is device and wp.get_stream() is stream is device.stream
+        wp.record_event(begin)
+        wp.zeros(3, dtype=float).fill_(2.0)
+        wp.record_event(end)
+        wp.wait_event(begin)
+        wp.wait_stream(wp.Stream("cuda:0"))
+    assert wp.get_stream(device) is not stream and wp.get_device() == "cpu"
+    assert wp.get_event_elapsed_time(begin, end) >= 0
+    with pytest.raises(wp.LaunchError, match="an event has no time"):
+        wp.get_event_elapsed_time(begin, wp.Event(device))
+    driver().clear()
+    for wait in (wp.synchronize, lambda: wp.synchronize_device(device), lambda: wp.synchronize_stream(stream),
+                 lambda: wp.synchronize_event(end)):  # fmt: skip
+        wait()
+    assert len(driver().log("cuStreamSynchronize")) >= 4
+    with pytest.raises(wp.LaunchError, match="is put on CUDA's default stream"):
+        wp.Stream(device, cuda_stream=17)
+
+
+@own_process
+def test_other_libraries():
+    """What another one is lent is the memory itself, and the other way round."""
+    a = wp.array(numbers(24).reshape(8, 3), dtype=wp.vec3, device="cuda:1")
+    for shown in (a, a[::2], a[1:1], a.view(wp.vec3)[3:]):
+        assert shown.__dlpack_device__() == (2, 1)
+        for options in ({}, {"max_version": (1, 0)}, {"stream": 1, "max_version": (1, 1), "dl_device": (2, 1)}):
+            lent = _native.DeviceArray(shown.__dlpack__(**options))
+            assert (lent.device, lent.shape, lent.read_only) == (1, (*shown.shape, 3), False)
+            if shown.size:
+                assert lent.address == shown.ptr and lent.strides == (*shown.strides, 4)
+        described = shown.__cuda_array_interface__
+        assert described["shape"] == (*shown.shape, 3) and described["typestr"] == "<f4"
+    for refused in ({"copy": True}, {"dl_device": (1, 0)}):
+        with pytest.raises(BufferError):
+            a.__dlpack__(**refused)
+    del shown
+    lent = _native.DeviceArray(a.__dlpack__())
+    capsule = a.__dlpack__()  # that nobody takes
+    del a, capsule
+    gc.collect()
+    assert driver().allocated == 1
+    del lent
+    gc.collect()
+    assert driver().allocated == 0
+
+    theirs = Lender(numbers(12).reshape(4, 3)[::-1], 1)
+    mine = wp.from_dlpack(theirs, dtype=wp.vec3)
+    assert mine.device == "cuda:1" and mine.shape == (4,)
+    np.testing.assert_array_equal(mine.numpy(), theirs.array)
+    mine.fill_(5.0)
+    assert (theirs.array == 5).all()
+    with pytest.raises(wp.LaunchError, match="is read-only"):
+        wp.from_dlpack(Lender(numbers(4), read_only=True)).fill_(1.0)
+    del mine
+    gc.collect()
+    assert theirs.lent == {}
+    with pytest.raises(AttributeError):
+        wp.zeros(3, dtype=float).__cuda_array_interface__  # noqa: B018
+
+
+@own_process
+def test_memory_of_others():
+    own = wp.zeros(10, dtype=float, device="cuda")
+    seen = wp.array(ptr=own.ptr + 8, shape=(3,), dtype=float, device="cuda")
+    seen.fill_(2.0)
+    assert own.list() == [0, 0, 2, 2, 2, 0, 0, 0, 0, 0]
+    same = wp.array(own, copy=False)
+    same.fill_(1.0)
+    assert own.list() == [1] * 10 and wp.array(own, copy=True).ptr != own.ptr
+
+
+@own_process
+def test_what_is_refused():
+    here, there, other = (wp.array(numbers(), device=device) for device in ("cpu", "cuda:0", "cuda:1"))
+
+    def refused(pattern, call, error=wp.LaunchError):
+        with pytest.raises(error, match=pattern):
+            call()
+
+    for device, inputs in (("cpu", [here, there]), ("cuda:0", [there, here]), ("cuda:1", [other, there])):
+        named = f"parameter 'y': the array is on .*, and the launch is on {device}"
+        refused(named, lambda inputs=inputs: wp.launch(doubled, N, inputs=inputs))
+        refused(named, lambda inputs=inputs, d=device: wp.launch(doubled, N, inputs=inputs, device=d))
+        refused(named, lambda inputs=inputs: wp.launch(doubled, N, inputs=inputs, record_cmd=True))
+    refused("'x': the array is on cuda:0, and the launch is on cpu",
+            lambda: wp.launch(doubled, N, inputs=[there, there], device="cpu"))  # fmt: skip
+    refused("'x': the array is on cpu, and the launch is on cuda:0",
+            lambda: wp.launch(doubled, N, inputs=[here, here], device="cuda:0"))  # fmt: skip
+    refused("'x': the array is on cpu, and the launch is on cuda:0",
+            lambda: wp.launch(doubled, N, inputs=[here, here], device="cuda:0", record_cmd=True))  # fmt: skip
+    total = wp.zeros(1, dtype=float, device="cuda")
+    refused("array_sum: .* is on cuda:0, and this works on arrays of the host",
+            lambda: wp.utils.array_sum(there, out=total))  # fmt: skip
+    points = wp.zeros(3, dtype=wp.vec3, device="cuda")
+    refused("is on cuda:0, and this works", lambda: wp.Bvh(points, points))
+    assert driver().log("cuLaunchKernelEx") == []

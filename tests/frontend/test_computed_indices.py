@@ -1,4 +1,4 @@
-"""Components of vectors and matrices at computed indices: what they give for any integer, and how long their code is."""
+"""Components of vectors and matrices at computed indices: what any integer gives, and how long the code for it is."""
 
 import numpy as np
 import pytest

@@ -116,7 +116,7 @@ class Mesh(Geometry):
 
     def _refit(self) -> None:
         points, indices = self._read()
-        if not self._is_here(points, indices, self.items) or not is_alone(self, _WRITTEN):
+        if not self._is_here(points, indices) or not is_alone(self, _WRITTEN):  # what it has alone is here, too
             return self._keep(points, indices, self.items, self.groups)
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         made = Refitted(of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding)

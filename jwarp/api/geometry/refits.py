@@ -72,12 +72,12 @@ def refit_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: i
     _open(written, True)
     given = [points, indices.reshape(-1, 3), order]
     launch(faces_in_slots, (used, WIDTH), given, [corners, tree.bounds, faces.reshape(-1, 9, WIDTH), sides])
-    _fill_nodes(tree, size)
+    total = sides.sum()
+    _fill_nodes(tree, size, are_boxes=total == total)
     wide = boxes.reshape(-1, 6, WIDTH)
     widest = max(len(tree.bounds) // WIDTH, 1)
     launch(sixteens_around, (len(wide), 6, WIDTH), [tree.nodes.reshape(-1, 6), widest, starts], [wide])
     _open(written, False)
-    total = sides.sum()
     if total == total:
         return total / np.float32(3 * len(order))
     known = sides.ravel()[: len(order)]
@@ -100,13 +100,13 @@ def _empty_tree(count: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, bounds
 
 
-def _fill_nodes(tree: Tree, size: int) -> None:
-    """Write to the nodes of a tree with these boxes in its slots."""
+def _fill_nodes(tree: Tree, size: int, are_boxes: bool = False) -> None:
+    """Write to the nodes of a tree with these boxes in its slots; it may be known that all of them `are_boxes`."""
     heap = tree.nodes.reshape(-1, 6)
     used = -(-len(tree.items) // size)
     leaves = heap[len(tree.nodes) :][:used]
     launch(leaves_around, (used, 6), [tree.bounds.reshape(-1, size, 6)], [leaves])
     launch(nodes_around, 6, [used], [heap])
-    if (leaves[:, 3] == -np.inf).any():
+    if not are_boxes and (leaves[:, 3] == -np.inf).any():
         # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
         heap[(heap == EMPTY).all(1)] = np.inf

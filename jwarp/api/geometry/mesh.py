@@ -54,8 +54,8 @@ class Mesh(Geometry):
         bvh_constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one
             way.
         groups: The group of each face, an array of int32: a query may ask for one group.
-        bvh_leaf_size: How many faces there are in a leaf of the tree at most, which changes how long queries take: there
-            are the next lower power of two of them, of 16 at most. Default: 8.
+        bvh_leaf_size: How many faces there are in a leaf of the tree at most, which changes how long queries take: as
+            many as the next lower power of two, up to 16. Default: 8.
 
     Raises:
         KernelTypeError: an array has another dtype or shape, or the constructor is another one.
@@ -224,7 +224,6 @@ def _mean_side(corners: jax.Array) -> jax.Array:
     sides = jnp.linalg.norm(parts - jnp.roll(parts, 1, axis=1), axis=-1).sum(-1)
     known = ~jnp.isnan(sides)
     return jnp.where(known, sides, 0.0).sum() / jnp.maximum(3 * known.sum(), 1).astype(np.float32)
-
 
 
 def _winding(corners: jax.Array, size: int) -> jax.Array:

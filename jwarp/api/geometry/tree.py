@@ -16,6 +16,8 @@ from jwarp.lib.geometry.builders import in_halves, places_on_curve
 from jwarp.lib.geometry.wide import WIDTH
 
 EMPTY = np.array([np.inf] * 3 + [-np.inf] * 3, np.float32)
+# In place of a box with a corner that is no number: no box, ray or ball meets it, not an infinite one either.
+NO_BOX = np.array([np.nan] * 3 + [-np.inf] * 3, np.float32)
 
 
 class Tree(NamedTuple):
@@ -92,11 +94,10 @@ def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -
     """The tree of other boxes in the same order."""
     leaves = leaves_of(boxes.shape[0], size)
     found = jax.lax.stop_gradient(boxes)[items]
-    # A box with a corner that is no number meets nothing, and counts for none around it.
-    found = jnp.where(jnp.isnan(found).any(-1, keepdims=True), EMPTY, found)
+    found = jnp.where(jnp.isnan(found).any(-1, keepdims=True), NO_BOX, found)
     empty = jnp.broadcast_to(EMPTY, (leaves * size - found.shape[0], 6))
     bounds = jnp.concatenate([found, empty])
-    parts = bounds.reshape(leaves, size, 6)
+    parts = jnp.where(jnp.isnan(bounds), EMPTY, bounds).reshape(leaves, size, 6)
     level = jnp.concatenate([parts[..., :3].min(1), parts[..., 3:].max(1)], -1)
     levels = [level]
     while level.shape[0] > 1:
@@ -139,4 +140,3 @@ def _in_sixteens(rows: Any, filled: Any) -> Any:
     """The rows, sixteen at a time, with their first numbers in front, then the second ones."""
     rows = _padded(rows, filled)
     return rows.reshape(-1, WIDTH, rows.shape[1]).swapaxes(1, 2).reshape(-1)
-

@@ -85,8 +85,8 @@ def heights(faces: array[float32], leaf: int32, asked: SideAsked, best: int64):
 
 
 @func
-def heights_for_many(mesh: MeshArrays, asked: SideAsked):
-    """The sum of the heights over faces, where each of many threads goes its own way."""
+def sum_of_heights_for_many(mesh: MeshArrays, asked: SideAsked):
+    """As `sum_of_heights`, where each of many threads goes its own way."""
     point, limit = asked.point, asked.limit
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
@@ -117,6 +117,18 @@ def heights_for_many(mesh: MeshArrays, asked: SideAsked):
 
 
 @func
+def sum_of_heights(mesh: MeshArrays, asked: SideAsked):
+    """The sum of the heights of a place over the faces within a distance."""
+    total = float32(0.0)
+    if on_gpu():
+        total = sum_of_heights_for_many(mesh, asked)
+    else:
+        start = within(asked.limit * asked.limit)
+        total = cast(int32(searched(mesh.wide, asked, nearest_box, heights, start, True, False)), float32)
+    return total
+
+
+@func
 def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32):
     """-1 behind the faces that are about as close as the closest point, by their angle-weighted normal, else 1.
 
@@ -126,13 +138,7 @@ def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32)
     asked.point = point
     asked.limit = length(point - closest) + near
     asked.near = near
-    total = float32(0.0)
-    if on_gpu():
-        total = heights_for_many(mesh, asked)
-    else:
-        start = within(asked.limit * asked.limit)
-        total = cast(int32(searched(mesh.wide, asked, nearest_box, heights, start, True, False)), float32)
-    return where(total > 0.0, 1.0, -1.0)
+    return where(sum_of_heights(mesh, asked) > 0.0, 1.0, -1.0)
 
 
 @func

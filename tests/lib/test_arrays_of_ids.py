@@ -212,6 +212,11 @@ def unpacked(v: wp.vec3):
     return wp.uint64(v[0]) | (wp.uint64(v[1]) << wp.uint64(22)) | (wp.uint64(v[2]) << wp.uint64(44))
 
 
+@wp.func
+def corners_of(mesh: wp.uint64):
+    return wp.mesh_get(mesh).points.shape[0]
+
+
 @wp.kernel
 def ask_packed(
     meshes: wp.array(dtype=wp.uint64),
@@ -225,7 +230,7 @@ def ask_packed(
     if which[i] >= 0:
         kept = packed(meshes[which[i]])
     mesh = unpacked(kept)
-    sizes[i] = wp.mesh_get(mesh).points.shape[0]
+    sizes[i] = corners_of(mesh)
     if mesh != wp.uint64(0):
         distances[i] = distance_to(mesh, x[i])
 

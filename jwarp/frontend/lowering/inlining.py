@@ -288,4 +288,7 @@ def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
     """The error with a line that says where the function was called from."""
     d = error.diagnostic
     where = f"`{function.name}` was called at {span}"
-    return type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
+    made: Any = type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
+    if isinstance(error, KernelTypeError):
+        made.wanted_handle = error.wanted_handle
+    return made

@@ -165,6 +165,13 @@ def launch(
         plain = kernel, inputs
         kernel, inputs = with_handles(kernel, inputs, outputs)
         asked = None if kernel is plain[0] else plain
+    if kernel.is_generic:
+        asked = asked or (kernel, inputs)
+        try:
+            kernel = instance_for_launch(kernel, inputs, outputs)
+        except JwarpError as error:
+            shorten(error)
+            raise
     if kernel.id_lists:
         why_not = "this is a record" if record_cmd else "this is an adjoint" if adjoint else ""
         if listeners.recorders and record_tape:
@@ -173,13 +180,6 @@ def launch(
         kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
         if kernel is not before[0]:
             reads_ids, asked = asked or before, None
-    if kernel.is_generic:
-        asked = asked or (kernel, inputs)
-        try:
-            kernel = instance_for_launch(kernel, inputs, outputs)
-        except JwarpError as error:
-            shorten(error)
-            raise
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         if unknown:
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)

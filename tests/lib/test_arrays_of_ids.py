@@ -1,5 +1,7 @@
 """Arrays of ids of grids, trees and meshes, which launches that run now read."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -329,3 +331,20 @@ def grow(points: wp.array(dtype=wp.vec3), by: wp.array(dtype=float)):
 def halve(x: wp.array(dtype=float)):
     i = wp.tid()
     x[i] = 0.5 * x[i]
+
+
+@wp.kernel
+def of_any(meshes: wp.array(dtype=wp.uint64), y: wp.array(dtype=Any)):
+    i = wp.tid()
+    if meshes[i] != wp.uint64(0):
+        y[i] += y.dtype(wp.mesh_get(meshes[i]).points[0][2])
+    y[i] += y.dtype(1.0)
+
+
+@pytest.mark.parametrize("kind", [wp.float32, wp.float64, wp.int32])
+def test_generic_kernels_take_arrays_of_ids_that_name_nothing(kind):
+    mesh = wp.Mesh(CORNERS[::-1] + 1, FACES)
+    y = wp.zeros(2, dtype=kind)
+    for ids, wanted in (([0, 0], [1, 1]), ([0, mesh.id], [2, 4])):
+        wp.launch(of_any, 2, inputs=[wp.array(ids, dtype=wp.uint64), y])
+        assert y.numpy().tolist() == wanted

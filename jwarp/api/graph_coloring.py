@@ -1,6 +1,6 @@
 """`wp.utils.graph_coloring_assign`, `graph_coloring_balance` and `graph_coloring_get_groups`.
 
-They run at once, in Python: a graph is coloured when a program begins, for launches on the nodes of one colour at a time.
+They run at once, in Python: a graph is coloured when a program begins, for launches on the nodes of one colour.
 """
 
 from __future__ import annotations

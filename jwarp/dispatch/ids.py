@@ -18,7 +18,6 @@ from jwarp.types import ArrayType, Geometry, Struct, StructType, uint64
 from jwarp.types.handles import named
 from jwarp.types.structs import table_type, unchecked
 
-
 # The field of a table from which on it has the parts of what is named.
 PARTS = 4
 

@@ -214,8 +214,8 @@ def table_type(kind: StructType) -> StructType:
     """What kernels are given for an array of ids of grids, trees or meshes, each of which is given by a `kind`.
 
     `ids` is the array, `numbers` says for each element which object it names, from 1 on, 0 for none; `known[k]` is the
-    id of object k, rising, after a 0. The further fields are the parts of a `kind`, of all objects, arrays one after the
-    other: those of object k from `starts[k]` on.
+    id of object k, rising, after a 0. The further fields are the parts of a `kind`, of all objects, arrays one after
+    the other: those of object k from `starts[k]` on.
     """
     return _table_type(kind)
 

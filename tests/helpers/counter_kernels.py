@@ -123,10 +123,10 @@ def read_where_counted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int]
 def worked_on_in_place(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
     """Elements that a thread takes, by one of two additions, overwrites some times, and reads."""
     i = wp.tid()
-    place = int(-1)
+    place = -1
     if x[i] > F(0.3):
         place = wp.atomic_add(n, 0, 1)
-    elif cell[i] != 2:
+    if place < 0 and cell[i] != 2:
         place = wp.atomic_add(n, 0, 1)
     if place >= 0:
         y[place] = y[place] * x[i] + x[i]

@@ -282,7 +282,9 @@ def test_ids_that_are_calculated_name_nothing_where_there_are_none():
 def test_of_several_arrays_none_is_searched():
     made = meshes()
     ids, others = (wp.array([mesh.id for mesh in some], dtype=wp.uint64) for some in (made, made[::-1]))
-    with pytest.raises(wp.KernelTypeError, match="(?s)not known to be the id of a wp.Mesh.*wp.uint64.1.*one such array"):
+    with pytest.raises(
+        wp.KernelTypeError, match="(?s)not known to be the id of a wp.Mesh.*wp.uint64.1.*one such array"
+    ):
         wp.launch(ask_other, 3, inputs=[ids, others, wp.zeros(3, dtype=wp.uint64), wp.zeros(3, dtype=int)])
 
 

@@ -41,7 +41,8 @@ def refuse_writes(ctx: Context, body: Block) -> None:
 def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:
     """The arguments of a call, with what they name for ids where the function asks for that.
 
-    An id is an element of an array of ids, or a number that was calculated, where one array alone can tell what that names.
+    An id is an element of an array of ids, or a number that was calculated, where one array alone can tell what that
+    names.
     """
     wanted: dict[int, set[StructType]] = {}
     for overload in function.overloads:

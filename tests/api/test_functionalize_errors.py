@@ -44,8 +44,10 @@ class Queue(deque):
 def test_arrays_that_would_be_hidden_are_refused_by_attribute():
     x, queue = wp.ones(3, dtype=float), Queue()
     queue.last = x
-    for hidden, name, kind in (({x}, "an element of 's.bag'", "set"), (deque([x]), "an element of 's.bag'", "deque"),
-                               (frozenset([x]), "an element of 's.bag'", "frozenset"), (queue, "'s.bag.last'", "Queue")):  # fmt: skip
+    element = "an element of 's.bag'"
+    bags = [({x}, element), (deque([x]), element), (frozenset([x]), element), (queue, "'s.bag.last'")]
+    for hidden, name in bags:
+        kind = type(hidden).__name__
         with pytest.raises(
             wp.KernelTypeError, match=f"{name} is an array in an object of {kind}, which cannot be taken"
         ):

@@ -259,8 +259,8 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
         given.span,
         "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
         "of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it is, "
-        "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are read; "
-        "a number that was calculated is looked up where the kernel has one such array",
+        "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are "
+        "read; a number that was calculated is looked up where the kernel has one such array",
     )
     error.wanted_handle = first
     raise error

@@ -142,21 +142,24 @@ template <class TA, class TB, class S, int M, int N, bool TRANSA, bool TRANSB, i
     }
   }
 
-  // Calls `with(place, sums)` for groups of sums and the place of the first one in C, as far as there is one; groups
-  // are of neighbours that are read and written together if that is possible.
-  template <int LDC, class TC, class F> JW_INLINE void each(TC* c, int m, int n, F with) {
+  // Puts the sums to C, or takes them from it, as far as C has places for them: in groups of neighbours that are read
+  // and written together if that is possible.
+  template <int LDC, bool PUT, class TC> JW_INLINE void move(TC* c, int m, int n) {
     constexpr int count = LDC % Right::group == 0 ? least(Right::group, 16 / int(sizeof(TC))) : 1;
-    if ((ptx::low_bits(c) & (count * sizeof(TC) - 1)) == 0) each_of<LDC, count>(c, m, n, with);
-    else each_of<LDC, 1>(c, m, n, with);
+    if ((ptx::low_bits(c) & (count * sizeof(TC) - 1)) == 0) move_groups<LDC, PUT, count>(c, m, n);
+    else move_groups<LDC, PUT, 1>(c, m, n);
   }
-  template <int LDC, int COUNT, class TC, class F> JW_INLINE void each_of(TC* c, int m, int n, F with) {
+  template <int LDC, bool PUT, int COUNT, class TC> JW_INLINE void move_groups(TC* c, int m, int n) {
     if (!has_thread()) return;
 #pragma unroll
     for (int i = 0; i < Down::sums; ++i) {
 #pragma unroll
       for (int j = 0; j < Right::sums; j += COUNT) {
         const int at_m = m + Down::place(thread_m(), i), at_n = n + Right::place(thread_n(), j);
-        if (at_m < M && at_n < N) with((neighbours<TC, COUNT>*)(c + at_m * LDC + at_n), sums[i] + j);
+        if (at_m >= M || at_n >= N) continue;
+        auto* const place = (neighbours<TC, COUNT>*)(c + at_m * LDC + at_n);
+        if constexpr (PUT) put_some(place, sums[i] + j);
+        else take_some(place, sums[i] + j);
       }
     }
   }
@@ -172,10 +175,10 @@ template <class TA, class TB, class S, int M, int N, bool TRANSA, bool TRANSB, i
     for (int e = 0; e < COUNT; ++e) to[e] = summand<S>(some.item[e]);
   }
   template <int LDC, class TC> JW_INLINE void put(TC* c, int m = 0, int n = 0) {
-    each<LDC>(c, m, n, [](auto* place, const S* from) { put_some(place, from); });
+    move<LDC, true>(c, m, n);
   }
   template <int LDC, class TC> JW_INLINE void take(TC* c, int m = 0, int n = 0) {
-    each<LDC>(c, m, n, [](auto* place, S* to) { take_some(place, to); });
+    move<LDC, false>(c, m, n);
   }
 };
 

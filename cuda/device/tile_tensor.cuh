@@ -221,9 +221,8 @@ template <class Unit, int M, int N, int NT> struct tensor_sums {
     }
   }
 
-  // Calls `with(place, first, second, together)` for sums of neighbours and the place of the first one in C, which
-  // are read and written together if that is possible.
-  template <int LDC, class TC, class F> JW_INLINE void each(TC* c, int m, int n, F with) {
+  // Puts the sums to C, or takes them from it: neighbours are read and written together if that is possible.
+  template <int LDC, bool PUT, class TC> JW_INLINE void move(TC* c, int m, int n) {
     if (!has_warp()) return;
     // Of shared memory the compiler knows where it begins.
     const bool together = LDC % 2 == 0 && (ptx::low_bits(c) & (2 * sizeof(TC) - 1)) == 0;
@@ -235,21 +234,19 @@ template <class Unit, int M, int N, int NT> struct tensor_sums {
 #pragma unroll
         for (int e = 0; e < values; e += 2) {
           const int row = m + i * Unit::m + g + e / 2 * 8, column = n + j * Unit::n + 2 * t;
-          with(c + row * LDC + column, sums[i][j][e], sums[i][j][e + 1], together);
+          TC* const place = c + row * LDC + column;
+          if constexpr (PUT) put_pair(place, sums[i][j][e], sums[i][j][e + 1], together);
+          else take_pair(sums[i][j][e], sums[i][j][e + 1], place, together);
         }
       }
     }
   }
 
   template <int LDC, class TC> JW_INLINE void put(TC* c, int m = first_m(), int n = first_n()) {
-    each<LDC>(c, m, n, [](TC* place, auto first, auto second, bool together) {
-      put_pair(place, first, second, together);
-    });
+    move<LDC, true>(c, m, n);
   }
   template <int LDC, class TC> JW_INLINE void take(TC* c, int m = first_m(), int n = first_n()) {
-    each<LDC>(c, m, n, [](const TC* place, auto& first, auto& second, bool together) {
-      take_pair(first, second, place, together);
-    });
+    move<LDC, false>(c, m, n);
   }
 };
 

@@ -46,20 +46,24 @@ template <int NT> JW_INLINE int lane_count() {
 }
 JW_INLINE unsigned lane_mask(int count) { return 0xffffffffu >> (32 - count); }
 
-// A value that a shuffle brings: of the widths that shuffles have.
-template <class T, class F> JW_INLINE T shuffled(T value, F shuffle) {
-  if constexpr (is_half<T>) return T{(unsigned short)shuffle(unsigned(value.bits))};
-  else if constexpr (sizeof(T) < 4) return T(shuffle(int(value)));
-  else return shuffle(value);
+// What a shuffle brings in place of a value: shuffles have words of four and eight bytes.
+template <class T> JW_INLINE auto word_of(T value) {
+  if constexpr (is_half<T>) return unsigned(value.bits);
+  else if constexpr (sizeof(T) < 4) return int(value);
+  else return value;
+}
+template <class T, class Word> JW_INLINE T from_word(Word word) {
+  if constexpr (is_half<T>) return T{(unsigned short)word};
+  else return T(word);
 }
 template <class T> JW_INLINE T shuffle_down(unsigned mask, T value, int distance) {
-  return shuffled(value, [=](auto word) { return __shfl_down_sync(mask, word, distance); });
+  return from_word<T>(__shfl_down_sync(mask, word_of(value), distance));
 }
 template <class T> JW_INLINE T shuffle_up(unsigned mask, T value, int distance) {
-  return shuffled(value, [=](auto word) { return __shfl_up_sync(mask, word, distance); });
+  return from_word<T>(__shfl_up_sync(mask, word_of(value), distance));
 }
 template <class T> JW_INLINE T shuffle_from(unsigned mask, T value, int lane) {
-  return shuffled(value, [=](auto word) { return __shfl_sync(mask, word, lane); });
+  return from_word<T>(__shfl_sync(mask, word_of(value), lane));
 }
 
 }  // namespace jw::tile

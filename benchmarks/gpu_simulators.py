@@ -3,6 +3,7 @@
     python benchmarks/gpu_simulators.py                         # all of it, on a machine with a GPU
     python benchmarks/gpu_simulators.py --only cpu --reference cpu.npz    # what the CPU finds, on any machine
     python benchmarks/gpu_simulators.py --reference cpu.npz     # compares with that
+    JWARP_CUDA_ARCH=sm_90 python benchmarks/gpu_simulators.py --only lower    # compiles all for a GPU, without one
     JAX_PLATFORMS=cpu python benchmarks/gpu_simulators.py --worlds 1,16   # tries the program without a GPU
 
 Each library has a process of its own. jwarp's step is a jitted `lax.scan`, Warp's is captured as a CUDA graph and
@@ -219,6 +220,36 @@ def of_jwarp(given: argparse.Namespace) -> None:
         times = f"lowered {text - began:.1f} s, XLA {ready - text:.1f} s"
         return f"{1e3 * seconds:.2f} ms a gradient | values: {said[0]}; gradients: {said[1]} | {times}"
 
+    every_row(given, rollout, gradient)
+
+
+def of_lowering(given: argparse.Namespace) -> None:
+    """How long it takes to lower all of it for CUDA, which needs no GPU; compiled kernels are kept on disk."""
+
+    def lowered(function: Callable[[Any], Any], argument: Any) -> str:
+        began = time.process_time()
+        traced = function.trace(argument)
+        made = time.process_time()
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+        calls = text.count("custom_call @")
+        lowering = time.process_time() - made
+        return f"traced in {made - began:.1f} s, lowered in {lowering:.1f} s of processors, {calls} calls"
+
+    def rollout(name: str, worlds: int) -> str:
+        _, m, d = started(name, worlds)
+        return lowered(loop_of(m), d)
+
+    def gradient(name: str, worlds: int, unrolled: bool) -> str:
+        model, m, d = started(name, worlds)
+        return lowered(gradient_of(name, model, m, d, unrolled), controls_of(d))
+
+    every_row(given, rollout, gradient)
+
+
+def every_row(
+    given: argparse.Namespace, rollout: Callable[[str, int], str], gradient: Callable[[str, int, bool], str]
+) -> None:
+    """Run what there is of jwarp, row by row."""
     for name, worlds in rows(given.worlds):
         guarded(f"jwarp, {name}, {worlds} worlds", lambda name=name, worlds=worlds: rollout(name, worlds))
     for name in GRADIENTS:
@@ -227,7 +258,10 @@ def of_jwarp(given: argparse.Namespace) -> None:
                 f"jwarp, gradient of {ROLLOUT} steps, {name}, {worlds} worlds",
                 lambda name=name, worlds=worlds: gradient(name, worlds, False),
             )
-    guarded(f"jwarp, the same with an unrolled solver, {GRADIENTS[0]}", lambda: gradient(GRADIENTS[0], 1, True))
+    guarded(
+        f"jwarp, gradient of {ROLLOUT} steps, unrolled solver, {GRADIENTS[0]}",
+        lambda: gradient(GRADIENTS[0], 1, True),
+    )
 
 
 def of_warp(given: argparse.Namespace) -> None:
@@ -279,7 +313,7 @@ def speed(seconds: float, worlds: int) -> str:
     return f"{STEPS * worlds / seconds:,.0f} steps/s, {1e3 * seconds / STEPS:.3f} ms a step"
 
 
-CONTENDERS = {"cpu": of_cpu, "jwarp": of_jwarp, "warp": of_warp}
+CONTENDERS = {"cpu": of_cpu, "jwarp": of_jwarp, "warp": of_warp, "lower": of_lowering}
 
 
 def main() -> None:
@@ -299,7 +333,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:  # MuJoCo writes its log to where it starts
         made = given.reference or str(Path(folder) / "cpu.npz")
-        for name in CONTENDERS if given.reference is None else ("jwarp", "warp"):
+        for name in (*(() if given.reference else ("cpu",)), "jwarp", "warp"):
             environment = os.environ | ({"JAX_PLATFORMS": "cpu"} if name == "cpu" else {})
             numbers = ["--worlds", given.worlds, "--tries", str(given.tries), "--reference", str(Path(made).resolve())]
             command = [sys.executable, str(Path(__file__).resolve()), "--only", name, *numbers]

@@ -4,6 +4,7 @@
 # In this language float(0.0) is a variable and 0.0 a constant, which Warp lets no loop change.
 # ruff: noqa: UP018, RUF046
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,20 +14,26 @@ MANDELBROT_STEPS = 200
 POLAR_STEPS = 6
 
 
-def define(wp: Any) -> SimpleNamespace:
-    """The kernels as `wp` compiles them; `wp` is the module jwarp or warp."""
+def define(wp: Any, **options: Any) -> SimpleNamespace:
+    """The kernels as `wp` compiles them; `wp` is the module jwarp or warp, the options are those of its decorator."""
+    kernel = partial(wp.kernel, **{"enable_backward": False, **options})
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def add_one(x: wp.array[float], y: wp.array[float]):
         i = wp.tid()
         y[i] = x[i] + 1.0
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def saxpy(x: wp.array[float], y: wp.array[float], a: float, out: wp.array[float]):
         i = wp.tid()
         out[i] = a * x[i] + y[i]
 
-    @wp.kernel(enable_backward=False)
+    @kernel
+    def saxpy_in_place(x: wp.array[float], a: float, y: wp.array[float]):
+        i = wp.tid()
+        y[i] = a * x[i] + y[i]
+
+    @kernel
     def heavy(x: wp.array[float], out: wp.array[float]):
         i = wp.tid()
         v = x[i]
@@ -36,7 +43,7 @@ def define(wp: Any) -> SimpleNamespace:
             v += 0.01
         out[i] = s
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def attract(
         x: wp.array[float],
         y: wp.array[float],
@@ -67,7 +74,7 @@ def define(wp: Any) -> SimpleNamespace:
         ay[i] = sy
         az[i] = sz
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def laplace(a: wp.array3d[float], n: int, out: wp.array3d[float]):
         i, j, k = wp.tid()
         if i > 0 and i < n - 1 and j > 0 and j < n - 1 and k > 0 and k < n - 1:
@@ -76,7 +83,7 @@ def define(wp: Any) -> SimpleNamespace:
             along_k = a[i, j, k - 1] + a[i, j, k + 1]
             out[i, j, k] = along_i + along_j + along_k - 6.0 * a[i, j, k]
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def mandelbrot(size: int, out: wp.array2d[int]):
         i, j = wp.tid()
         cx = -2.0 + 3.0 * float(j) / float(size)
@@ -91,12 +98,12 @@ def define(wp: Any) -> SimpleNamespace:
             steps += 1
         out[i, j] = steps
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def scatter(x: wp.array[float], bins: wp.array[int], total: wp.array[float]):
         i = wp.tid()
         wp.atomic_add(total, bins[i], x[i])
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def polar(a: wp.array[wp.mat33], out: wp.array[wp.mat33]):
         i = wp.tid()
         r = a[i]
@@ -104,12 +111,12 @@ def define(wp: Any) -> SimpleNamespace:
             r = 0.5 * (r + wp.transpose(wp.inverse(r)))
         out[i] = r
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def normals(a: wp.array[wp.vec3], b: wp.array[wp.vec3], out: wp.array[wp.vec3]):
         i = wp.tid()
         out[i] = wp.cross(wp.normalize(a[i]), wp.normalize(b[i]))
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def normals_apart(
         ax: wp.array[float],
         ay: wp.array[float],
@@ -132,6 +139,7 @@ def define(wp: Any) -> SimpleNamespace:
     return SimpleNamespace(
         add_one=add_one,
         saxpy=saxpy,
+        saxpy_in_place=saxpy_in_place,
         heavy=heavy,
         attract=attract,
         laplace=laplace,

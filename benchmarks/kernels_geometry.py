@@ -3,14 +3,16 @@
 # Annotations here are evaluated where they stand, as they name types of the module that is passed in.
 # ruff: noqa: UP018, RUF046
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 
-def define(wp: Any) -> SimpleNamespace:
-    """The kernels as `wp` compiles them; `wp` is the module jwarp or warp."""
+def define(wp: Any, **options: Any) -> SimpleNamespace:
+    """The kernels as `wp` compiles them; `wp` is the module jwarp or warp, the options are those of its decorator."""
+    kernel = partial(wp.kernel, **{"enable_backward": False, **options})
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def density(grid: wp.uint64, x: wp.array(dtype=wp.vec3), reach: float, out: wp.array(dtype=float)):
         i = wp.hash_grid_point_id(grid, wp.tid())
         p = x[i]
@@ -23,13 +25,13 @@ def define(wp: Any) -> SimpleNamespace:
                 total += rest * rest * rest
         out[i] = total
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def closest(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
         i = wp.tid()
         q = wp.mesh_query_point_no_sign(mesh, x[i], 1.0e6)
         out[i] = wp.length(wp.mesh_eval_position(mesh, q.face, q.u, q.v) - x[i])
 
-    @wp.kernel(enable_backward=False)
+    @kernel
     def cast(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), way: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
         i = wp.tid()
         q = wp.mesh_query_ray(mesh, x[i], way[i], 1.0e6)

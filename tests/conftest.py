@@ -3,7 +3,9 @@
 import atexit
 import ctypes
 import gc
+import glob
 import importlib
+import importlib.metadata
 import os
 import shutil
 import sys
@@ -43,6 +45,11 @@ dir(importlib.import_module("jwarp"))
 # twentieth of the time of the tests.
 gc.freeze()
 gc.set_threshold(10_000, 20, 50)
+
+# Tests are of the processor, also where there is a GPU, but for those marked `gpu`: see helpers/gpu_everywhere.py.
+_PLUGINS = {plugin.name for plugin in importlib.metadata.entry_points(group="jax_plugins")}
+if glob.glob("/dev/nvidia[0-9]*") and any("cuda" in name for name in _PLUGINS):
+    jax.config.update("jax_platforms", os.environ.setdefault("JAX_PLATFORMS", "cpu,cuda"))
 
 # Two devices on any machine, for the tests of sharding. Must precede the first use of a device.
 jax.config.update("jax_num_cpu_devices", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jwarp.analysis.thread_order import depends_on_order, rounds_by_order
+from jwarp.analysis.thread_order import awaited, depends_on_order, rounds_by_order
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, Order, rounds_as_written
 
@@ -18,8 +18,13 @@ def by_settings(kernel: Kernel, settings: Settings) -> Kernel:
 
 
 def by_settings_on_gpu(kernel: Kernel, settings: Settings) -> Kernel:
-    """The same on a GPU, where sums of floats have that order, too."""
-    asked = settings.deterministic and not kernel.order and rounds_by_order(kernel)
+    """The same on a GPU, where sums of floats have that order, too, and threads that wait for others always.
+
+    Nothing else would make what a thread writes while it holds a lock known to the one that takes the lock next.
+    """
+    if kernel.order:
+        return kernel
+    asked = (settings.deterministic and rounds_by_order(kernel)) or awaited(kernel) is not None
     return dataclasses.replace(kernel, order=Order.NUMBERS) if asked else kernel
 
 

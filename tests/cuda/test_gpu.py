@@ -16,22 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cuda_compiling import bodies, saxpy, stencil
+from gpu_launches import launched
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
-from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
+from op_kernels import ULP_LIMIT_OF_CUDA, agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
-from jwarp.bind import primitive
-from jwarp.config import config
 from jwarp.errors import KernelWarning
-from jwarp.ir.nodes import written_params
 from jwarp.ir.ops import ELEMENTARY
-from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.geometry import fold
-from jwarp.launching.program import GeneratedProgram
 from jwarp.types import SCALARS, ArrayType
-from jwarp.wire import Role
 
 pytestmark = pytest.mark.gpu
 
@@ -47,17 +41,6 @@ def gpu():
         yield device
 
 
-def launched(kernel, dims, args, device):
-    """The array parameters after a launch of IR on a device, as `interpreter.run` gives them."""
-    written = written_params(kernel)
-    program = GeneratedProgram(kernel, config.settings)
-    roles = tuple(Role.IN_OUT if p in written else Role.READ for p in range(len(kernel.params)))
-    launch = descriptor_of(program, fold(dims, kernel.tid_dims, kernel.name), roles)
-    operands = [jax.device_put(np.asarray(a, p.dtype.dtype), device) for p, a in zip(kernel.params, args, strict=True)]
-    results = dict(zip(written, primitive.bind(operands, launch, ()), strict=True))
-    return [np.asarray(results.get(p, operands[p])) for p, param in enumerate(kernel.params) if param.is_array]
-
-
 @pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
 def test_operations(type_, gpu):
     for ops, inputs in ((ops_of(type_), inputs_of(type_, 1)), (casts_of(type_), operand_sets(type_, 1, 5)[:1])):
@@ -66,7 +49,10 @@ def test_operations(type_, gpu):
         expected, found = run(kernel, (count,), args), launched(kernel, (count,), args, gpu)
         arrays = sum(isinstance(p.type, ArrayType) for p in ops.inputs)
         for (label, _), x, y in zip(ops.labels, found[arrays:], expected[arrays:], strict=True):
-            fits = close(x, y) if label.split()[0] in ELEMENTARY else agree(x, y)
+            name = label.split()[0]
+            fits = close(x, y, ULP_LIMIT_OF_CUDA) if name in ELEMENTARY else agree(x, y)
+            if name == "copysign" and x.itemsize == 2:  # a NaN that is converted to 32 bits has no sign any more
+                fits |= np.isnan(inputs[1].astype(np.float32)) & (np.abs(x) == np.abs(y))
             k = int(np.argmin(fits))
             assert fits.all(), f"{label} of {[v[k] for v in inputs]}: {x[k]!r}, expected {y[k]!r}"
 

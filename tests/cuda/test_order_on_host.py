@@ -54,3 +54,28 @@ def test_threads_and_their_derivatives_run_in_order():
         for order, blocks in ((FORWARD, None), (BACKWARD, 3), (4, 1)):
             for found, wanted in zip(run_host(host, kernel, (N,), given, order, blocks=blocks), expected, strict=True):
                 np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12, err_msg=kernel.name)
+
+
+@wp.kernel
+def taking_tickets(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """A ticket, and a wait for those who drew before."""
+    i = wp.tid()
+    own = wp.atomic_add(lock, 0, 1)
+    while lock[1] != own:
+        pass
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    wp.atomic_add(lock, 1, 1)
+
+
+def test_threads_that_wait_for_others_run_in_order():
+    """Nothing else would show a thread what the one before it wrote."""
+    kernel = program_of(taking_tickets, PLAIN).gpu_kernel
+    (host,) = compile_host([CudaKernel(kernel, PLAIN).unit("checked", 64).text])
+    cell = np.random.default_rng(1).integers(0, 3, N).astype(np.int32)
+    given = [cell, np.zeros(2, np.int32), np.zeros(3, np.int32)]
+    total = [0, 0, 0]
+    for i, c in enumerate(cell.tolist()):
+        total[c] = total[c] * 3 % 1009 + i
+    for order, blocks in ((FORWARD, None), (BACKWARD, 3)):
+        _, lock, found = run_host(host, kernel, (N,), given, order, blocks=blocks)
+        assert lock.tolist() == [N, N] and found.tolist() == total

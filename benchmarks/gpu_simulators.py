@@ -41,10 +41,10 @@ MANY = ("hopper", "humanoid")
 GRADIENTS = ("hopper", "humanoid")
 
 
-def rows(worlds: list[int]) -> Iterator[tuple[str, int]]:
+def rows(given: argparse.Namespace) -> Iterator[tuple[str, int]]:
     """Which models run, and in how many worlds."""
-    yield from ((name, 1) for name in SINGLE)
-    yield from ((name, n) for n in worlds if n > 1 for name in MANY)
+    yield from ((name, 1) for name in SINGLE if name in given.models)
+    yield from ((name, n) for n in given.worlds if n > 1 for name in MANY if name in given.models)
 
 
 def started(name: str, nworld: int, near: int = 0) -> tuple[Any, Any, Any]:
@@ -115,7 +115,7 @@ def loop_of(m: Any) -> Callable[[Any], Any]:
 
 
 def gradient_of(name: str, model: Any, m: Any, d: Any, unrolled: bool = False) -> Callable[[Any], Any]:
-    """Value and gradient, by controls over time, of a sum of heights after a rollout; values are those of worlds."""
+    """Value and gradient, by controls over time, of a sum over coordinates after a rollout; and each world's part."""
     import jax
     import jax.numpy as jnp
     import mujoco_warp as mjw
@@ -250,18 +250,20 @@ def every_row(
     given: argparse.Namespace, rollout: Callable[[str, int], str], gradient: Callable[[str, int, bool], str]
 ) -> None:
     """Run what there is of jwarp, row by row."""
-    for name, worlds in rows(given.worlds):
+    for name, worlds in rows(given):
         guarded(f"jwarp, {name}, {worlds} worlds", lambda name=name, worlds=worlds: rollout(name, worlds))
-    for name in GRADIENTS:
+    gradients = [name for name in GRADIENTS if name in given.models]
+    for name in gradients:
         for worlds in sorted({1, min(1024, max(given.worlds))}):
             guarded(
                 f"jwarp, gradient of {ROLLOUT} steps, {name}, {worlds} worlds",
                 lambda name=name, worlds=worlds: gradient(name, worlds, False),
             )
-    guarded(
-        f"jwarp, gradient of {ROLLOUT} steps, unrolled solver, {GRADIENTS[0]}",
-        lambda: gradient(GRADIENTS[0], 1, True),
-    )
+    for name in gradients[:1]:
+        guarded(
+            f"jwarp, gradient of {ROLLOUT} steps, unrolled solver, {name}, 1 worlds",
+            lambda name=name: gradient(name, 1, True),
+        )
 
 
 def of_warp(given: argparse.Namespace) -> None:
@@ -293,7 +295,7 @@ def of_warp(given: argparse.Namespace) -> None:
         seconds = timed(lambda: (*(run() for _ in range(STEPS)), wp.synchronize()), given.tries)
         return f"{speed(seconds, worlds)} | {'; '.join(said)} | first step {made - began:.1f} s"
 
-    for name, worlds in rows(given.worlds):
+    for name, worlds in rows(given):
         guarded(f"Warp, {name}, {worlds} worlds", lambda name=name, worlds=worlds: rollout(name, worlds))
 
 
@@ -320,12 +322,13 @@ def main() -> None:
     """Run all, or `--only` one in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worlds", default="1,1024,8192", help="of the models that run in many")
+    parser.add_argument("--models", default=",".join(SINGLE))
     parser.add_argument("--reference", help="a file with what the CPU finds; made if it is left out")
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--only", choices=CONTENDERS)
     given = parser.parse_args()
     if given.only:
-        given.worlds = [int(x) for x in given.worlds.split(",")]
+        given.worlds, given.models = [int(x) for x in given.worlds.split(",")], given.models.split(",")
         warnings.simplefilter("ignore")
         if given.only != "warp":
             import jwarp.as_warp  # noqa: F401
@@ -335,7 +338,16 @@ def main() -> None:
         made = given.reference or str(Path(folder) / "cpu.npz")
         for name in (*(() if given.reference else ("cpu",)), "jwarp", "warp"):
             environment = os.environ | ({"JAX_PLATFORMS": "cpu"} if name == "cpu" else {})
-            numbers = ["--worlds", given.worlds, "--tries", str(given.tries), "--reference", str(Path(made).resolve())]
+            numbers = [
+                "--worlds",
+                given.worlds,
+                "--models",
+                given.models,
+                "--tries",
+                str(given.tries),
+                "--reference",
+                str(Path(made).resolve()),
+            ]
             command = [sys.executable, str(Path(__file__).resolve()), "--only", name, *numbers]
             done = subprocess.run(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
             if done.returncode:

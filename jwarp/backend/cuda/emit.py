@@ -388,7 +388,11 @@ class BodyEmitter(Visitor):
         if self.grows and rows:
             site = self.sites[FULL] if self.sites[FULL] <= MAX_SITE else 0  # one that has no text
             has = " & ".join(f"{row}.has({size})" for row in rows)
-            self.line(f"if (!({has})) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
+            self.line(f"if ({self.lacking(has)}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
+
+    def lacking(self, has: str) -> str:
+        """Whether there is no memory for records."""
+        return f"!({has})"
 
     def top(self, node: Op) -> None:
         assert node.result is not None

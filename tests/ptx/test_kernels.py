@@ -5,6 +5,7 @@ The machine refuses what a GPU would not do, or not always: accesses outside of 
 """
 
 import random
+import re
 import time
 import warnings
 
@@ -24,9 +25,9 @@ from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import product, softmax
 
 import jwarp as wp
-from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
@@ -156,8 +157,22 @@ def test_gradients_of_plain_kernels(kernel):
         shapes = [(*dims[: p.type.dims], *p.type.components) if p.is_array else () for p in made.params]
         args = [rng.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
         compiled = PtxKernel(made.gpu_kernel)
-        assert ("_together(" in compiled.unit.text) == (kernel is pulled and made is not program)
+        assert ("jw_add_together<" in compiled.unit.text) == (kernel is pulled and made is not program)
         for x, y in zip(compiled.run(dims, args), run(made.gpu_kernel, dims, args), strict=True):
+            np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-4)
+
+
+def test_reciprocal_roots_are_one_instruction():
+    """Of `pulled` with `fast_math`, and of its adjoint, where a root that is asked for by itself stays one."""
+    fast, rng = Settings(cache_dir="", fast_math=True), np.random.default_rng(0)
+    program = program_of(pulled, config.with_values(fast_math=True))
+    variant = Variant("adjoint", (0, 1), program.written, fresh=program.written, for_gpu=True)
+    for made, roots in ((program, False), (derive(program, variant).program, True)):
+        compiled = PtxKernel(made.gpu_kernel, "narrow flat fast", fast, block=32)
+        found = re.findall(r"\b(rsqrt|sqrt|div|rcp)\.", compiled.text)
+        assert set(found) == {"rsqrt", "sqrt"} if roots else set(found) == {"rsqrt"}, found
+        args = [rng.uniform(0.5, 2.0, (40, *p.type.components)).astype(np.float32) for p in made.params]
+        for x, y in zip(compiled.run((40,), args), run(made.gpu_kernel, (40,), args), strict=True):
             np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-4)
 
 
@@ -378,11 +393,24 @@ def test_random_tiles(seed):
     kernel = in_blocks_of(Program(seed, steps=6).kernel(), rng)
     derived = vjp(kernel, range(len(Program.PARAMS)), [2, 3]).kernel
     values = np.random.default_rng(seed)
-    for made in (PtxKernel(k, "flat checked") for k in (kernel, derived) if fits_thread(k)):
+    for made in (PtxKernel(k, "flat checked") for k in (kernel, derived)):
         args = [values.normal(size=(ROWS, COLUMNS)) for _ in made.kernel.params]
         expected = run(made.made.kernel, (3,), args)
         for x, y in zip(made.run((3,), args, rng.choice(ORDERS), blocks=1), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * (1 + np.abs(y).max()), err_msg=f"seed {seed}")
+
+
+def test_a_block_whose_heap_is_full():
+    """All of its threads end, wherever one of them finds no memory, and the launcher is told."""
+    seed = next(s for s in range(40) if grows(vjp(Program(s, steps=6).kernel(), [0], [2, 3]).kernel))
+    kernel = vjp(Program(seed, steps=6).kernel(), range(len(Program.PARAMS)), [2, 3]).kernel
+    made = PtxKernel(kernel, "flat checked")
+    args = [np.random.default_rng(0).normal(size=(ROWS, COLUMNS)) for _ in made.kernel.params]
+    made.run((3,), args, blocks=1)
+    for size in (0, 3000):
+        made.heap_size = size
+        with pytest.raises(RuntimeError, match="heap has a place for"):
+            made.run((3,), args, blocks=1)
 
 
 PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float16, float16), (float64, float64)]

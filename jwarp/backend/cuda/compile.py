@@ -53,6 +53,7 @@ from jwarp.passes.expand import expand
 from jwarp.passes.hoist import hoist_factors
 from jwarp.passes.loop_sums import carried_sums
 from jwarp.passes.native_code import settled
+from jwarp.passes.reciprocal_roots import by_reciprocal_roots
 from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
@@ -111,7 +112,12 @@ class CudaKernel(AnalysedKernel):
         if kernel.block_dim:
             kernel = lower_tiles(hoist_factors(kernel), routines=UNIT_RULES, flat=True)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
-        return simplify(kernel, flatten=is_cheap)
+        return simplify(by_reciprocal_roots(kernel) if self.is_fast else kernel, flatten=is_cheap)
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether quotients and roots may be rounded otherwise than as written."""
+        return self.settings.fast_math and not rounds_as_written(self.kernel)
 
     def version(
         self, dims: tuple[int, ...], extents: Extents, *, batch: tuple[int, ...] = (), repeat: int | None = 1,
@@ -134,10 +140,9 @@ class CudaKernel(AnalysedKernel):
             self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=texts_on_gpu(self.kernel),
             room=room,
         )  # fmt: skip
-        exact = rounds_as_written(self.kernel)
-        options = ["--fmad=false"] if exact else []
-        if self.settings.fast_math and not exact:
-            options += ["--prec-div=false", "--prec-sqrt=false"]
+        options = ["--fmad=false"] if rounds_as_written(self.kernel) else []
+        if self.is_fast:
+            options += ["--prec-div=false", "--prec-sqrt=false", "-DJW_FAST"]
         if version.endswith("either"):
             options.append("--device-int128")
         return Unit(text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel)))
@@ -205,7 +210,8 @@ class CudaKernel(AnalysedKernel):
             # Its time and code are parts of the kernel's, in which the compiler has made it.
             announce(CompileEvent(name, f"tile_matmul[{product}]", "cuda", 0.0, source, 0))
         if self.kernel.block_dim:
-            return Image(content, self.entry, block, 0, needs.shared, BLOCK_FOR_EACH)
+            heap, most = (HEAP, BLOCKS_THAT_REMEMBER) if grows(self.kernel) else (0, 0)
+            return Image(content, self.entry, block, most, needs.shared, BLOCK_FOR_EACH, heap)
         if grows(self.kernel):
             return Image(content, self.entry, block, BLOCKS_THAT_REMEMBER, heap=HEAP)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)

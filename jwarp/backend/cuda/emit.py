@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from jwarp.analysis.thread_values import common_sums
+from jwarp.analysis.ownership import definitions_of
+from jwarp.backend.cuda.common_sums import Addition, Together
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.native import (
     array_argument,
@@ -48,6 +49,7 @@ from jwarp.ir.nodes import (
 )
 from jwarp.ir.ops import OPS
 from jwarp.ir.visit import Visitor
+from jwarp.passes.reciprocal_roots import inverse_root
 from jwarp.types import bool_, uint64
 
 # Where a failed check leaves to: past everything that the thread would still do.
@@ -64,6 +66,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 class BodyEmitter(Visitor):
     """Writes statements to `lines`, each with `depth` levels of indentation in front."""
 
+    place_type = "long long"  # of the numbers of elements
+
     def __init__(
         self,
         kernel: Kernel,
@@ -71,11 +75,13 @@ class BodyEmitter(Visitor):
         failures: Sequence[str],
         sums: Sequence[tuple] = (),
         thread: str = "place.thread",
+        item: str = "",
     ):
         """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
 
         `failures` are the texts of checks, in the order in which the runtime numbers them. `sums` are elements,
-        as (array, *indices), that each thread sums up before it adds to them. `thread` is the number of the thread.
+        as (array, *indices), that each thread sums up before it adds to them. `thread` is the number of the thread,
+        `item` that of its batch element, if there are several.
         """
         self.kernel, self.trusted, self.thread_number = kernel, trusted, thread
         self.sites = {text: site for site, text in enumerate(failures, 1)}
@@ -87,8 +93,9 @@ class BodyEmitter(Visitor):
         self.logs: dict[int, Log] = logs_of(kernel)
         self.notes: dict[int, Notes] = notes_of(kernel)
         self.grows = grows(kernel)
-        self.used, self.common = used_values(kernel.body), common_sums(kernel)
-        self.inlinable = used_once_nearby(kernel.body)
+        self.used = used_values(kernel.body)
+        self.together = Together(kernel, lambda node: constant_place(node) in self.sums, self.place_type, item)
+        self.inlinable, self.definitions = used_once_nearby(kernel.body), definitions_of(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
         self.native_results: dict[Value, list[str]] = {}
@@ -135,7 +142,11 @@ class BodyEmitter(Visitor):
 
     def pure(self, node: Op) -> None:
         assert node.result is not None
-        text = CUDA_RULES[node.name](node, [self.text(a) for a in node.args])
+        root = inverse_root(node, self.definitions)
+        if root is not None:
+            text = f"jw_inverse_root({bare(self.text(root))})"
+        else:
+            text = CUDA_RULES[node.name](node, [self.text(a) for a in node.args])
         if node.result in self.inlinable and len(text) <= MAX_INLINE:
             self.values[node.result] = text if is_atom(text) else f"({text})"
         else:
@@ -328,11 +339,27 @@ class BodyEmitter(Visitor):
             self.line(f"{total} = {added};")
             return
         element, inside = self.element(node)
-        call = f"jw_{node.name}{'_together' if id(node) in self.common else ''}(&{element}, {', '.join(values)})"
+        if node in self.together:
+            self.add_together(node, Addition(*self.parted(node, element), values[0]), inside)
+            return
+        call = f"jw_{node.name}(&{element}, {', '.join(values)})"
         if node.result is None or node.result not in self.used:
             self.line(f"{self.guard(node.array, inside)}{call};")
         else:
             self.found(node, call if inside is None else f"{inside} ? {call} : {zero(node.result.type)}")
+
+    def add_together(self, node: Op, addition: Addition, inside: str | None) -> None:
+        """One that needs a test cannot wait for others, which may need none."""
+        if inside is not None:
+            self.line(f"{self.guard(node.array, inside)}{self.together.at_once(node, addition, self.text)}")
+        statement = self.together.after(node, addition if inside is None else None, self.text)
+        if statement is not None:
+            self.line(statement)
+
+    def parted(self, node: Op, element: str) -> tuple[str, str]:
+        """The array of an element, and its number in there."""
+        name = self.names[node.number]
+        return name, element[len(name) + 1 : -1]
 
     def found(self, node: Op, text: str) -> None:
         """Define the result of a load or an atomic operation."""
@@ -361,7 +388,11 @@ class BodyEmitter(Visitor):
         if self.grows and rows:
             site = self.sites[FULL] if self.sites[FULL] <= MAX_SITE else 0  # one that has no text
             has = " & ".join(f"{row}.has({size})" for row in rows)
-            self.line(f"if (!({has})) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
+            self.line(f"if ({self.lacking(has)}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
+
+    def lacking(self, has: str) -> str:
+        """Whether there is no memory for records."""
+        return f"!({has})"
 
     def top(self, node: Op) -> None:
         assert node.result is not None
@@ -378,8 +409,7 @@ class BodyEmitter(Visitor):
         log = self.logs[node.array]
         self.make_room((log.places, log.contents), log.size)
         element, inside = self.element(node)
-        name = self.names[node.number]
-        place = element[len(name) + 1 : -1]
+        _, place = self.parted(node, element)
         self.line(f"{log.places}[{log.size}] = {place if inside is None else f'{inside} ? {place} : -1'};")
         self.line(f"{'' if inside is None else f'if ({inside}) '}{log.contents}[{log.size}] = {element};")
         self.line(f"++{log.size};")

@@ -13,7 +13,7 @@ import numpy as np
 from jwarp.arrays import making
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import elements_of, read_element
-from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory
+from jwarp.arrays.memory import Deleting, HostMemory, Memory, borrowed_memory
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
@@ -227,12 +227,8 @@ class array(Written):
             return self._bind(*found)
         if not int(ptr) and high > low:
             raise LaunchError(f"wp.array: at the address 0 there are no {layout.size} elements", hint="leave ptr out")
-        owner = _Deleting(deleter, int(ptr), high - low)
-        memory: Memory
-        if device is CPU:
-            memory = borrowed_memory(int(ptr) + low, high - low, owner)
-        else:
-            memory = making.cuda_memory_at[0](device, int(ptr) + low, high - low, owner)
+        owner = Deleting(deleter, int(ptr), high - low)
+        memory = making.memory_at(device, int(ptr) + low, high - low, owner)
         return self._bind(memory, View(element, shape, layout.strides, -low))
 
     @classmethod
@@ -404,9 +400,12 @@ class array(Written):
         """The array, or a copy of one that is not contiguous."""
         if self.is_contiguous:
             return self
+        return self._copied(self.memory.device, self.requires_grad)
+
+    def _copied(self, device: Device, requires_grad: bool) -> array:
         whole = View.whole(self.dtype, self.shape)
-        made = array.of(making.allocate(whole, zeroed=False, device=self.memory.device), whole)
-        made.requires_grad = self.requires_grad
+        made = array.of(making.allocate(whole, zeroed=False, device=device), whole)
+        made.requires_grad = requires_grad
         submit(Copy(made, self))
         return made
 
@@ -419,12 +418,7 @@ class array(Written):
         where = get_device(device)
         if where is self.device or self.device is None or self.memory.is_traced:
             return self
-        wanted = self.requires_grad if requires_grad is None else requires_grad
-        whole = View.whole(self.dtype, self.shape)
-        made = array.of(making.allocate(whole, zeroed=False, device=where), whole)
-        made.requires_grad = wanted
-        submit(Copy(made, self))
-        return made
+        return self._copied(where, self.requires_grad if requires_grad is None else requires_grad)
 
     # -- content
 
@@ -588,17 +582,6 @@ def _restored(
 
 def _restored_annotation(dtype: Any, ndim: int) -> array:
     return array(dtype=dtype, ndim=ndim)
-
-
-class _Deleting:
-    """Calls a deleter when the memory that it stands for is no longer used."""
-
-    def __init__(self, deleter: Any, address: int, nbytes: int):
-        self.deleter, self.given = deleter, (address, nbytes)
-
-    def __del__(self) -> None:
-        if self.deleter is not None:
-            self.deleter(*self.given)
 
 
 def _of_rank(rank: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jwarp.arrays.memory import Memory, host_memory
+from jwarp.arrays.memory import Memory, borrowed_memory, host_memory
 from jwarp.arrays.view import View
 from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
@@ -60,6 +60,13 @@ def allocate(layout: View, *, zeroed: bool, device: Device) -> Memory:
     if zeroed:
         made.write(_bytes(layout.bounds[1]), np.zeros((), np.uint8))
     return made
+
+
+def memory_at(device: Device, address: int, nbytes: int, owner: Any) -> Memory:
+    """The bytes at an address of a device, which others may write to as well. `owner` keeps them alive."""
+    if device is CPU:
+        return borrowed_memory(address, nbytes, owner)
+    return cuda_memory_at[0](device, address, nbytes, owner)
 
 
 def _bytes(count: int) -> View:

@@ -252,3 +252,14 @@ def borrowed_memory(address: int, nbytes: int, owner: Any, *, is_read_only: bool
     """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
     lent = np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only))
     return HostMemory(lent, address, is_exposed=True)
+
+
+class Deleting:
+    """Calls a deleter when the memory that it stands for is no longer used."""
+
+    def __init__(self, deleter: Any, address: int, nbytes: int):
+        self.deleter, self.given = deleter, (address, nbytes)
+
+    def __del__(self) -> None:
+        if self.deleter is not None:
+            self.deleter(*self.given)

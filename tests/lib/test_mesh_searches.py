@@ -8,6 +8,7 @@ import numpy as np
 import jwarp as wp
 from jwarp.lib.geometry import mesh as closest
 from jwarp.lib.geometry import mesh_rays as rays
+from jwarp.lib.geometry import mesh_signs
 
 RNG = np.random.default_rng(21)
 COUNT = 150
@@ -90,6 +91,62 @@ def test_the_middle_of_a_ball_is_inside():
     mesh = wp.Mesh(corners, np.array(faces, np.int32).ravel())
     (found,) = wp.launch(signs, len(x), [mesh, x], [len(x)])
     np.testing.assert_array_equal(found, [-1] * 7 + [1] * 6)
+
+
+@wp.func
+def asked_about(mesh: wp.uint64, x: wp.vec3):
+    asked = mesh_signs.SideAsked()
+    query = wp.mesh_query_point_no_sign(mesh, x, 10.0)
+    asked.point = x
+    asked.near = 0.02
+    asked.limit = wp.length(x - wp.mesh_eval_position(mesh, query.face, query.u, query.v)) + asked.near
+    return asked
+
+
+@wp.kernel
+def both_heights(mesh: wp.uint64, x: wp.array[wp.vec3], alone: wp.array[float], many: wp.array[float]):
+    i = wp.tid()
+    alone[i] = mesh_signs.sum_of_heights(mesh, asked_about(mesh, x[i]))
+    many[i] = mesh_signs.sum_of_heights_for_many(mesh, asked_about(mesh, x[i]))
+
+
+def test_heights_over_the_faces_about_a_place_are_those_of_both_searches():
+    corners = RNG.normal(size=(90, 3)).astype(np.float32)
+    faces = RNG.integers(0, 90, (200, 3)).astype(np.int32)  # some of them slivers, of which many share a corner
+    faces[::17, 1] = faces[::17, 0]
+    x = np.concatenate([RNG.normal(size=(COUNT, 3)), corners[faces[1::9]].mean(1), corners]).astype(np.float32)
+    mesh = wp.Mesh(corners, faces.ravel())
+    alone, many = map(np.asarray, wp.launch(both_heights, len(x), [mesh, x], [len(x)] * 2))
+    np.testing.assert_allclose(alone, many, rtol=1e-4, atol=1e-6)
+    assert np.abs(alone).max() > 0.5 and 0.2 < (alone > 0).mean() < 0.8
+
+
+@wp.kernel
+def boxes_about(tree: wp.uint64, x: wp.array[wp.vec3], ways: wp.array[wp.vec3], far: float, met: wp.array3d[int]):
+    i = wp.tid()
+    for box in wp.bvh_query_ray(tree, x[i], ways[i]):
+        met[i, 0, box] = 1
+    for box in wp.bvh_query_aabb(tree, x[i] - wp.vec3(far), x[i] + wp.vec3(far)):
+        met[i, 1, box] = 1
+    for box in wp.bvh_query_sphere(tree, x[i], 100.0):
+        met[i, 2, box] = 1
+
+
+def test_boxes_with_a_corner_that_is_no_number_meet_nothing_beside_others_in_a_leaf():
+    x = RNG.normal(size=(40, 3)).astype(np.float32)
+    ways = RNG.normal(size=x.shape).astype(np.float32)
+    ways[:9] *= np.repeat(np.eye(3, dtype=np.float32), 3, 0)
+    bad = np.arange(0, 24, 3)
+    lows = np.full((24, 3), -50.0, np.float32)
+    highs = -lows
+    lows[bad[:5], RNG.integers(0, 3, 5)] = np.nan
+    highs[bad[3:], RNG.integers(0, 3, 5)] = np.nan
+    for tree in (wp.Bvh(lows, highs, leaf_size=8), jax.jit(lambda a, b: wp.Bvh(a, b, leaf_size=8))(lows, highs)):
+        for far in (1.0, np.inf):
+            (met,) = wp.launch(boxes_about, 40, [tree, x, ways, far], [(40, 3, 24)])
+            expected = np.ones((40, 3, 24))
+            expected[..., bad] = 0
+            np.testing.assert_array_equal(met, expected)
 
 
 @wp.kernel

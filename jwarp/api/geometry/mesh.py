@@ -29,7 +29,7 @@ from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
-from jwarp.lib.geometry.wide import WideArrays
+from jwarp.lib.geometry.wide import WIDTH, WideArrays
 from jwarp.types import Geometry
 
 LEAF_SIZE = 8
@@ -54,7 +54,8 @@ class Mesh(Geometry):
         bvh_constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one
             way.
         groups: The group of each face, an array of int32: a query may ask for one group.
-        bvh_leaf_size: How many faces there are in a leaf of the tree, which changes how long queries take. Default: 8.
+        bvh_leaf_size: How many faces there are in a leaf of the tree at most, which changes how long queries take: as
+            many as the next lower power of two, up to 16. Default: 8.
 
     Raises:
         KernelTypeError: an array has another dtype or shape, or the constructor is another one.
@@ -71,8 +72,9 @@ class Mesh(Geometry):
         groups: Any = None,
         bvh_leaf_size: int | None = None,
     ):
-        self.leaf_size = LEAF_SIZE if bvh_leaf_size is None else int(bvh_leaf_size)
-        check_options("wp.Mesh", bvh_constructor, self.leaf_size)
+        size = LEAF_SIZE if bvh_leaf_size is None else int(bvh_leaf_size)
+        check_options("wp.Mesh", bvh_constructor, size)
+        self.leaf_size = min(1 << (size.bit_length() - 1), WIDTH)  # so that each sixteen slots have a node
         self.support_winding_number = bool(support_winding_number)
         self._points, self.indices, self._velocities = points, indices, velocities
         places, faces = self._read()
@@ -114,7 +116,7 @@ class Mesh(Geometry):
 
     def _refit(self) -> None:
         points, indices = self._read()
-        if not self._is_here(points, indices, self.items) or not is_alone(self, _WRITTEN):
+        if not self._is_here(points, indices) or not is_alone(self, _WRITTEN):  # what it has alone is here, too
             return self._keep(points, indices, self.items, self.groups)
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         made = Refitted(of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding)
@@ -198,7 +200,7 @@ def _made(points: Any, indices: Any, items: Any, groups: Any, size: int, has_win
     made = tree.refitted(_around(corners), items, groups, size)
     slots = jnp.full((made.bounds.shape[0], 9), np.nan, np.float32).at[: items.shape[0]].set(corners[items])
     winding = _winding(slots, size) if has_winding else jnp.zeros((0, 8), np.float32)
-    return made, slots, _mean_side(corners), tree.widened(made.bounds, slots), winding
+    return made, slots, _mean_side(corners), tree.widened(made.nodes, slots), winding
 
 
 def _corners(points: jax.Array, indices: jax.Array) -> jax.Array:
@@ -219,9 +221,9 @@ def _around(corners: jax.Array) -> jax.Array:
 
 def _mean_side(corners: jax.Array) -> jax.Array:
     parts = corners.reshape(-1, 3, 3)
-    sides = jnp.linalg.norm(parts - jnp.roll(parts, 1, axis=1), axis=-1)
+    sides = jnp.linalg.norm(parts - jnp.roll(parts, 1, axis=1), axis=-1).sum(-1)
     known = ~jnp.isnan(sides)
-    return jnp.where(known, sides, 0.0).sum() / jnp.maximum(known.sum(), 1).astype(np.float32)
+    return jnp.where(known, sides, 0.0).sum() / jnp.maximum(3 * known.sum(), 1).astype(np.float32)
 
 
 def _winding(corners: jax.Array, size: int) -> jax.Array:

@@ -10,14 +10,7 @@ import numpy as np
 
 from jwarp.api.geometry.tree import EMPTY, Tree, leaves_of
 from jwarp.api.launch import launch
-from jwarp.lib.geometry.refits import (
-    boxes_in_slots,
-    faces_in_slots,
-    first_sixteens,
-    leaves_around,
-    nodes_around,
-    sixteens_around,
-)
+from jwarp.lib.geometry.refits import boxes_in_slots, faces_in_slots, leaves_around, nodes_around, sixteens_around
 from jwarp.lib.geometry.wide import WIDTH
 
 
@@ -74,20 +67,22 @@ def refit_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: i
     used = -(-len(order) // WIDTH)
     if not used:
         return np.float32(0.0)
-    sides, counts = np.empty((used, WIDTH), np.float32), np.empty((used, WIDTH), np.int32)
+    sides = np.empty((used, WIDTH), np.float32)
     written = tree.nodes, tree.bounds, corners, boxes, faces
     _open(written, True)
-    of_faces, of_boxes = faces.reshape(-1, 9, WIDTH), boxes.reshape(-1, 6, WIDTH)
-    given = [points, indices, order]
-    launch(faces_in_slots, (used, WIDTH), given, [corners, tree.bounds, of_faces, sides, counts])
-    _fill_nodes(tree, size)
-    last = int(starts[-1])
-    launch(first_sixteens, (3, used), [of_faces, last], [of_boxes])
-    launch(sixteens_around, 6, [used, starts], [of_boxes])
-    if (of_boxes[last:, 3] == -np.inf).any():
-        _hide(of_boxes[:, :3], of_boxes[:, 3:])
+    given = [points, indices.reshape(-1, 3), order]
+    launch(faces_in_slots, (used, WIDTH), given, [corners, tree.bounds, faces.reshape(-1, 9, WIDTH), sides])
+    total = sides.sum()
+    _fill_nodes(tree, size, are_boxes=total == total)
+    wide = boxes.reshape(-1, 6, WIDTH)
+    widest = max(len(tree.bounds) // WIDTH, 1)
+    launch(sixteens_around, (len(wide), 6, WIDTH), [tree.nodes.reshape(-1, 6), widest, starts], [wide])
     _open(written, False)
-    return np.float32(sides.sum(dtype=np.float64) / max(int(counts.sum()), 1))
+    if total == total:
+        return total / np.float32(3 * len(order))
+    known = sides.ravel()[: len(order)]
+    known = known[~np.isnan(known)]
+    return known.sum() / np.float32(max(3 * len(known), 1))
 
 
 def _open(arrays: Iterable[np.ndarray], is_open: bool) -> None:
@@ -105,16 +100,13 @@ def _empty_tree(count: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, bounds
 
 
-def _fill_nodes(tree: Tree, size: int) -> None:
-    """Write to the nodes of a tree with these boxes in its slots."""
+def _fill_nodes(tree: Tree, size: int, are_boxes: bool = False) -> None:
+    """Write to the nodes of a tree with these boxes in its slots; it may be known that all of them `are_boxes`."""
     heap = tree.nodes.reshape(-1, 6)
-    leaves, used = len(tree.nodes), -(-len(tree.items) // size)
-    launch(leaves_around, used, [tree.bounds, size], [heap])
+    used = -(-len(tree.items) // size)
+    leaves = heap[len(tree.nodes) :][:used]
+    launch(leaves_around, (used, 6), [tree.bounds.reshape(-1, size, 6)], [leaves])
     launch(nodes_around, 6, [used], [heap])
-    if (heap[leaves : leaves + used, 3] == -np.inf).any():
-        _hide(heap[:, :3], heap[:, 3:])
-
-
-def _hide(low: np.ndarray, high: np.ndarray) -> None:
-    """Put boxes of nothing at infinity: a ray would go through one from infinity to minus infinity."""
-    high[(low == np.inf) & (high == -np.inf)] = np.inf
+    if not are_boxes and (leaves[:, 3] == -np.inf).any():
+        # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
+        heap[(heap == EMPTY).all(1)] = np.inf

@@ -16,6 +16,8 @@ from jwarp.lib.geometry.builders import in_halves, places_on_curve
 from jwarp.lib.geometry.wide import WIDTH
 
 EMPTY = np.array([np.inf] * 3 + [-np.inf] * 3, np.float32)
+# In place of a box with a corner that is no number: no box, ray or ball meets it, not an infinite one either.
+NO_BOX = np.array([np.nan] * 3 + [-np.inf] * 3, np.float32)
 
 
 class Tree(NamedTuple):
@@ -92,10 +94,10 @@ def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -
     """The tree of other boxes in the same order."""
     leaves = leaves_of(boxes.shape[0], size)
     found = jax.lax.stop_gradient(boxes)[items]
+    found = jnp.where(jnp.isnan(found).any(-1, keepdims=True), NO_BOX, found)
     empty = jnp.broadcast_to(EMPTY, (leaves * size - found.shape[0], 6))
     bounds = jnp.concatenate([found, empty])
-    # A box with a corner that is no number meets nothing, and counts for none around it.
-    parts = jnp.where(jnp.isnan(bounds).any(-1, keepdims=True), EMPTY, bounds).reshape(leaves, size, 6)
+    parts = jnp.where(jnp.isnan(bounds), EMPTY, bounds).reshape(leaves, size, 6)
     level = jnp.concatenate([parts[..., :3].min(1), parts[..., 3:].max(1)], -1)
     levels = [level]
     while level.shape[0] > 1:
@@ -109,22 +111,22 @@ def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -
 
 
 @jax.jit
-def widened(bounds: jax.Array, corners: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Boxes and faces in order of their slots as `jwarp.lib.geometry.wide` has them, and where its levels begin."""
+def widened(nodes: jax.Array, corners: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Boxes and faces in order of their slots as `jwarp.lib.geometry.wide` has them, and where its levels begin.
+
+    Boxes are those of the tree's nodes that are around sixteen slots, around sixteen times as many, and so on."""
     sides = corners.reshape(-1, 3, 3)
     sides = sides - jnp.roll(sides, 1, axis=1)
     area = (jnp.cross(sides[:, 0], sides[:, 1]) ** 2).sum(-1)
     squares = (sides * sides).sum((1, 2))
     known = (area >= 1.0e-12 * squares * squares) & (squares > 0.0)  # a sliver has no normal worth the name
-    level = jnp.where(jnp.isnan(bounds).any(-1, keepdims=True) | ~known[:, None], EMPTY, bounds)
     faces = _in_sixteens(jnp.where(known[:, None], corners, np.nan), np.full(9, np.nan, np.float32))
+    heap = nodes.reshape(-1, 6)
+    count = max(len(corners) // WIDTH, 1)
     levels: list[Any] = []
-    level = _merged(level)
-    while not levels or level.shape[0] > 1:
-        # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
-        shown = jnp.where((level == EMPTY).all(-1, keepdims=True), np.float32(np.inf), level)
-        levels.append(_in_sixteens(shown, np.full(6, np.inf, np.float32)))
-        level = _merged(level)
+    while not levels or count > 1:
+        levels.append(_in_sixteens(heap[count : 2 * count], np.full(6, np.inf, np.float32)))
+        count = -(-count // WIDTH)
     starts = np.cumsum([0, *(len(x) // (6 * WIDTH) for x in reversed(levels))])[:-1]
     return jnp.concatenate([*reversed(levels)]), faces, jnp.asarray(starts, np.int32)
 
@@ -138,9 +140,3 @@ def _in_sixteens(rows: Any, filled: Any) -> Any:
     """The rows, sixteen at a time, with their first numbers in front, then the second ones."""
     rows = _padded(rows, filled)
     return rows.reshape(-1, WIDTH, rows.shape[1]).swapaxes(1, 2).reshape(-1)
-
-
-def _merged(boxes: Any) -> Any:
-    """The box around each sixteen."""
-    parts = _padded(boxes, EMPTY).reshape(-1, WIDTH, 6)
-    return jnp.concatenate([parts[..., :3].min(1), parts[..., 3:].max(1)], -1)

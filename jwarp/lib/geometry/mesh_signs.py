@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.scalar import acos, atan2, clamp, where
+from jwarp.arrays.array import array
+from jwarp.frontend.builtins.scalar import acos, atan2, cast, clamp, on_gpu, together, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
@@ -10,7 +11,8 @@ from jwarp.lib.geometry.mesh import MeshArrays, closest_point, corner, mesh_eval
 from jwarp.lib.geometry.mesh_rays import sign_by_parity, sign_by_rays
 from jwarp.lib.geometry.tree import above, box_distance
 from jwarp.lib.geometry.triangles import closest_barycentrics, is_sliver
-from jwarp.types import NAMED, Reference, float32, int32
+from jwarp.lib.geometry.wide import FACE, WIDTH, begin_of, nearest_box, part_at, searched, within
+from jwarp.types import NAMED, Reference, float32, int32, int64, struct
 
 vec3 = NAMED["vec3"]
 PI = 3.14159265359
@@ -48,13 +50,44 @@ def weighted_normal(p: vec3, q: vec3, r: vec3, closest: vec3, near: float32):
     return weight * normalize(cross(ab, ac))
 
 
-@func
-def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32):
-    """-1 behind the faces that are about as close as the closest point, by their angle-weighted normal, else 1.
+@struct
+class SideAsked:
+    """A search for the faces within a distance of a place, which say which side of them it is on."""
 
-    Baerentzen, Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005. Each face is asked at
-    its own closest point: in the middle of a ball, the normals of all that are as close would cancel."""
-    limit = length(point - closest) + near
+    point: vec3
+    limit: float32
+    near: float32
+
+
+@func
+def height_over(p: vec3, q: vec3, r: vec3, asked: SideAsked):
+    """How far a place is in front of a triangle, times the weight of its normal; zero if it is too far away."""
+    height = float32(0.0)
+    u, v = closest_barycentrics(p, q, r, asked.point)
+    closest = u * p + v * q + (1.0 - u - v) * r
+    if length(closest - asked.point) <= asked.limit:
+        height = dot(weighted_normal(p, q, r, closest, asked.near), asked.point - closest)
+    return height
+
+
+@func
+def heights(faces: array[float32], leaf: int32, asked: SideAsked, best: int64):
+    """What was found, with the heights over a leaf's faces added to the lower half, which is a float32."""
+    total = cast(int32(best), float32)
+    first, is_there = begin_of(leaf, FACE, faces)
+    if is_there:
+        for k in range(together(WIDTH)):
+            p = part_at(faces, first + k)
+            q = part_at(faces, first + k + 3 * WIDTH)
+            r = part_at(faces, first + k + 6 * WIDTH)
+            total = total + height_over(p, q, r, asked)
+    return ((best >> int64(32)) << int64(32)) | (int64(cast(total, int32)) & int64(0xFFFFFFFF))
+
+
+@func
+def sum_of_heights_for_many(mesh: MeshArrays, asked: SideAsked):
+    """As `sum_of_heights`, where each of many threads goes its own way."""
+    point, limit = asked.point, asked.limit
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
     total = float32(0.0)
@@ -78,12 +111,34 @@ def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32)
                 q = corner(face, 3)
                 r = corner(face, 6)
                 if not is_sliver(p, q, r):
-                    u, v = closest_barycentrics(p, q, r, point)
-                    own = u * p + v * q + (1.0 - u - v) * r
-                    if length(own - point) <= limit:
-                        total += dot(weighted_normal(p, q, r, own, near), point - own)
+                    total += height_over(p, q, r, asked)
             node, pending = above(node, pending)
-    return where(total > 0.0, 1.0, -1.0)
+    return total
+
+
+@func
+def sum_of_heights(mesh: MeshArrays, asked: SideAsked):
+    """The sum of the heights of a place over the faces within a distance."""
+    total = float32(0.0)
+    if on_gpu():
+        total = sum_of_heights_for_many(mesh, asked)
+    else:
+        start = within(asked.limit * asked.limit)
+        total = cast(int32(searched(mesh.wide, asked, nearest_box, heights, start, True, False)), float32)
+    return total
+
+
+@func
+def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32):
+    """-1 behind the faces that are about as close as the closest point, by their angle-weighted normal, else 1.
+
+    Baerentzen, Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005. Each face is asked at
+    its own closest point: in the middle of a ball, the normals of all that are as close would cancel."""
+    asked = SideAsked()
+    asked.point = point
+    asked.limit = length(point - closest) + near
+    asked.near = near
+    return where(sum_of_heights(mesh, asked) > 0.0, 1.0, -1.0)
 
 
 @func

@@ -100,7 +100,7 @@ def box_at(boxes: array[float32], at: int32):
 
 
 @func
-def nearest_box(boxes: array[float32], node: int32, asked: PlaceAsked, after: int32, best: int32):
+def nearest_box(boxes: array[float32], node: int32, asked: Any, after: int32, best: int32):
     """The least key of a node's children after one, and how many there are."""
     least = int32(LAST)
     count = int32(0)

@@ -142,7 +142,7 @@ class CudaKernel(AnalysedKernel):
         )  # fmt: skip
         options = ["--fmad=false"] if rounds_as_written(self.kernel) else []
         if self.is_fast:
-            options += ["--prec-div=false", "--prec-sqrt=false"]
+            options += ["--prec-div=false", "--prec-sqrt=false", "-DJW_FAST"]
         if version.endswith("either"):
             options.append("--device-int128")
         return Unit(text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import beside, floor, one_of, where
+from jwarp.frontend.builtins.scalar import abs, beside, floor, one_of, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
 from jwarp.types import NAMED, Reference, float16, float32, float64, int32, int64, struct, uint64
@@ -19,7 +19,7 @@ vec3, vec3h, vec3d, vec3i = NAMED["vec3"], NAMED["vec3h"], NAMED["vec3d"], NAMED
 
 LAST = 2147483646  # the largest coordinate of a cube, so that the next one is a number too
 TOO_FAR = float(2**31)
-FARTHEST_AHEAD = 4  # rows that a thread waits for others
+FAR = 4  # cells that a thread is apart from others, with which it does not go together then
 
 
 @struct
@@ -70,7 +70,8 @@ class HashGridQuery:
 
     Runs are counted along the first axis (one, or two where it wraps round), then the second, then the third. Threads
     that run in step, of which some wrap round, go through the longer runs together: then each has three for a row.
-    Those whose cubes lie some rows apart wait for each other, with empty runs, so as to be in the same row.
+    Those that begin beside each other, but in other rows, wait for each other, with empty runs, so as to be in the same
+    row.
     """
 
     point_ids: array[int32]
@@ -124,13 +125,13 @@ def extent_of(low: int32, high: int32, extent: int32):
 
 
 @func
-def ahead(number: int32):
-    """How far a number is above the least one of the threads that run in step; 0 where these are far apart."""
+def ahead(number: int32, is_near: bool):
+    """How far a number is above the least one of the threads that run in step and are near; 0 if they are far apart."""
     above = number - one_of(number)
-    least = where(beside(above == -1), 1, 0)
-    least = where(beside(above == -2), 2, least)
+    least = where(beside(is_near and above == -1), 1, 0)
+    least = where(beside(is_near and above == -2), 2, least)
     above += least
-    return where(above >= 0 and above <= FARTHEST_AHEAD, above, 0)
+    return where(is_near and above >= 0 and above <= FAR, above, 0)
 
 
 @func
@@ -152,9 +153,10 @@ def started(id: Any, point: Any, max_dist: Any, group: int32, by_group: int32):
     query.part = where(beside(is_split), 0, -1)
     query.until = query.counts[1]
     if query.by_group == 0:
-        query.begin[1] = -ahead(query.first[1])
-        query.begin[2] = -ahead(query.first[2])
-        query.until += ahead(-query.first[1] - query.counts[1])
+        is_near = abs(query.first[0] - one_of(query.first[0])) <= FAR
+        query.begin[1] = -ahead(query.first[1], is_near)
+        query.begin[2] = -ahead(query.first[2], is_near)
+        query.until += ahead(-query.first[1] - query.counts[1], is_near)
     query.run = query.begin
     if id.cell_starts.shape[0] == 0:  # never built
         query.run[2] = query.counts[2]

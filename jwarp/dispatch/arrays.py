@@ -80,6 +80,7 @@ class ArrayLaunch(Command):
 
     adjoint = False
     prepared: Ready | None = None
+    ran: Ready | None = None  # what it has run, where that was not prepared
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
     way: Any = None
@@ -295,6 +296,7 @@ class ArrayLaunch(Command):
         made = self.ready()
         self.will_write()
         made()
+        self.ran = made
         self._learn(made)
         if key is not None:
             self.kernel.plans.replace((key, id(self.program)), self.shaped)
@@ -481,7 +483,7 @@ def launch(
         for called in (kernel,) if asked is None else (kernel, asked[0]):
             called.plans.replace(key, command.repeater())
         called, given = (kernel, inputs) if asked is None else asked
-        command.repeater().share(called, dim, block_dim, given, outputs, command.prepared)
+        command.repeater().share(called, dim, block_dim, given, outputs, command.prepared or command.ran)
     return None
 
 

@@ -227,19 +227,71 @@ template <class T> JW_INLINE void jw_flush(T* place, T value) {
   }
 }
 
-// Adds to a place that threads of a warp mostly have in common: one of them adds what all have. It is for sums whose
-// old value nobody asks for.
-template <class T> JW_INLINE void jw_atomic_add_together(T* place, T value) {
+// ---- sums of warps, whose old value nobody asks for
+
+// Whether all threads of the warp are here, and whether they have the same value: then only is the second one asked.
+JW_INLINE bool jw_whole_warp() {
 #ifndef JW_HOST_SHIM
-  const unsigned all = 0xffffffffu;
-  if (__activemask() == all) {
-    const unsigned long long mine = (unsigned long long)place;
-    if (__all_sync(all, mine == __shfl_sync(all, mine, 0))) {
-      for (int distance = 16; distance > 0; distance /= 2) value = jw_plus(value, __shfl_down_sync(all, value, distance));
-      if ((threadIdx.x & 31) == 0) jw_atomic_add(place, value);
-      return;
+  return __activemask() == 0xffffffffu;
+#else
+  return false;
+#endif
+}
+template <class T> JW_INLINE bool jw_alike(T value) {
+#ifndef JW_HOST_SHIM
+  if constexpr (sizeof(T) < 4) return jw_alike(int(value));
+  else return __all_sync(0xffffffffu, value == __shfl_sync(0xffffffffu, value, 0));
+#else
+  return false;
+#endif
+}
+
+#ifndef JW_HOST_SHIM
+// Of the sums of N values, the number of the one that a lane has after `jw_sum_of_warp`; -1 if others have it.
+template <int N, int D = 16> JW_INLINE int jw_own_sum(int lane) {
+  constexpr int half = (N + 1) / 2;
+  int own = 0;
+  if constexpr (D > 1) own = jw_own_sum<half, D / 2>(lane);
+  if ((lane & D) == 0 || own < 0) return own;
+  return own + half < N ? own + half : -1;
+}
+
+// Sums N values of each lane over a warp: lanes at a distance D each go on with half of the values of both.
+template <int D, class T, int N> JW_INLINE T jw_sum_of_warp(const T (&values)[N], int lane) {
+  constexpr int half = (N + 1) / 2;
+  const bool upper = lane & D;
+  T sums[half];
+#pragma unroll
+  for (int k = 0; k < half; ++k) {
+    const bool paired = k + half < N;
+    const T low = values[k], high = paired ? values[paired ? k + half : k] : low;
+    const T given = upper ? low : high, kept = upper ? high : low;
+    sums[k] = jw_plus(kept, __shfl_xor_sync(0xffffffffu, given, D));
+  }
+  if constexpr (D > 1) return jw_sum_of_warp<D / 2>(sums, lane);
+  else return sums[0];
+}
+#endif
+
+// Adds values to elements, by places in arrays. Where the whole warp is here, and all have the same arrays and places,
+// lanes sum up what all have, and each adds one sum at the most; else each adds its own values.
+template <class T, class P, int N>
+JW_INLINE void jw_add_together(bool whole, T* const (&arrays)[N], const P (&places)[N], const T (&values)[N]) {
+#ifndef JW_HOST_SHIM
+  if (whole) {
+    const int lane = threadIdx.x & 31, own = jw_own_sum<N>(lane);
+    const T sum = jw_sum_of_warp<16>(values, lane);
+    T* array = arrays[N - 1];
+    P place = places[N - 1];
+#pragma unroll
+    for (int k = N - 2; k >= 0; --k) {
+      array = own == k ? arrays[k] : array;
+      place = own == k ? places[k] : place;
     }
+    if (own >= 0) jw_atomic_add(array + place, sum);
+    return;
   }
 #endif
-  jw_atomic_add(place, value);
+#pragma unroll
+  for (int k = 0; k < N; ++k) jw_atomic_add(arrays[k] + places[k], values[k]);
 }

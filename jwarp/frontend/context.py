@@ -62,7 +62,7 @@ MAX_LOCAL_BYTES = 4096
 # The same for the components of variables; those of further variables stay scalars.
 MAX_STORED_BYTES = MAX_LOCAL_BYTES // 2
 # What all threads of a block may have of them, which may be in the memory that they share.
-MAX_BLOCK_STORED_BYTES = 16 << 10
+MAX_BLOCK_STORED_BYTES = 32 << 10
 
 
 class UsesTiles(Exception):

@@ -5,6 +5,7 @@ The machine refuses what a GPU would not do, or not always: accesses outside of 
 """
 
 import random
+import re
 import time
 import warnings
 
@@ -156,8 +157,22 @@ def test_gradients_of_plain_kernels(kernel):
         shapes = [(*dims[: p.type.dims], *p.type.components) if p.is_array else () for p in made.params]
         args = [rng.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
         compiled = PtxKernel(made.gpu_kernel)
-        assert ("_together(" in compiled.unit.text) == (kernel is pulled and made is not program)
+        assert ("jw_add_together<" in compiled.unit.text) == (kernel is pulled and made is not program)
         for x, y in zip(compiled.run(dims, args), run(made.gpu_kernel, dims, args), strict=True):
+            np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-4)
+
+
+def test_reciprocal_roots_are_one_instruction():
+    """Of `pulled` with `fast_math`, and of its adjoint, where a root that is asked for by itself stays one."""
+    fast, rng = Settings(cache_dir="", fast_math=True), np.random.default_rng(0)
+    program = program_of(pulled, config.with_values(fast_math=True))
+    variant = Variant("adjoint", (0, 1), program.written, fresh=program.written, for_gpu=True)
+    for made, roots in ((program, False), (derive(program, variant).program, True)):
+        compiled = PtxKernel(made.gpu_kernel, "narrow flat fast", fast, block=32)
+        found = re.findall(r"\b(rsqrt|sqrt|div|rcp)\.", compiled.text)
+        assert set(found) == {"rsqrt", "sqrt"} if roots else set(found) == {"rsqrt"}, found
+        args = [rng.uniform(0.5, 2.0, (40, *p.type.components)).astype(np.float32) for p in made.params]
+        for x, y in zip(compiled.run((40,), args), run(made.gpu_kernel, (40,), args), strict=True):
             np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-4)
 
 

@@ -23,6 +23,14 @@ def total(x: A, sums: A):
 
 
 @wp.kernel
+def shared_by_some(x: wp.array[wp.vec3], n: int, sums: wp.array[wp.vec3]):
+    i = wp.tid()
+    own = wp.zeros(shape=2, dtype=int)
+    own[n] = i // 40
+    wp.atomic_add(sums, wp.clamp(own[n], 0, 3), x[i])
+
+
+@wp.kernel
 def moved(x: A, y: A):
     i = wp.tid()
     y[i] = x[i + 1]
@@ -57,6 +65,8 @@ PRODUCT = product(float16, float32, 32, 16, 32, 64), "flat fast", (1, 3), halves
 SOFTMAX = softmax(200, 96), "flat fast", (3,), lambda: [numbers(3, 200), np.zeros((3, 200))]
 SAXPY = saxpy.ir(), "flat checked", (100,), lambda: [2.0, numbers(60), numbers(60)]
 FAST = saxpy.ir(), "flat fast", (100,), lambda: [2.0, numbers(100), numbers(100)]
+COMMON = shared_by_some.ir(), "flat fast", (128,), lambda: [numbers(128, 3), 1, np.zeros((4, 3))]
+PART = shared_by_some.ir(), "flat fast", (70,), lambda: [numbers(70, 3), 1, np.zeros((4, 3))]
 TOTAL = total.ir(), "flat fast", (100,), lambda: [numbers(100), np.zeros(1)]
 
 STAGED = doubled.ir(), "narrow flat fast", (70,), lambda: [numbers(70, 3), numbers(70, 3)]
@@ -109,6 +119,11 @@ MUTANTS = {
     "elements are stored one too far": (STAGED, replaced("start = to + (unsigned", "to +", "to + 1 +"), "bounds"),
     "records have too little room": (HEAP, {"if (count < room)": "if (count <= room)"}, "bounds"),
     "records are not given back": (HEAP, {"if (data != nullptr) free(data);": ""}, "heap"),
+    "sums of a warp that is not all there": (PART, {"__activemask() == 0xffffffffu": "true"}, "barrier"),
+    "indices that differ are taken for one": (COMMON, {"value == __shfl_sync(0xffffffffu, value, 0)": "true"}, "wrong"),
+    "a lane gives what it keeps": (COMMON, {"given = upper ? low : high": "given = upper ? high : low"}, "wrong"),
+    "a sum is added to the place of another": (COMMON, {"place = own == k ?": "place = own == k + 1 ?"}, "wrong"),
+    "two lanes add one sum": (COMMON, replaced("own + half < N ? own + half : -1", "-1", "own"), "wrong"),
     "lanes are left out of a sum": (TOTAL, replaced(FLUSHED, "16", "8"), "wrong"),
 }  # fmt: skip
 

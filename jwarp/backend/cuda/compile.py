@@ -53,6 +53,7 @@ from jwarp.passes.expand import expand
 from jwarp.passes.hoist import hoist_factors
 from jwarp.passes.loop_sums import carried_sums
 from jwarp.passes.native_code import settled
+from jwarp.passes.reciprocal_roots import by_reciprocal_roots
 from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
@@ -111,7 +112,12 @@ class CudaKernel(AnalysedKernel):
         if kernel.block_dim:
             kernel = lower_tiles(hoist_factors(kernel), routines=UNIT_RULES, flat=True)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
-        return simplify(kernel, flatten=is_cheap)
+        return simplify(by_reciprocal_roots(kernel) if self.is_fast else kernel, flatten=is_cheap)
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether quotients and roots may be rounded otherwise than as written."""
+        return self.settings.fast_math and not rounds_as_written(self.kernel)
 
     def version(
         self, dims: tuple[int, ...], extents: Extents, *, batch: tuple[int, ...] = (), repeat: int | None = 1,
@@ -134,9 +140,8 @@ class CudaKernel(AnalysedKernel):
             self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=texts_on_gpu(self.kernel),
             room=room,
         )  # fmt: skip
-        exact = rounds_as_written(self.kernel)
-        options = ["--fmad=false"] if exact else []
-        if self.settings.fast_math and not exact:
+        options = ["--fmad=false"] if rounds_as_written(self.kernel) else []
+        if self.is_fast:
             options += ["--prec-div=false", "--prec-sqrt=false"]
         if version.endswith("either"):
             options.append("--device-int128")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from jwarp.analysis.thread_values import common_sums
+from jwarp.backend.cuda.common_sums import Addition, Together
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.native import (
     array_argument,
@@ -64,6 +64,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 class BodyEmitter(Visitor):
     """Writes statements to `lines`, each with `depth` levels of indentation in front."""
 
+    place_type = "long long"  # of the numbers of elements
+
     def __init__(
         self,
         kernel: Kernel,
@@ -71,11 +73,13 @@ class BodyEmitter(Visitor):
         failures: Sequence[str],
         sums: Sequence[tuple] = (),
         thread: str = "place.thread",
+        item: str = "",
     ):
         """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
 
         `failures` are the texts of checks, in the order in which the runtime numbers them. `sums` are elements,
-        as (array, *indices), that each thread sums up before it adds to them. `thread` is the number of the thread.
+        as (array, *indices), that each thread sums up before it adds to them. `thread` is the number of the thread,
+        `item` that of its batch element, if there are several.
         """
         self.kernel, self.trusted, self.thread_number = kernel, trusted, thread
         self.sites = {text: site for site, text in enumerate(failures, 1)}
@@ -87,7 +91,8 @@ class BodyEmitter(Visitor):
         self.logs: dict[int, Log] = logs_of(kernel)
         self.notes: dict[int, Notes] = notes_of(kernel)
         self.grows = grows(kernel)
-        self.used, self.common = used_values(kernel.body), common_sums(kernel)
+        self.used = used_values(kernel.body)
+        self.together = Together(kernel, lambda node: constant_place(node) in self.sums, self.place_type, item)
         self.inlinable = used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
@@ -328,11 +333,27 @@ class BodyEmitter(Visitor):
             self.line(f"{total} = {added};")
             return
         element, inside = self.element(node)
-        call = f"jw_{node.name}{'_together' if id(node) in self.common else ''}(&{element}, {', '.join(values)})"
+        if node in self.together:
+            self.add_together(node, Addition(*self.parted(node, element), values[0]), inside)
+            return
+        call = f"jw_{node.name}(&{element}, {', '.join(values)})"
         if node.result is None or node.result not in self.used:
             self.line(f"{self.guard(node.array, inside)}{call};")
         else:
             self.found(node, call if inside is None else f"{inside} ? {call} : {zero(node.result.type)}")
+
+    def add_together(self, node: Op, addition: Addition, inside: str | None) -> None:
+        """One that needs a test cannot wait for others, which may need none."""
+        if inside is not None:
+            self.line(f"{self.guard(node.array, inside)}{self.together.at_once(node, addition, self.text)}")
+        statement = self.together.after(node, addition if inside is None else None, self.text)
+        if statement is not None:
+            self.line(statement)
+
+    def parted(self, node: Op, element: str) -> tuple[str, str]:
+        """The array of an element, and its number in there."""
+        name = self.names[node.number]
+        return name, element[len(name) + 1 : -1]
 
     def found(self, node: Op, text: str) -> None:
         """Define the result of a load or an atomic operation."""
@@ -378,8 +399,7 @@ class BodyEmitter(Visitor):
         log = self.logs[node.array]
         self.make_room((log.places, log.contents), log.size)
         element, inside = self.element(node)
-        name = self.names[node.number]
-        place = element[len(name) + 1 : -1]
+        _, place = self.parted(node, element)
         self.line(f"{log.places}[{log.size}] = {place if inside is None else f'{inside} ? {place} : -1'};")
         self.line(f"{'' if inside is None else f'if ({inside}) '}{log.contents}[{log.size}] = {element};")
         self.line(f"++{log.size};")

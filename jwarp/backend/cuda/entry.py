@@ -131,6 +131,7 @@ class _Entry:
     """The parts of one entry around its body, for any launch."""
 
     thread = "place.thread"  # the thread's number in its batch element
+    item = "place.item"  # the number of its batch element, if there are several
     alike: frozenset[int] = frozenset()  # arrays that have an element for each thread of the launch
     tf32 = False  # whether factors of products may be rounded
     staged = Staged()
@@ -154,7 +155,7 @@ class _Entry:
         return emitter.lines
 
     def emitter(self, trusted: Container[int]) -> BodyEmitter:
-        return BodyEmitter(self.kernel, trusted, self.failures, self.sums, self.thread)
+        return BodyEmitter(self.kernel, trusted, self.failures, self.sums, self.thread, self.item)
 
     def wrapped(self, body: Sequence[str]) -> list[str]:
         """The entry around the body: a loop over the threads of the launch, of which the grid makes as many steps."""
@@ -280,7 +281,7 @@ class _Entry:
 class _Flat(_Entry):
     """The entry for launches without a batch or repeated threads."""
 
-    thread = "n"
+    thread, item = "n", ""
 
     def coordinates(self) -> list[str]:
         axes = self.kernel.tid_dims
@@ -309,12 +310,13 @@ class _Flat(_Entry):
 class _Narrow(_Entry):
     """The entry for launches that 32 bits are enough for."""
 
-    thread = "at"
+    thread, item = "at", "item"
 
     def emitter(self, trusted: Container[int]) -> BodyEmitter:
         return NarrowEmitter(
-            self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread, staged=self.staged
-        )
+            self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread, item=self.item,
+            staged=self.staged,
+        )  # fmt: skip
 
     def steps(self) -> list[str]:
         return narrow.loop(self.block, in_step=bool(self.sums) or grows(self.kernel))
@@ -326,7 +328,7 @@ class _Narrow(_Entry):
 class _NarrowFlat(_Narrow, _Flat):
     """The same without a batch."""
 
-    thread = "n"
+    thread, item = "n", ""
 
     def stage(self, version: str) -> None:
         if version == "fast" and not texts_on_gpu(self.kernel):

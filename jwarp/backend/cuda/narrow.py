@@ -71,6 +71,8 @@ class NarrowEmitter(BodyEmitter):
     The arrays `alike` have an element for each thread, whose number is called `thread`.
     """
 
+    place_type = "int"
+
     def __init__(
         self,
         kernel: Kernel,
@@ -80,9 +82,10 @@ class NarrowEmitter(BodyEmitter):
         *,
         alike: Container[int],
         thread: str,
+        item: str,
         staged: Staged,
     ):
-        super().__init__(kernel, trusted, failures, sums, f"((long long){thread})")
+        super().__init__(kernel, trusted, failures, sums, f"((long long){thread})", item)
         self.alike, self.thread_name, self.staged = alike, thread, staged
         self.definitions = definitions_of(kernel.body)
 

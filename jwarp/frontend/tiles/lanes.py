@@ -10,6 +10,7 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.tiles.gradients import extent_in, extents, lifted
 from jwarp.frontend.tiles.leaving import last_branches, stays
+from jwarp.frontend.tiles.own_arrays import with_lane
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
 from jwarp.ir.builder import zero
@@ -157,7 +158,7 @@ class Lanes(Lifter):
         self.lane_variation = variation
         self.kernel, self.block_dim, self.lane_axis = kernel, block_dim, lane_axis
         self.gradients = list(kernel.gradients)
-        # The number of the lane, which is the first index of arrays that each lane has for itself.
+        # The number of the lane, which is an index of arrays that each lane has for itself.
         self.number = Value(int32)
         variation.varying.add(self.number)
         self.lanes[self.number] = Value(tile_type(int32, self.shape))
@@ -217,7 +218,7 @@ class Lanes(Lifter):
             self.tile_op(node, out)
         else:
             if self.lane_variation.is_own(node) and node.array in self.lane_variation.arrays:
-                node = dataclasses.replace(node, args=(self.number, *node.args))
+                node = with_lane(self.kernel, node, self.number)
             if self.mapped and node.result is not None:
                 self.inside[node.result] = node
             super().op(node, out)

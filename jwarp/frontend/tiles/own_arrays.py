@@ -47,6 +47,17 @@ def _zeros(local: Local, array: int, indices: tuple[Operand, ...], span: Span) -
     return For(index, Const(int32, 0), Const(int32, local.shape[axis]), 1, (), (), body, (), span)
 
 
+def with_lane(kernel: Kernel, node: Op, number: Operand) -> Op:
+    """An access to an element of a local array, as that of lane `number`.
+
+    What the lanes have for one element lies side by side: most accesses of a block are to one element of all lanes.
+    """
+    local = kernel.local(node.array)
+    assert local is not None
+    dims = local.type.dims
+    return dataclasses.replace(node, args=(*node.args[:dims], number, *node.args[dims:]))
+
+
 def with_lanes(kernel: Kernel, arrays: Container[int], block_dim: int) -> tuple[Local, ...]:
     """The local arrays of a block.
 
@@ -65,7 +76,9 @@ def with_lanes(kernel: Kernel, arrays: Container[int], block_dim: int) -> tuple[
                 "give it fewer dimensions",
             )
         kind = ArrayType(local.type.element, local.type.dims + 1)
-        made.append(Local(local.name, kind, (block_dim, *local.shape), shared=True))
+        dims = local.type.dims
+        shape = (*local.shape[:dims], block_dim, *local.shape[dims:])
+        made.append(Local(local.name, kind, shape, shared=True))
     size = sum(local.size * local.dtype.bits // 8 for local in made if local.shared)
     if size > MAX_SHARED_BYTES:
         raise CompileError(

@@ -194,8 +194,7 @@ def within(e: Emitter, part: Part, selector: Selector, span: Span) -> Selector:
     if isinstance(selector, int):
         return positions[selector]
     found: Operand = Const(selector.type, part.size)  # outside of the part is outside of the whole
-    for k, position in enumerate(positions):
-        hit = is_at(e, selector, k, len(positions), span)
+    for position, hit in zip(positions, hits(e, selector, len(positions), span), strict=True):
         found = e.emit("select", hit, Const(selector.type, position), found, span=span)
     return found
 
@@ -232,59 +231,73 @@ def read(e: Emitter, value: Composite, selectors: Sequence[Selector], span: Span
     """`v[i]`, `m[i, j]`, the row `m[i]`, the slice `v[1:3]`."""
     if selectors and not value.items:
         raise CompileError(f"{value.type!r} has no components", span)
-    axes = [s if isinstance(s, range) else (s,) for s in axes_of(value.type.shape, selectors)]
-    items = tuple(at(e, value, place, span) for place in itertools.product(*axes))
+    shape = value.type.shape
+    axes = [s if isinstance(s, range) else (s,) for s in _known_axes(e, shape, selectors, span)]
+    items = tuple(_at(e, value, place, span) for place in itertools.product(*axes))
     kind = selected_type(value.type, selectors)
     return Composite(kind, items) if isinstance(kind, CompositeType) else items[0]
 
 
-def at(e: Emitter, value: Composite, place: Sequence[int | Operand], span: Span) -> Operand:
-    """The component at `place`."""
+# A position along an axis: a known one, or of a computed one whether it is the first, the second, and so on.
+Position = int | tuple[Operand, ...]
+
+
+def _known_axes(
+    e: Emitter, shape: tuple[int, ...], selectors: Sequence[Selector], span: Span
+) -> list[range | Position]:
+    """What is selected along each axis."""
+    return [
+        s if isinstance(s, (range, int)) else hits(e, s, extent, span)
+        for s, extent in zip(axes_of(shape, selectors), shape, strict=True)
+    ]
+
+
+def _at(e: Emitter, value: Composite, place: Sequence[Position], span: Span) -> Operand:
+    """The component at `place`; outside, zero."""
     items = value.items
-    for index, extent in zip(reversed(place), reversed(value.type.shape), strict=True):
+    for position, extent in zip(reversed(place), reversed(value.type.shape), strict=True):
         groups = [items[k : k + extent] for k in range(0, len(items), extent)]
-        items = tuple(pick(e, group, index, span) for group in groups)
+        items = tuple(_pick(e, group, position, span) for group in groups)
     return items[0]
 
 
-def pick(e: Emitter, items: Sequence[Operand], index: int | Operand, span: Span) -> Operand:
-    """The item at `index`; outside, zero."""
-    if isinstance(index, int):
-        return items[index]
+def _pick(e: Emitter, items: Sequence[Operand], position: Position, span: Span) -> Operand:
+    if isinstance(position, int):
+        return items[position]
     chosen: Operand = zero(items[0].type)
-    for k in reversed(range(len(items))):
-        chosen = e.emit("select", is_at(e, index, k, len(items), span), items[k], chosen, span=span)
+    for item, hit in zip(reversed(items), reversed(position), strict=True):
+        chosen = e.emit("select", hit, item, chosen, span=span)
     return chosen
 
 
-def is_at(e: Emitter, index: Operand, position: int, length: int, span: Span) -> Operand:
-    """Whether a computed index names `position`, counted from either end."""
-
-    def equals(number: int) -> Operand:
-        return e.emit("eq", index, Const(index.type, number), span=span)
-
-    if index.type.kind == "uint":
-        return equals(position)
-    return e.emit("or", equals(position), equals(position - length), span=span)
+def hits(e: Emitter, index: Operand, length: int, span: Span) -> tuple[Operand, ...]:
+    """Whether a computed index names each of `length` positions, counted from either end."""
+    if index.type.max < length:
+        index = e.emit("cast", index, span=span, type=int32)
+    if index.type.kind == "int":
+        from_end = e.emit("add", index, Const(index.type, length), span=span)
+        is_from_end = e.emit("lt", index, zero(index.type), span=span)
+        index = e.emit("select", is_from_end, from_end, index, span=span)
+    return tuple(e.emit("eq", index, Const(index.type, k), span=span) for k in range(length))
 
 
 def replace(
     e: Emitter, value: Composite, selectors: Sequence[Selector], new: Sequence[Operand], span: Span
 ) -> Composite:
     """`value` with what is selected replaced by the components `new`; outside, unchanged."""
-    axes = axes_of(value.type.shape, selectors)
+    axes = _known_axes(e, value.type.shape, selectors, span)
     items = []
-    for old, position in zip(value.items, itertools.product(*map(range, value.type.shape)), strict=True):
+    for old, place in zip(value.items, itertools.product(*map(range, value.type.shape)), strict=True):
         among = 0  # the position among the new components
         hit: Operand | None = TRUE
-        for selector, k, extent in zip(axes, position, value.type.shape, strict=True):
-            if isinstance(selector, range):
-                hit = hit if k in selector else None
-                among = among * len(selector) + (selector.index(k) if k in selector else 0)
-            elif isinstance(selector, int):
-                hit = hit if selector == k else None
+        for position, k in zip(axes, place, strict=True):
+            if isinstance(position, range):
+                hit = hit if k in position else None
+                among = among * len(position) + (position.index(k) if k in position else 0)
+            elif isinstance(position, int):
+                hit = hit if position == k else None
             elif hit is not None:
-                hit = e.emit("and", hit, is_at(e, selector, k, extent, span), span=span)
+                hit = e.emit("and", hit, position[k], span=span)
         items.append(old if hit is None else e.emit("select", hit, new[among], old, span=span))
     return Composite(value.type, tuple(items))
 

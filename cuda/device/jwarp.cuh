@@ -132,6 +132,15 @@ JW_INLINE double jw_asin(double x) { return asin(x < -1.0 ? -1.0 : x > 1.0 ? 1.0
 JW_INLINE float jw_acos(float x) { return acosf(x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x); }
 JW_INLINE double jw_acos(double x) { return acos(x < -1.0 ? -1.0 : x > 1.0 ? 1.0 : x); }
 
+// By an instruction of its own where that is allowed: whether NVRTC finds it depends on what else the process compiles.
+JW_INLINE float jw_inverse_root(float x) {
+#ifdef JW_FAST
+  return rsqrtf(x);
+#else
+  return 1.0f / sqrtf(x);
+#endif
+}
+
 // ---- conversions
 
 #ifdef JW_HOST_SHIM

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from jwarp.analysis.ownership import Definitions, ThreadIndices, are_apart, owned_arrays
 from jwarp.ir.attributes import NativeCall
 from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Const, For, Kernel, Op, Value, While, touched_by_gradients, walk, walk_node
+from jwarp.ir.nodes import Const, For, If, Kernel, Op, Operand, Value, While, touched_by_gradients, walk, walk_node
 from jwarp.types import int32, int64
 
 NOWHERE: frozenset[int] = frozenset()
@@ -19,7 +19,8 @@ class Slot:
     """Where the index of stores, at `position`, is what an addition to `counters` found, which counts up.
 
     The place of the counter is that of the store, or always the same: `places` are positions of indices, or constants.
-    So no two threads store to one element, unless the counter is outside of its array or negative.
+    So no two threads store to one element, unless the counter is outside of its array or negative; nor do they load
+    one that another stores to, where all loads are at such a place, too.
     """
 
     position: int
@@ -35,7 +36,7 @@ class Collisions:
     to them. Of those `untold` it does not: what a thread stores there may depend on what others did before. Those
     `agreed` are only stored to and loaded, in loops, where threads tend to walk the same way, as from the root of a
     tree to its leaves: there it does not matter who did what where all store the same. To others, threads store at
-    `slots` of their own.
+    `slots` of their own, and load nothing else of them.
     """
 
     told: frozenset[int] = NOWHERE
@@ -59,6 +60,7 @@ def collisions(
     owned = NOWHERE if repeated else owned_arrays(kernel, single)
     indices, used = ThreadIndices(kernel), contents_of(kernel.body).used
     found, others = dict[int, list[Op]](), set(touched_by_gradients(kernel))
+    loads = dict[int, list[Op]]()
     changed = set(others)  # otherwise than by plain stores
     for node in contents_of(kernel.body).accesses:
         if kernel.local(node.array) is not None or not kernel.array(node.array).dtype.is_float:
@@ -67,12 +69,14 @@ def collisions(
             others.add(node.array)
             if node.name != "load":
                 changed.add(node.array)
+            else:
+                loads.setdefault(node.array, []).append(node)
         elif node.array not in owned or not indices.differ(node.indices):
             found.setdefault(node.array, []).append(node)
-    counts = {} if kernel.block_dim else _counts(kernel)
+    counted = None if kernel.block_dim else _Counted(kernel, indices.definitions)
     slots, arrays = dict[int, Slot](), set[int]()
     for p, stores in found.items():
-        slot = _slot(stores, counts, indices.definitions) if p not in others else None
+        slot = None if counted is None or p in changed else counted.slot([*stores, *loads.get(p, ())])
         if slot is not None:
             slots[p] = slot
         elif repeated or p in others or not are_apart(kernel, stores, indices, single):
@@ -110,27 +114,59 @@ def _counts_up(node: Op) -> bool:
     return node.name == "atomic_add" and amount in (Const(int32, 1), Const(int64, 1))
 
 
-def _slot(stores: Sequence[Op], counts: Mapping[Value, Op], definitions: Definitions) -> Slot | None:
-    """The slot that all stores to an array are at."""
-    found = {_slot_of(store, counts, definitions) for store in stores}
-    return found.pop() if len(found) == 1 else None
+class _Counted:
+    """What the indices of a kernel have of what counters held."""
 
+    def __init__(self, kernel: Kernel, definitions: Definitions):
+        self.counts, self.definitions = _counts(kernel), definitions
+        self.ways: dict[Value, tuple[Operand, ...]] = {}  # what values are that differ by the way taken
+        for node in walk(kernel.body) if self.counts else ():
+            if isinstance(node, If):
+                pairs = zip(node.then.yields, node.orelse.yields, strict=True)
+                self.ways.update(zip(node.results, pairs, strict=True))
+            elif isinstance(node, Op) and node.name == "select" and node.result is not None:
+                self.ways[node.result] = node.args[1:]
 
-def _slot_of(store: Op, counts: Mapping[Value, Op], definitions: Definitions) -> Slot | None:
-    for position, index in enumerate(store.indices):
-        while isinstance(index, Value) and index not in counts and index in definitions:
-            made = definitions[index]
+    def slot(self, accesses: Sequence[Op]) -> Slot | None:
+        """The slot that all accesses to an array are at."""
+        found = {self._slot_of(access) for access in accesses}
+        return found.pop() if len(found) == 1 else None
+
+    def _slot_of(self, access: Op) -> Slot | None:
+        known = {i: k for k, i in enumerate(access.indices) if isinstance(i, Value)}
+        for position, index in enumerate(access.indices):
+            found = set[tuple[int, tuple[int | Const | None, ...]]]()
+            for counter in self._counters(index):
+                found.add((counter.array, tuple(i if isinstance(i, Const) else known.get(i) for i in counter.indices)))
+            if len(found) == 1:
+                (array, places) = found.pop()
+                if None not in places:
+                    return Slot(position, array, tuple(p for p in places if p is not None))
+        return None
+
+    def _counters(self, index: Operand) -> list[Op]:
+        """The additions one of which found an index, whichever way is taken; none where it may be something else.
+
+        Negative constants stand for no place: where they are indices, derivatives say so.
+        """
+        while isinstance(index, Value) and index not in self.counts and index in self.definitions:
+            made = self.definitions[index]
             if made.name != "cast" or index.type is not int64 or made.args[0].type is not int32:
                 break  # with fewer bits, or as a float, two slots may be one
             (index,) = made.args
-        counter = counts.get(index) if isinstance(index, Value) else None
-        if counter is None:
-            continue
-        known = {i: k for k, i in enumerate(store.indices) if isinstance(i, Value)}
-        places = [i if isinstance(i, Const) else known.get(i) for i in counter.indices]
-        if None not in places:
-            return Slot(position, counter.array, tuple(p for p in places if p is not None))
-    return None
+        if not isinstance(index, Value):
+            return []
+        if index in self.counts:
+            return [self.counts[index]]
+        found: list[Op] = []
+        for way in self.ways.get(index, ()):
+            if isinstance(way, Const) and way.type in (int32, int64) and way.value < 0:
+                continue
+            more = self._counters(way)
+            if not more:
+                return []
+            found += more
+        return found
 
 
 def why_untold(kernel: Kernel, array: int) -> str:

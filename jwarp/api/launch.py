@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
-from jwarp.arrays.commands import listeners
+from jwarp.arrays.commands import Call, listeners, submit
 from jwarp.devices import get_device
 from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.array_adjoint import launch_adjoint
@@ -159,18 +160,11 @@ def launch(
     if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
     kernel = read_kernel(kernel, "wp.launch")
-    asked = None
+    asked = reads_ids = None
     if kernel.handles:
         plain = kernel, inputs
         kernel, inputs = with_handles(kernel, inputs, outputs)
         asked = None if kernel is plain[0] else plain
-    if kernel.id_lists:
-        why_not = "this is a record" if record_cmd else "this is an adjoint" if adjoint else ""
-        if not listeners.idle and (record_tape or listeners.capture is not None):
-            why_not = why_not or "a tape or a capture is open"
-        before = kernel
-        kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
-        asked = asked if kernel is before else None
     if kernel.is_generic:
         asked = asked or (kernel, inputs)
         try:
@@ -178,6 +172,14 @@ def launch(
         except JwarpError as error:
             shorten(error)
             raise
+    if kernel.id_lists:
+        why_not = "this is a record" if record_cmd else "this is an adjoint" if adjoint else ""
+        if listeners.recorders and record_tape:
+            why_not = why_not or "a tape is open"
+        before = kernel, inputs
+        kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
+        if kernel is not before[0]:
+            reads_ids, asked = asked or before, None
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         if unknown:
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
@@ -186,6 +188,9 @@ def launch(
             try:
                 if adjoint:
                     return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
+                if reads_ids is not None and listeners.capture is not None:
+                    arrays.check(kernel, dim, inputs, outputs, block_dim)
+                    return _captured(*reads_ids, dim, outputs, block_dim, record_tape)
                 return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, asked)
             except JwarpError as error:
                 shorten(error)
@@ -240,6 +245,13 @@ def launch(
     except JwarpError as error:
         shorten(error)
         raise
+
+
+def _captured(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> None:
+    """Give a launch with an array of ids to the capture: what they name is found each time that it runs."""
+    inputs = dict(inputs) if isinstance(inputs, Mapping) else list(inputs)
+    named: dict[str, Any] = {"block_dim": block_dim, "record_tape": record_tape}
+    submit(Call(functools.partial(launch, kernel, dim, inputs, outputs, **named)))
 
 
 def _is_empty(given: Any) -> bool:

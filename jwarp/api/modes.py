@@ -53,8 +53,8 @@ class JaxCallableGraphMode(enum.IntEnum):
     WARP_STAGED_EX = 4
 
 
-class GraphColoringAlgorithm(enum.Enum):
-    """How graphs are coloured, which `wp.utils` does not do yet."""
+class GraphColoringAlgorithm(enum.IntEnum):
+    """How `wp.utils.graph_coloring_assign` colours graphs."""
 
     MCS = 0
     GREEDY = 1

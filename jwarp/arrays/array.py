@@ -347,6 +347,18 @@ class array(Written):
             )
         return self.seen(self.layout.sliced(keys))
 
+    def __int__(self) -> int:
+        raise self._no_number("int")
+
+    def __float__(self) -> float:
+        raise self._no_number("float")
+
+    def _no_number(self, wanted: str) -> KernelTypeError:
+        """The error for a number that is made of it: while JAX traces, the one of reading elements."""
+        if self.device is not None and self.size:
+            self.memory.lend(self.layout)
+        return KernelTypeError(f"{wanted}() takes no wp.array", hint=f"{wanted}(a.numpy()[0]) reads an element")
+
     def __iter__(self) -> Iterator[array]:
         return (self[i] for i in range(self.shape[0]))
 

@@ -212,6 +212,10 @@ class _Forward(Rebuilder):
 
     def load(self, node: Op, origin: Origin) -> None:
         self.result("load", node.args, origin, node)
+        assert node.result is not None
+        if (slot := self.meets.slots.get(node.array)) is not None:
+            holds = is_slot(self.builder, slot, self.origin(slot.counters), node.indices)
+            self.tangents[node.result] = or_nan(self.builder, holds, self.tangents[node.result])
 
     def result(self, name: str, args: tuple[Operand, ...], origin: Origin | RecordField, node: Op) -> None:
         """Append an operation on tangents that gives the tangent of what `node` gives."""

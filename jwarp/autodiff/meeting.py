@@ -89,8 +89,9 @@ def agree_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
     name = kernel.array(array).name
     builder.check(
         holds,
-        f"two threads store different values to one element of `{name}`, {why_untold(kernel, array)}, so that nothing "
-        "tells whose value the gradient goes to; store to another array than one that is read, or use wp.atomic_add",
+        f"different values are stored to one element of `{name}`, {why_untold(kernel, array)}, and it may be that of "
+        "several threads, so that nothing tells whose value the gradient goes to; store to another array than one that "
+        "is read, index it by wp.tid() or by a place that wp.atomic_add gave, or use wp.atomic_add",
     )
     return holds
 

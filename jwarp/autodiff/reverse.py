@@ -366,7 +366,10 @@ class _Reverse(ForwardSweep):
     def reverse_value(self, node: Op, g: Operand) -> None:
         assert node.result is not None
         if node.name == "load":
-            self.add_to(node.array, self.operands(node.args), g, self.is_own(node.array, node.args))
+            indices = self.operands(node.args)
+            if (slot := self.meets.slots.get(node.array)) is not None:
+                g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
+            self.add_to(node.array, indices, g, self.is_own(node.array, node.args))
             return
         if node.name == "native_part":
             self.native_parts.setdefault(node.args[0], {})[node.number] = g

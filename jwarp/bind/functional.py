@@ -72,6 +72,12 @@ class Functional:
         self.signature = inspect.signature(func)
         self._traced: Cache[Any, Traced] = Cache(f"shapes of arguments of {name}", MAX_CALLS)
 
+    @property
+    def place(self) -> str:
+        """Where the function is written, as part of a sentence."""
+        code = getattr(inspect.unwrap(self.func), "__code__", None)
+        return "it" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         given = Given(arguments, self.static)
         key = (given.key, compat.x64_enabled(), config.settings, options.changes)
@@ -139,7 +145,7 @@ class Traced:
 
     def _changes(self, name: str, before: Node, after: Node, reader: Reader) -> Any:
         for path in changed_paths(before, after, name):
-            yield f"'{path}', bound anew"
+            yield f"'{path}', bound anew in {self.function.place}"
         for number in memories_in(after):
             memory = reader.memories[number]
             if memory.version:

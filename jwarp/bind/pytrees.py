@@ -19,7 +19,7 @@ from jwarp.arrays.overlap import overlap
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import Element, View, components_of
 from jwarp.bind.traced_memory import Shaped, TracedMemory, value_of
-from jwarp.bind.trees import Same, attributes, same
+from jwarp.bind.trees import Same, attributes, can_be_made_again, same
 from jwarp.caches import Cache
 from jwarp.devices import CPU
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
@@ -124,7 +124,7 @@ def register_pytree(kind: type) -> type:
         >>> wp.register_pytree(State)
         >>> jax.jit(step_fn)(state)
     """
-    if not isinstance(kind, type) or kind.__module__ == "builtins":
+    if not isinstance(kind, type) or kind.__module__ == "builtins" or not can_be_made_again(kind):
         raise KernelTypeError(f"wp.register_pytree: {kind!r} is no class of objects with attributes")
     if kind in _registered or issubclass(kind, Struct):
         return kind
@@ -233,7 +233,7 @@ def register_annotated(func: Any) -> None:
         module = annotation.__module__.partition(".")[0]
         if module in _NOT_OURS or issubclass(annotation, Struct):
             return
-        if issubclass(annotation, (enum.Enum, str, int, float, tuple, list, dict)):
+        if issubclass(annotation, enum.Enum) or not can_be_made_again(annotation):
             return
         register_pytree(annotation)
         for hint in _hints(annotation).values():
@@ -260,7 +260,7 @@ def replace(obj: Any, /, **values: Any) -> Any:
         >>> moved = wp.replace(state, x=jnp.zeros((4, 3)))
     """
     names = attributes(obj)
-    if names is None:
+    if names is None or not can_be_made_again(type(obj)):
         raise KernelTypeError(f"wp.replace: a {type(obj).__name__} has no attributes that arrays could be")
     for name in values:
         if name not in names:

@@ -169,8 +169,10 @@ class TracedMemory(Memory):
             LaunchError: JAX traces the value.
         """
         if isinstance(self.value, compat.Tracer):
+            file, line = place_of_caller()
             raise LaunchError(
-                f"{self.made_at} stands for a value that JAX traces, so that its elements are not known yet",
+                f"{self.made_at} is read at {file}:{line}, and stands for a value that JAX traces, so that its elements"
+                " are not known yet",
                 hint="read it outside of the traced function; wp.to_jax(a) gives the traced value",
             )
         return np.asarray(self.read(view))

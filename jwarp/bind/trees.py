@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import types
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View, scalar_of
 from jwarp.bind import compat
+from jwarp.errors import KernelTypeError
 from jwarp.types import CompositeValue, Geometry, Struct
 from jwarp.types.handles import UNCOPIED
 
@@ -162,7 +164,8 @@ class Reader:
             items = tuple(self.read(x, f"{path}[{k!r}]") for k, x in value.items())
             return Mapped(type(value), tuple(value), items)
         names = attributes(value)
-        if names is None:
+        if names is None or not can_be_made_again(type(value)):
+            self._refuse_hidden(value, names or (), path)
             return Fixed(same(value))
         number = self._objects.setdefault(id(value), len(self._objects))
         if number in self._seen:
@@ -173,6 +176,18 @@ class Reader:
             _ = value.arrays  # makes those of NumPy's JAX's, which are traced
         items = tuple(self.read(getattr(value, name), f"{path}.{name}") for name in names)
         return Object(type(value), names, items, number)
+
+    def _refuse_hidden(self, value: Any, names: Sequence[str], path: str) -> None:
+        """Refuse arrays in what is not looked into: what they hold would be that of the first call forever."""
+        inside = [(f"'{path}.{name}'", getattr(value, name)) for name in names]
+        if isinstance(value, (set, frozenset, collections.deque)):
+            inside += [(f"an element of '{path}'", x) for x in value]
+        for where, x in inside:
+            if isinstance(x, (array, jax.Array)):
+                raise KernelTypeError(
+                    f"{where} is an array in an object of {type(value).__name__}, which cannot be taken apart",
+                    hint="keep it in a list, a tuple, a dict, or an object of a class written in Python",
+                )
 
     def read_whole(self, value: Any, path: str) -> Node:
         """As `read` of fixed numbers, where objects that other trees have, too, are looked into once more."""
@@ -202,6 +217,12 @@ class Reader:
             self.layouts.append([])
         self.layouts[number].append(a.layout)
         return Shown(number, a.layout)
+
+
+def can_be_made_again(kind: type) -> bool:
+    """Whether objects of a class are made without `__init__`: not of one that is written in C, or derives from such."""
+    makers = (vars(base).get("__new__") for base in kind.__mro__)
+    return next(make for make in makers if isinstance(make, types.BuiltinFunctionType)) is object.__new__
 
 
 def attributes(value: Any) -> tuple[str, ...] | None:
@@ -255,10 +276,11 @@ class Writer:
                 return array.of(memory, View(layout.element, layout.shape, layout.strides, layout.offset - start))
             case Listed(kind, items):
                 made: list[Any] = [self.make(item) for item in items]
-                if kind is list:
-                    return made
-                build: Any = kind
-                return build(*made) if hasattr(kind, "_fields") else build(made)
+                if issubclass(kind, tuple):
+                    return tuple.__new__(kind, made)
+                listed: Any = list.__new__(kind)
+                list.extend(listed, made)
+                return listed
             case Mapped(kind, keys, items):
                 found = dict(zip(keys, map(self.make, items), strict=True))
                 return found if kind is dict else _filled(kind, found)
@@ -286,20 +308,35 @@ def changed_paths(before: Node, after: Node, path: str) -> Iterator[str]:
     if before == after:
         return
     match before, after:
-        case Object(_, names, items), Object(_, others, more) if names == others:
-            for name, a, b in zip(names, items, more, strict=True):
-                yield from changed_paths(a, b, f"{path}.{name}")
+        case Object(_, names, items), Object(_, others, more):
+            yield from _changed_parts(
+                dict(zip(names, items, strict=True)),
+                dict(zip(others, more, strict=True)),
+                lambda name: f"{path}.{name}",
+            )
         case Structs(_, names, items), Structs(_, _, more):
             for name, a, b in zip(names, items, more, strict=False):
                 yield from changed_paths(a, b, f"{path}.{name}")
         case (Listed(_, items), Listed(_, more)) if len(items) == len(more):
             for k, (a, b) in enumerate(zip(items, more, strict=True)):
                 yield from changed_paths(a, b, f"{path}[{k}]")
-        case Mapped(_, keys, items), Mapped(_, others, more) if keys == others:
-            for key, a, b in zip(keys, items, more, strict=True):
-                yield from changed_paths(a, b, f"{path}[{key!r}]")
+        case Mapped(_, keys, items), Mapped(_, others, more):
+            yield from _changed_parts(
+                dict(zip(keys, items, strict=True)),
+                dict(zip(others, more, strict=True)),
+                lambda key: f"{path}[{key!r}]",
+            )
         case _:
             yield path
+
+
+def _changed_parts(before: Mapping[Any, Node], after: Mapping[Any, Node], place: Callable[[Any], str]) -> Iterator[str]:
+    """Where the parts of an object or a dict differ, also those that are there on one side alone."""
+    for name in {**before, **after}:
+        if name in before and name in after:
+            yield from changed_paths(before[name], after[name], place(name))
+        else:
+            yield place(name)
 
 
 def memories_in(node: Node) -> Iterator[int]:

@@ -487,6 +487,16 @@ def launch(
     return None
 
 
+def check(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> None:
+    """Find out what is wrong with a launch that runs later, and compile its kernel.
+
+    Raises:
+        KernelTypeError, LaunchError, CompileError: as `launch`.
+    """
+    dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
+    ArrayLaunch(kernel, dims, inputs, outputs, block).prepare()
+
+
 def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
     """`block_dim` as Warp takes it: what is not positive is left out."""
     if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:

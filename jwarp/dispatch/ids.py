@@ -18,6 +18,9 @@ from jwarp.types import ArrayType, Geometry, Struct, StructType, uint64
 from jwarp.types.handles import named
 from jwarp.types.structs import table_type, unchecked
 
+# The field of a table from which on it has the parts of what is named.
+PARTS = 4
+
 
 def table_of(name: str, value: Any, why_not: str) -> Any:
     """What a kernel is given for an array of ids, the parameter `name`; None for arrays of other numbers.
@@ -33,7 +36,7 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
         return None
     if ids.dtype != np.uint64 or ids.ndim != 1:
         return None
-    known = [int(number) for number in dict.fromkeys(ids.tolist()) if number]
+    known = sorted({int(number) for number in ids.tolist() if number})
     owners = named(known)
     if not owners:
         return None
@@ -91,13 +94,13 @@ def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> S
     """As `table_of`, for an array that names nothing, which the kernel takes for a table of this `kind`."""
     _check_runs(name, why_not)
     assert kind.table_of is not None
-    fields = list(kind.fields.values())[3:]
+    fields = list(kind.fields.values())[PARTS:]
     made = []
     for field, is_array in zip(fields, _are_arrays(kind.table_of), strict=True):
         assert isinstance(field, ArrayType)
         made.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
     ids = np.array(value.host() if type(value) is array else value)
-    table = [ids, np.zeros(len(ids), np.int32), np.zeros((2, len(fields)), np.int32), *made]
+    table = [ids, np.zeros(len(ids), np.int32), np.zeros(1, np.uint64), np.zeros((2, len(fields)), np.int32), *made]
     for part in table:
         part.flags.writeable = False
     return unchecked(kind, table)
@@ -122,9 +125,9 @@ def _table(name: str, ids: np.ndarray, known: list[int], owners: list[Geometry])
         joined = _joined(kind, parts)
         if not changing:
             _JOINED.keep(states, joined)
-    given = np.array(ids)
-    given.flags.writeable = numbers.flags.writeable = False
-    return unchecked(table_type(kind), [given, numbers, *joined])
+    given, sorted_ids = np.array(ids), np.array([0, *known], np.uint64)
+    given.flags.writeable = numbers.flags.writeable = sorted_ids.flags.writeable = False
+    return unchecked(table_type(kind), [given, numbers, sorted_ids, *joined])
 
 
 _JOINED: Cache[tuple[object, ...], list[Any]] = Cache("what arrays of ids name", 16)
@@ -132,7 +135,7 @@ _JOINED: Cache[tuple[object, ...], list[Any]] = Cache("what arrays of ids name",
 
 def _joined(kind: StructType, parts: list[list[Any]]) -> list[Any]:
     """Where each one's parts start, and the parts of all; the first one is none, and has nothing."""
-    fields = list(table_type(kind).fields.values())[3:]
+    fields = list(table_type(kind).fields.values())[PARTS:]
     starts = np.zeros((len(parts) + 2, len(fields)), np.int32)
     found: list[Any] = [starts]
     for k, (field, column, is_array) in enumerate(

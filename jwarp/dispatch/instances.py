@@ -70,9 +70,10 @@ def with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tupl
     if are_named():
         found = {name: table_of(name, given[name], why_not) for name in asked}
         tables = {name: table for name, table in found.items() if table is not None}
-    kinds = {**dict(getattr(kernel, "kinds", ())), **{asked[name]: type(table) for name, table in tables.items()}}
+    handed = () if plain is kernel else kernel.kinds  # type: ignore[attr-defined]
+    kinds = {**dict(handed), **{asked[name]: type(table) for name, table in tables.items()}}
     empty = tuple(u for name, u in asked.items() if name not in tables and names_nothing(given[name]))
-    if empty and not plain.is_generic:
+    if empty:
         made = _NOTHING.of(plain).made(
             (empty, tuple(sorted(kinds.items(), key=lambda pair: pair[0]))),
             lambda: kinds_of_nothing(plain, empty, kinds),

@@ -165,7 +165,8 @@ class Context:
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
         self.is_counted = True  # whether all that is named is among the names of the functions' code
         self.tables: dict[int, StructValue] = {}  # what the elements of arrays of ids name, by the arrays' numbers
-        self.named: dict[Value, tuple[StructValue, Operand]] = {}  # such elements: of which of them, and their index
+        # Elements of arrays that may be such: of which of them, None for those of other numbers, and their index.
+        self.named: dict[Value, tuple[StructValue | None, Operand]] = {}
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
         self.in_lanes = False  # whether this is a loop whose trips may run together, each of them in a lane
 
@@ -335,8 +336,8 @@ class Context:
             result = Value(array.type.dtype)
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
             items.append(result)
-        if array.index in self.tables:
-            self.named[items[0]] = self.tables[array.index], indices[0]  # type: ignore[index]
+        if array.type.dtype is uint64 and len(indices) == 1 and array.index < self.first_local:
+            self.named[items[0]] = self.tables.get(array.index), indices[0]  # type: ignore[index]
         return _element(array, items)
 
     def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:

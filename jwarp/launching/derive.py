@@ -85,15 +85,15 @@ def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> Derive
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")
-    found, refusal = _firsts(kernel, variant)
+    found = _firsts(kernel, variant)
     origins = [_wiring(slot, variant) for slot in found[0].origins]
     if variant.along:
         found, origins = _seconds(found, origins, variant)
     named, *others = (_named(d.kernel, program, variant) for d in found)
     written = nodes.written_params(named)
     # A GPU runs the one that needs no tape, if it writes to the same arrays: that is what launches know.
-    on_gpu = next((other for other in others if nodes.written_params(other) == written), refusal)
-    if not isinstance(on_gpu, NotDifferentiableError) and not _checks(program):
+    on_gpu = next((other for other in others if nodes.written_params(other) == written), None)
+    if not _checks(program):
         on_gpu = without_checks(on_gpu or named)
     feeds = []
     for k, wiring in enumerate(origins):
@@ -126,10 +126,10 @@ def refuse_order(program: GeneratedProgram) -> None:
             )
 
 
-def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotDifferentiableError | None]:
-    """The first derivative, and where that needs a tape that a GPU has no place for, one that does without.
+def _firsts(kernel: nodes.Kernel, variant: Variant) -> list[Derived]:
+    """The first derivative, and where that needs a tape that a thread has no place for, one that does without.
 
-    That one may be refused. Both have the same parameters, as a launch is traced before it is known where it runs.
+    Both have the same parameters, as a launch is traced before it is known where it runs.
     """
     if (read := awaited(kernel)) is not None:
         raise NotDifferentiableError(
@@ -147,7 +147,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
                 alone=variant.alone,
                 single=variant.single,
             )
-        ], None
+        ]
 
     def adjoint(storage: Storage) -> Derived:
         return vjp(
@@ -163,19 +163,13 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
         )
 
     taped = adjoint(Storage.TAPE)
-    if kernel.block_dim and not fits_thread(taped.kernel):
-        return [taped], NotDifferentiableError(
-            f"kernel `{kernel.name}`: its derivative remembers more tiles of loops than a GPU has a place for",
-            kernel.span,
-            "take it on the CPU, or store what loops carry to an array",
-        )
-    # Where no GPU runs it, no launch should hold on to more than the one adjoint reads.
-    if fits_thread(taped.kernel) or not variant.for_gpu:
-        return [taped], None
+    # Where no GPU runs it, no launch should hold on to more than the one adjoint reads; checkpoints are of numbers.
+    if fits_thread(taped.kernel) or not variant.for_gpu or kernel.block_dim:
+        return [taped]
     try:
-        return aligned([taped, adjoint(Storage.CHECKPOINTS)]), None
+        return aligned([taped, adjoint(Storage.CHECKPOINTS)])
     except NotDifferentiableError:
-        return [taped], None  # it has its tape on the device's heap
+        return [taped]  # it has its tape on the device's heap
 
 
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:

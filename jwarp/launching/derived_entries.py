@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from jwarp.errors import NotDifferentiableError, Span
-from jwarp.ir.nodes import Kernel
 from jwarp.ir.printing import short_file
 from jwarp.ir.serialize import from_entry, known, to_entry
 from jwarp.launching.derived import DerivedLaunch, Feed, Source
@@ -23,11 +22,10 @@ def write(derived: DerivedLaunch | Refusal) -> bytes | None:
     if isinstance(derived, Refusal):
         return json.dumps({"refusal": _told(derived)}).encode()
     program, on_gpu = derived.program, derived.program.on_gpu
-    kernels = [program.kernel, *([on_gpu] if isinstance(on_gpu, Kernel) and on_gpu is not program.kernel else [])]
+    kernels = [program.kernel, *([] if on_gpu is None or on_gpu is program.kernel else [on_gpu])]
     entries = [to_entry(known(kernel)) for kernel in kernels]
     head = {
         "sizes": [len(entry or b"") for entry in entries],
-        "no_gpu": _told(on_gpu) if isinstance(on_gpu, Refusal) else None,
         "feeds": [[*feed.source, feed.role, feed.result, feed.is_sum] for feed in derived.feeds],
         "same": sorted(derived.same),
         "gathered": derived.gathered,
@@ -43,8 +41,7 @@ def read(entry: bytes, of: GeneratedProgram, shelf: Shelf) -> DerivedLaunch | Re
     if "refusal" in head:
         return _refusal(head["refusal"], paths)
     size = head["sizes"][0]
-    on_gpu = None if head["no_gpu"] is None else _refusal(head["no_gpu"], paths)
-    other = from_entry(content[size:], paths) if head["sizes"][1:] else on_gpu
+    other = from_entry(content[size:], paths) if head["sizes"][1:] else None
     kernel = from_entry(content[:size], paths)
     program = GeneratedProgram(kernel, of.settings, of.owner, on_gpu=other, shelf=shelf)
     feeds = (Feed(Source(kind, p), Role(role), result, is_sum) for kind, p, role, result, is_sum in head["feeds"])

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from jwarp.analysis.affine import Extents
 from jwarp.caches import PerOwner
-from jwarp.errors import NotDifferentiableError
-from jwarp.ir.nodes import Kernel
 from jwarp.launching.batch import Mask
 from jwarp.launching.descriptor import Descriptor
 from jwarp.launching.program import MAX_FORMS, GeneratedProgram, Program
@@ -35,7 +33,7 @@ def with_own_elements(launch: Descriptor, extents: Extents, results: Sequence[Ma
         for p, mask in zip(launch.results, results, strict=True)
         if launch.roles[p] is Role.ZEROS and all(mask) and _has_elements(extents[p], dims)
     )
-    if not fresh or not isinstance(program.on_gpu or program.kernel, Kernel):
+    if not fresh:
         return program
     return _HOLDING.of(program).made(fresh, lambda: _holding(program, fresh))
 
@@ -46,9 +44,6 @@ def _has_elements(shape: tuple[int, ...] | None, dims: tuple[int, ...]) -> bool:
 
 
 def _holding(program: GeneratedProgram, fresh: tuple[int, ...]) -> GeneratedProgram:
-    try:
-        kernel = program.gpu_kernel
-    except NotDifferentiableError:
-        return program  # who compiles it says so
+    kernel = program.gpu_kernel
     held = held_elements(kernel, fresh)
     return program if held is kernel else dataclasses.replace(program, on_gpu=held)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from jwarp.analysis.affine import Extents
-from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import plain
 from jwarp.backend.cpu import compile as cpu
@@ -23,7 +22,7 @@ from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.config import Settings
-from jwarp.errors import JwarpError, LaunchError, NotDifferentiableError, Span
+from jwarp.errors import JwarpError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
@@ -186,7 +185,6 @@ class Program(abc.ABC):
 
         Raises:
             LaunchError: it is certain to leave an array.
-            NotDifferentiableError: it is an adjoint that remembers more than a GPU has a place for.
         """
 
     @abc.abstractmethod
@@ -207,13 +205,12 @@ class GeneratedProgram(Program):
 
     Of a kernel of a user, `unchecked` is what derivatives are of: `kernel` may have checks. Its last parameters are
     then outputs of the checks, one for each of `shadows`, which has the shape; launches drop them. A GPU runs
-    `on_gpu`, if it is another kernel with the same parameters, or there is an error for why none is. What follows from
-    a program is kept on its `shelf`.
+    `on_gpu`, if that is another kernel, with the same parameters. What follows from a program is kept on its `shelf`.
     """
 
     unchecked: nodes.Kernel | None = None
     shadows: tuple[int, ...] = ()
-    on_gpu: nodes.Kernel | NotDifferentiableError | None = None
+    on_gpu: nodes.Kernel | None = None
     shelf: Shelf = NO_SHELF
 
     @functools.cached_property
@@ -356,21 +353,8 @@ class GeneratedProgram(Program):
 
     @functools.cached_property
     def gpu_kernel(self) -> nodes.Kernel:
-        """The kernel that a GPU runs. In a deterministic one, sums of floats have an order there, too.
-
-        Raises:
-            NotDifferentiableError: it is an adjoint that remembers more than a GPU has a place for.
-        """
-        if isinstance(self.on_gpu, NotDifferentiableError):
-            raise self.on_gpu
-        kernel = self.on_gpu or self.kernel
-        if kernel.block_dim and not fits_thread(kernel):
-            raise NotDifferentiableError(
-                f"kernel `{self.name}`: its derivative remembers more for each block than a GPU has a place for",
-                self.span,
-                "take it on the CPU, or store what loops carry to an array",
-            )
-        return by_settings_on_gpu(kernel, self.settings)
+        """The kernel that a GPU runs. In a deterministic one, sums of floats have an order there, too."""
+        return by_settings_on_gpu(self.on_gpu or self.kernel, self.settings)
 
     def gpu_version(
         self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jwarp.analysis.ownership import definitions_of
+from jwarp.analysis.ownership import Definitions, definitions_of
 from jwarp.ir.builder import Builder
 from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value
 from jwarp.ir.visit import Rewriter
@@ -34,6 +34,14 @@ def by_reciprocal_roots(kernel: Kernel) -> Kernel:
     return dataclasses.replace(kernel, body=_Divider(kernel).block(kernel.body))
 
 
+def inverse_root(node: Op, definitions: Definitions) -> Operand | None:
+    """The y of 1 / sqrt(y), of float32; None of anything else."""
+    if node.name != "div" or node.args[0] != Const(float32, 1.0) or not isinstance(node.args[1], Value):
+        return None
+    root = definitions.get(node.args[1])
+    return root.args[0] if root is not None and root.name == "sqrt" else None
+
+
 class _Divider(Rewriter):
     def __init__(self, kernel: Kernel):
         self.definitions = definitions_of(kernel.body)
@@ -43,7 +51,7 @@ class _Divider(Rewriter):
             return super().nodes(node)
         numerator, divisor = node.args
         found = self.power(divisor)
-        if found is None or (numerator == Const(float32, 1.0) and found.power == 1 and found.constant == 1.0):
+        if found is None or inverse_root(node, self.definitions) is not None:
             return (node,)
         return self.product(node, numerator, found)
 

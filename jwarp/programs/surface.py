@@ -120,9 +120,6 @@ _MISSING: dict[str, dict[str, str]] = {
     "warp.utils": {
         "functions made of functions of Python (wp.func)": "create_warp_function",
         "memory of one's own": "AllocatorRmm",
-        "colours of graphs (networkx.greedy_color)": (
-            "graph_coloring_assign graph_coloring_balance graph_coloring_get_groups"
-        ),
     },
     "warp.optim.linear": {
         "linear solvers of Warp (jax.scipy.sparse.linalg, lineax)": (

@@ -476,15 +476,6 @@ def test_change_that_does_not_come_back_is_named():
         wp.functionalize(f, returns="b")(Model(N), State(N))
 
 
-def test_reading_while_tracing_names_the_array(s):
-    def f(s):
-        if s.e.numpy()[0] > 0:
-            s.e.zero_()
-
-    with pytest.raises(wp.LaunchError, match=r"'s.e' stands for a value that JAX traces"):
-        wp.functionalize(f, returns="s")(s)
-
-
 def test_writing_to_arrays_outside_is_refused(s):
     outside = wp.zeros(N, dtype=float)
 

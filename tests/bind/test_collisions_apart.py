@@ -180,6 +180,58 @@ def test_slots_that_come_again_are_not_a_threads_own(kernel, threads, elements):
 
 
 @wp.kernel
+def worked_on(x: wp.array[F], cell: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    """Threads without a place work on the last element, which may be another one's."""
+    i = wp.tid()
+    place = -1
+    if cell[i] == 0:
+        place = wp.atomic_add(n, 0, 1)
+    if cell[i] == 1:
+        place = wp.atomic_add(n, 0, 1)
+    y[place] = x[i]
+    y[place] = y[place] * wp.sin(y[place])
+
+
+@wp.kernel
+def worked_on_together(x: wp.array[F], cell: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    place = 5
+    if cell[i] == 0:
+        place = wp.atomic_add(n, 0, 1)
+    y[place] = x[i]
+    y[place] = y[place] * wp.sin(y[place])
+
+
+@wp.kernel
+def worked_on_and_read(x: wp.array[F], cell: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    place = wp.atomic_add(n, 0, 1)
+    y[place] = x[i]
+    y[place] = y[place] * wp.sin(y[cell[i]])
+
+
+def test_what_is_worked_on_at_slots_alone_is_a_threads_own():
+    assert set(collisions(worked_on.ir()).slots) == {3} and not collisions(worked_on.ir())
+    for kernel in (worked_on_together, worked_on_and_read):
+        assert collisions(kernel.ir()).untold == {3}
+    x, directions = jnp.asarray(random(20)), jnp.asarray(random(20))
+
+    def loss(x, cell):
+        return jnp.sum(wp.launch(worked_on, 20, [x, jnp.asarray(cell, jnp.int32)], [1, 30])[1])
+
+    right = jnp.sin(x) + x * jnp.cos(x)
+    apart, some = places(20, below=2), places(20, below=3)
+    np.testing.assert_allclose(jax.grad(loss)(x, apart), right, rtol=1e-12)
+    np.testing.assert_allclose(
+        jax.jvp(lambda x: loss(x, apart), (x,), (directions,))[1], right @ directions, rtol=1e-12
+    )
+    found = jax.grad(loss)(x, some)
+    assert jnp.isnan(found[some == 2]).all()
+    np.testing.assert_allclose(found[some != 2], right[some != 2], rtol=1e-12)
+    assert jnp.isnan(jax.jvp(lambda x: loss(x, some), (x,), (directions,))[1])
+
+
+@wp.kernel
 def sizes(a: wp.array[wp.mat33], p: wp.array[int], y: wp.array[float]):
     i = wp.tid()
     _, s, _ = wp.svd3(a[i])

@@ -119,8 +119,25 @@ def read_where_counted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int]
         y[60 + other % 16] *= F(2.0)
 
 
+@wp.kernel
+def worked_on_in_place(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    """Elements that a thread takes, by one of two additions, overwrites some times, and reads."""
+    i = wp.tid()
+    place = -1
+    if x[i] > F(0.3):
+        place = wp.atomic_add(n, 0, 1)
+    if place < 0 and cell[i] != 2:
+        place = wp.atomic_add(n, 0, 1)
+    if place >= 0:
+        y[place] = y[place] * x[i] + x[i]
+        for k in range(trips[i]):
+            y[place] = wp.sin(y[place] * x[i]) + F(k) * y[place]
+        if trips[i] > 1:
+            y[place] = y[place] * y[place]
+
+
 KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far,
-           bits_of_cells, taken_in_turns, read_where_counted]  # fmt: skip
+           bits_of_cells, taken_in_turns, read_where_counted, worked_on_in_place]  # fmt: skip
 
 
 def point(seed):

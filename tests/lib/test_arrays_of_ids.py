@@ -1,5 +1,7 @@
 """Arrays of ids of grids, trees and meshes, which launches that run now read."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -151,7 +153,7 @@ def test_what_reads_no_ids_now_says_so():
     given += [wp.zeros(3, dtype=int), wp.zeros(3, dtype=wp.uint64)]
     with pytest.raises(wp.LaunchError, match="'meshes' is an array of ids.*this is a record"):
         wp.launch(ask, COUNT, inputs=given, record_cmd=True)
-    with wp.Tape(), pytest.raises(wp.LaunchError, match="'meshes' is an array of ids.*a tape or a capture is open"):
+    with wp.Tape(), pytest.raises(wp.LaunchError, match="'meshes' is an array of ids.*a tape is open"):
         wp.launch(ask, COUNT, inputs=given)
     with pytest.raises(wp.LaunchError, match="(?s)JAX traces this one.*give each"):
         jax.jit(lambda x: wp.launch(ask, COUNT, [ids.numpy(), x], [(COUNT, 4), (COUNT, 6), 3, 3]))(jnp.asarray(WHERE))
@@ -198,3 +200,153 @@ def test_arrays_of_ids_may_name_nothing(count):
         assert y.numpy().tolist() == [2, 4, 2]
         with pytest.raises(wp.LaunchError, match="'trees' is an array of ids.*this is a record"):
             wp.launch(of_nothing, count, inputs=[wp.zeros(3, dtype=wp.uint64), *given[1:], y], record_cmd=True)
+
+
+@wp.func
+def packed(id: wp.uint64):
+    """An id in floats, as programs keep it in a vector of a shape's numbers."""
+    low, high = id & wp.uint64(0x3FFFFF), (id >> wp.uint64(22)) & wp.uint64(0x3FFFFF)
+    return wp.vec3(float(low), float(high), float(id >> wp.uint64(44)))
+
+
+@wp.func
+def unpacked(v: wp.vec3):
+    return wp.uint64(v[0]) | (wp.uint64(v[1]) << wp.uint64(22)) | (wp.uint64(v[2]) << wp.uint64(44))
+
+
+@wp.func
+def corners_of(mesh: wp.uint64):
+    return wp.mesh_get(mesh).points.shape[0]
+
+
+@wp.kernel
+def ask_packed(
+    meshes: wp.array(dtype=wp.uint64),
+    which: wp.array(dtype=int),
+    x: wp.array(dtype=wp.vec3),
+    distances: wp.array(dtype=float),
+    sizes: wp.array(dtype=int),
+):
+    i = wp.tid()
+    kept = wp.vec3(0.0)
+    if which[i] >= 0:
+        kept = packed(meshes[which[i]])
+    mesh = unpacked(kept)
+    sizes[i] = corners_of(mesh)
+    if mesh != wp.uint64(0):
+        distances[i] = distance_to(mesh, x[i])
+
+
+@wp.kernel
+def ask_other(
+    meshes: wp.array(dtype=wp.uint64),
+    others: wp.array(dtype=wp.uint64),
+    numbers: wp.array(dtype=wp.uint64),
+    sizes: wp.array(dtype=int),
+):
+    i = wp.tid()
+    sizes[i] = wp.mesh_get(meshes[i]).points.shape[0] + wp.mesh_get(others[i]).points.shape[0]
+    sizes[i] += wp.mesh_get(numbers[i] + wp.uint64(1)).points.shape[0]
+
+
+@pytest.mark.parametrize("kind", ["arrays", "numpy"])
+def test_ids_that_are_calculated_are_looked_up(kind):
+    made = [*meshes(), wp.Mesh(np.concatenate([CORNERS, CORNERS + 2]), np.concatenate([FACES, FACES + 4]))]
+    order = RNG.permutation(4)
+    ids = np.array([0, *(int(made[k].id) for k in order), int(made[0].id)], np.uint64)
+    which = RNG.integers(-1, 6, COUNT).astype(np.int32)
+    of = [None if w < 1 else made[0 if w == 5 else order[w - 1]] for w in which]
+    if kind == "arrays":
+        distances, sizes = wp.zeros(COUNT), wp.zeros(COUNT, dtype=int)
+        given = wp.array(ids, dtype=wp.uint64), wp.array(which, dtype=int), wp.array(WHERE, dtype=wp.vec3)
+        wp.launch(ask_packed, COUNT, inputs=[*given, distances, sizes])
+        distances, sizes = distances.numpy(), sizes.numpy()
+    else:
+        distances, sizes = np.zeros(COUNT, np.float32), np.zeros(COUNT, np.int32)
+        wp.launch(ask_packed, COUNT, [ids, which, WHERE], [distances, sizes])
+    assert sizes.tolist() == [0 if mesh is None else len(mesh.points) for mesh in of]
+    for k in range(4):
+        own, t = wp.zeros(COUNT), wp.zeros(COUNT)
+        wp.launch(ask_one, COUNT, inputs=[made[k].id, wp.array(WHERE, dtype=wp.vec3), own, t])
+        mine = [mesh is made[k] for mesh in of]
+        np.testing.assert_array_equal(distances[mine], own.numpy()[mine])
+
+
+def test_ids_that_are_calculated_name_nothing_where_there_are_none():
+    given = [wp.zeros(3, dtype=wp.uint64), wp.array([-1, 1, 2], dtype=int), wp.zeros(3, dtype=wp.vec3)]
+    sizes = wp.full(3, 7, dtype=int)
+    wp.launch(ask_packed, 3, inputs=[*given, wp.zeros(3), sizes])
+    assert not sizes.numpy().any()
+
+
+def test_of_several_arrays_none_is_searched():
+    made = meshes()
+    ids, others = (wp.array([mesh.id for mesh in some], dtype=wp.uint64) for some in (made, made[::-1]))
+    with pytest.raises(
+        wp.KernelTypeError, match="(?s)not known to be the id of a wp.Mesh.*wp.uint64.1.*one such array"
+    ):
+        wp.launch(ask_other, 3, inputs=[ids, others, wp.zeros(3, dtype=wp.uint64), wp.zeros(3, dtype=int)])
+
+
+def test_captures_find_what_ids_name_whenever_they_run():
+    made = meshes()
+    ids, which = wp.array([mesh.id for mesh in made], dtype=wp.uint64), wp.array(np.arange(COUNT) % 3, dtype=int)
+    x, distances, sizes = wp.array(WHERE, dtype=wp.vec3), wp.zeros(COUNT), wp.zeros(COUNT, dtype=int)
+    by = wp.full(1, 1.5, dtype=float)
+    inputs = [ids, which, x, distances, sizes]
+    with wp.ScopedCapture() as capture:
+        for mesh in made:
+            wp.launch(grow, mesh.points.shape, inputs=[mesh.points, by])
+            mesh.refit()
+        wp.launch(ask_packed, COUNT, inputs=inputs)
+        wp.launch(halve, COUNT, inputs=[distances])
+    inputs.clear()  # is the program's own
+    assert not distances.numpy().any()
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+        found = distances.numpy().copy()
+        wp.launch(ask_packed, COUNT, inputs=[ids, which, x, distances, sizes])
+        np.testing.assert_allclose(found, distances.numpy() / 2)
+        assert (sizes.numpy() == 4).all()
+    ids.assign(ids.numpy()[[2, 0, 1]])
+    before = distances.numpy().copy()
+    by.fill_(1.0)
+    wp.capture_launch(capture.graph)
+    wp.launch(ask_packed, COUNT, inputs=[ids, which, x, distances, sizes])
+    assert not np.allclose(distances.numpy(), before)
+
+
+def test_captures_check_launches_with_ids_at_once():
+    mesh = wp.Mesh(CORNERS, FACES)
+    ids, x = wp.array([mesh.id], dtype=wp.uint64), wp.array(WHERE, dtype=wp.vec3)
+    with wp.ScopedCapture(), pytest.raises(wp.KernelTypeError, match="'which'"):
+        wp.launch(ask_packed, COUNT, inputs=[ids, x, x, wp.zeros(COUNT), wp.zeros(COUNT, dtype=int)])
+
+
+@wp.kernel
+def grow(points: wp.array(dtype=wp.vec3), by: wp.array(dtype=float)):
+    i = wp.tid()
+    points[i] = points[i] * by[0]
+
+
+@wp.kernel
+def halve(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = 0.5 * x[i]
+
+
+@wp.kernel
+def of_any(meshes: wp.array(dtype=wp.uint64), y: wp.array(dtype=Any)):
+    i = wp.tid()
+    if meshes[i] != wp.uint64(0):
+        y[i] += y.dtype(wp.mesh_get(meshes[i]).points[0][2])
+    y[i] += y.dtype(1.0)
+
+
+@pytest.mark.parametrize("kind", [wp.float32, wp.float64, wp.int32])
+def test_generic_kernels_take_arrays_of_ids_that_name_nothing(kind):
+    mesh = wp.Mesh(CORNERS[::-1] + 1, FACES)
+    y = wp.zeros(2, dtype=kind)
+    for ids, wanted in (([0, 0], [1, 1]), ([0, mesh.id], [2, 4])):
+        wp.launch(of_any, 2, inputs=[wp.array(ids, dtype=wp.uint64), y])
+        assert y.numpy().tolist() == wanted

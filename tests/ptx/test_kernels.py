@@ -25,9 +25,9 @@ from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import product, softmax
 
 import jwarp as wp
-from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
@@ -393,11 +393,24 @@ def test_random_tiles(seed):
     kernel = in_blocks_of(Program(seed, steps=6).kernel(), rng)
     derived = vjp(kernel, range(len(Program.PARAMS)), [2, 3]).kernel
     values = np.random.default_rng(seed)
-    for made in (PtxKernel(k, "flat checked") for k in (kernel, derived) if fits_thread(k)):
+    for made in (PtxKernel(k, "flat checked") for k in (kernel, derived)):
         args = [values.normal(size=(ROWS, COLUMNS)) for _ in made.kernel.params]
         expected = run(made.made.kernel, (3,), args)
         for x, y in zip(made.run((3,), args, rng.choice(ORDERS), blocks=1), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * (1 + np.abs(y).max()), err_msg=f"seed {seed}")
+
+
+def test_a_block_whose_heap_is_full():
+    """All of its threads end, wherever one of them finds no memory, and the launcher is told."""
+    seed = next(s for s in range(40) if grows(vjp(Program(s, steps=6).kernel(), [0], [2, 3]).kernel))
+    kernel = vjp(Program(seed, steps=6).kernel(), range(len(Program.PARAMS)), [2, 3]).kernel
+    made = PtxKernel(kernel, "flat checked")
+    args = [np.random.default_rng(0).normal(size=(ROWS, COLUMNS)) for _ in made.kernel.params]
+    made.run((3,), args, blocks=1)
+    for size in (0, 3000):
+        made.heap_size = size
+        with pytest.raises(RuntimeError, match="heap has a place for"):
+            made.run((3,), args, blocks=1)
 
 
 PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float16, float16), (float64, float64)]

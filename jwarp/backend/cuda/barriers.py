@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jwarp.backend.cuda.accumulators import NO_ACCUMULATORS, Accumulators
 from jwarp.backend.cuda.copies import NO_COPIES, Copies
+from jwarp.backend.cuda.records import RECORDS, grows
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
     Block,
@@ -76,9 +77,13 @@ def is_told(kernel: Kernel, node: Op, written: Container[int], used: Container[V
     return is_asked and is_common(kernel, node.array)
 
 
-def is_checked(loop: For) -> bool:
-    """Whether threads have to ask each other after a loop with lanes whether some check has failed."""
-    return any(isinstance(n, Op) and n.name == "check" for n in walk(loop.body))
+def is_checked(loop: For, remembers: bool) -> bool:
+    """Whether threads have to ask each other after a loop with lanes whether some check has failed.
+
+    Records need a check where they `remember` on the device's heap.
+    """
+    ops = [n for n in walk(loop.body) if isinstance(n, Op)]
+    return any(n.name == "check" or (remembers and n.row.adds in RECORDS) for n in ops)
 
 
 def is_common(kernel: Kernel, array: int) -> bool:
@@ -105,6 +110,7 @@ class _Search:
         self.ahead = {id(node) for pipeline in copies.pipelines.values() for node in pipeline.prefix}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
+        self.remembers = grows(kernel)
         self.found: set[int] = set()
 
     def block(self, block: Block, since: Accesses) -> Accesses:
@@ -165,7 +171,7 @@ class _Search:
         if isinstance(node, Op):
             return (node.row.is_unit and self.accumulators.of(node) is None) or self.tells(node)
         assert isinstance(node, For)
-        return bool(node.params) or is_checked(node) or id(node) in self.copies.of
+        return bool(node.params) or is_checked(node, self.remembers) or id(node) in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
         """What an operation that all threads run alike accesses."""

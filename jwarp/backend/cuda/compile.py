@@ -142,7 +142,7 @@ class CudaKernel(AnalysedKernel):
         )  # fmt: skip
         options = ["--fmad=false"] if rounds_as_written(self.kernel) else []
         if self.is_fast:
-            options += ["--prec-div=false", "--prec-sqrt=false"]
+            options += ["--prec-div=false", "--prec-sqrt=false", "-DJW_FAST"]
         if version.endswith("either"):
             options.append("--device-int128")
         return Unit(text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel)))
@@ -210,7 +210,8 @@ class CudaKernel(AnalysedKernel):
             # Its time and code are parts of the kernel's, in which the compiler has made it.
             announce(CompileEvent(name, f"tile_matmul[{product}]", "cuda", 0.0, source, 0))
         if self.kernel.block_dim:
-            return Image(content, self.entry, block, 0, needs.shared, BLOCK_FOR_EACH)
+            heap, most = (HEAP, BLOCKS_THAT_REMEMBER) if grows(self.kernel) else (0, 0)
+            return Image(content, self.entry, block, most, needs.shared, BLOCK_FOR_EACH, heap)
         if grows(self.kernel):
             return Image(content, self.entry, block, BLOCKS_THAT_REMEMBER, heap=HEAP)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
+from jwarp.analysis.ownership import definitions_of
 from jwarp.backend.cuda.common_sums import Addition, Together
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.native import (
@@ -48,6 +49,7 @@ from jwarp.ir.nodes import (
 )
 from jwarp.ir.ops import OPS
 from jwarp.ir.visit import Visitor
+from jwarp.passes.reciprocal_roots import inverse_root
 from jwarp.types import bool_, uint64
 
 # Where a failed check leaves to: past everything that the thread would still do.
@@ -93,7 +95,7 @@ class BodyEmitter(Visitor):
         self.grows = grows(kernel)
         self.used = used_values(kernel.body)
         self.together = Together(kernel, lambda node: constant_place(node) in self.sums, self.place_type, item)
-        self.inlinable = used_once_nearby(kernel.body)
+        self.inlinable, self.definitions = used_once_nearby(kernel.body), definitions_of(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
         self.native_results: dict[Value, list[str]] = {}
@@ -140,7 +142,11 @@ class BodyEmitter(Visitor):
 
     def pure(self, node: Op) -> None:
         assert node.result is not None
-        text = CUDA_RULES[node.name](node, [self.text(a) for a in node.args])
+        root = inverse_root(node, self.definitions)
+        if root is not None:
+            text = f"jw_inverse_root({bare(self.text(root))})"
+        else:
+            text = CUDA_RULES[node.name](node, [self.text(a) for a in node.args])
         if node.result in self.inlinable and len(text) <= MAX_INLINE:
             self.values[node.result] = text if is_atom(text) else f"({text})"
         else:
@@ -382,7 +388,11 @@ class BodyEmitter(Visitor):
         if self.grows and rows:
             site = self.sites[FULL] if self.sites[FULL] <= MAX_SITE else 0  # one that has no text
             has = " & ".join(f"{row}.has({size})" for row in rows)
-            self.line(f"if (!({has})) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
+            self.line(f"if ({self.lacking(has)}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
+
+    def lacking(self, has: str) -> str:
+        """Whether there is no memory for records."""
+        return f"!({has})"
 
     def top(self, node: Op) -> None:
         assert node.result is not None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Sequence
 
 from jwarp.analysis.affine import Extents
-from jwarp.analysis.ownership import added_to, definitions_of
+from jwarp.analysis.ownership import added_to
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.staged import Staged, component_of
 from jwarp.ir.nodes import Kernel, Op, Operand, Value
@@ -87,7 +87,6 @@ class NarrowEmitter(BodyEmitter):
     ):
         super().__init__(kernel, trusted, failures, sums, f"((long long){thread})", item)
         self.alike, self.thread_name, self.staged = alike, thread, staged
-        self.definitions = definitions_of(kernel.body)
 
     def element(self, node: Op) -> tuple[str, str | None]:
         held = self.held(node)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jwarp.analysis.tape_sizes import fits_thread, logged_arrays, noted_arrays, record_counts, tape_fields
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.ir.nodes import Kernel, failure_texts
+from jwarp.ir.operation import Memory
 from jwarp.types import int64
 
 # What the launcher says where the device's heap has no place for a record.
@@ -14,6 +15,8 @@ FULL = (
     "its derivative remembers more than the GPU's heap has a place for; launch fewer threads at a time, or store what "
     "loops overwrite to another array"
 )
+# What adds a record adds to one of these.
+RECORDS = (Memory.TAPE, Memory.LOG, Memory.NOTES)
 # Bytes of the heap that are asked for, and blocks of a multiprocessor that share it.
 HEAP = 1 << 30
 BLOCKS_PER_SM = 2
@@ -64,7 +67,7 @@ def notes_of(kernel: Kernel) -> dict[int, Notes]:
 
 def grows(kernel: Kernel) -> bool:
     """Whether a thread remembers more than its own memory has a place for, or nobody knows how much."""
-    return not kernel.block_dim and not fits_thread(kernel)
+    return not fits_thread(kernel)
 
 
 def texts_on_gpu(kernel: Kernel) -> tuple[str, ...]:

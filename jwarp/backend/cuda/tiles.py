@@ -89,7 +89,7 @@ class TileEmitter(BodyEmitter):
             return
         assert self.lanes is None, "lanes have no lanes"
         self.lanes, self.failed = node, ""
-        if is_checked(node):
+        if is_checked(node, self.grows):
             self.failed = self.name()
             self.line(f"bool {self.failed} = false;")
         names = self.carry(node.params, [neutral(k, p.type) for k, p in zip(node.lanes, node.params, strict=True)])
@@ -306,6 +306,10 @@ class TileEmitter(BodyEmitter):
         if self.lanes is None:
             return super().leaving()
         return f"{self.failed} = true; goto {self.turn_end or f'{self.failed}_end'};"
+
+    def lacking(self, has: str) -> str:
+        # Threads that leave code that all of them run leave it together.
+        return super().lacking(has) if self.lanes is not None else f"__syncthreads_or({super().lacking(has)})"
 
     # -- routines for whole tiles
 

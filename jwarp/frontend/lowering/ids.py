@@ -1,17 +1,18 @@
-"""Elements of arrays of ids: the grids, trees and meshes that they name."""
+"""Elements of arrays of ids, and numbers made of them: the grids, trees and meshes that they name."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from jwarp.errors import CompileError, Span
+from jwarp.frontend.builtins.table import public
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.values import array_views
-from jwarp.frontend.values.bindings import ArrayRef, Binding, StructValue
+from jwarp.frontend.values.bindings import ArrayRef, Binding, PythonRef, StructValue
 from jwarp.ir.nodes import Block, Const, Op, Value, walk
-from jwarp.types import AnyType, ArrayType, StructType, int32
+from jwarp.types import AnyType, ArrayType, StructType, int32, uint64
 
 
 def as_array(ctx: Context, name: str, table: StructValue) -> Binding:
@@ -38,28 +39,57 @@ def refuse_writes(ctx: Context, body: Block) -> None:
 
 
 def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:
-    """The arguments of a call, with what they name for elements of arrays of ids where the function asks for that."""
-    handles = {
-        k
-        for overload in function.overloads
-        for k, wanted in enumerate(overload.wanted)
-        if getattr(wanted, "is_handle", False)
-    }
+    """The arguments of a call, with what they name for ids where the function asks for that.
+
+    An id is an element of an array of ids, or a number that was calculated, where one array alone can tell what that
+    names.
+    """
+    wanted: dict[int, set[StructType]] = {}
+    for overload in function.overloads:
+        for k, kind in enumerate(overload.wanted):
+            if getattr(kind, "is_handle", False):
+                wanted.setdefault(k, set()).add(kind)
     values = [
-        _named(ctx, x, given.span) if k in handles and isinstance(x, Value) and x in ctx.named else x
+        _named(ctx, x, wanted[k], given.span) if k in wanted and isinstance(x, Value) else x
         for k, x in enumerate(given.values)
     ]
     return dataclasses.replace(given, values=values)
 
 
-def _named(ctx: Context, id: Value, span: Span) -> Binding:
-    """What an id names: the parts of the arrays of all that are of it."""
-    table, index = ctx.named[id]
-    assert table.type.table_of is not None
-    _, numbers, starts, *parts = table.items
-    assert isinstance(numbers, ArrayRef) and isinstance(starts, ArrayRef)
-    number = ctx.load(numbers, (index,), span)
+def _named(ctx: Context, id: Value, wanted: set[StructType], span: Span) -> Binding:
+    """What an id names; the id itself, where that is not known."""
+    tables = [table for table in ctx.tables.values() if table.type.table_of in wanted]
+    if id in ctx.named:
+        table, index = ctx.named[id]
+        if table is None:
+            return id
+        numbers = table.items[1]
+        assert isinstance(numbers, ArrayRef)
+        number = ctx.load(numbers, (index,), span)
+    elif id.type is uint64 and len(tables) == 1:
+        (table,) = tables
+        number = _number(ctx, table, id, span)
+    else:
+        return id
     assert isinstance(number, Value)
+    return _object(ctx, table, number, span)
+
+
+def _number(ctx: Context, table: StructValue, id: Value, span: Span) -> Binding:
+    """The number of what an id names, found among all ids; that of nothing where it is none of them."""
+    known = table.items[2]
+    assert isinstance(known, ArrayRef)
+    search = PythonRef(public("lower_bound"))
+    place = ctx.scalar(ctx.apply(search, [known, id], [span, span], span), span)
+    found = ctx.emit("eq", ctx.scalar(ctx.load(known, (place,), span), span), id, span=span)
+    return ctx.emit("select", found, place, Const(int32, 0), span=span)
+
+
+def _object(ctx: Context, table: StructValue, number: Value, span: Span) -> Binding:
+    """What has this number: the parts of the arrays of all that are of it."""
+    assert table.type.table_of is not None
+    _, _, _, starts, *parts = table.items
+    assert isinstance(starts, ArrayRef)
     after = ctx.emit("add", number, Const(int32, 1), span=span)
     places = enumerate(parts)
 

@@ -40,7 +40,7 @@ from jwarp.types import Bound, filled, fits, uint64
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     """What a function gives, whose body is read here."""
     span = given.span
-    if ctx.named:
+    if ctx.tables:
         given = with_objects(ctx, function, given)
     function = _overload(function, given)
     if function in ctx.stack:
@@ -259,7 +259,8 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
         given.span,
         "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
         "of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it is, "
-        "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are read",
+        "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are "
+        "read; a number that was calculated is looked up where the kernel has one such array",
     )
     error.wanted_handle = first
     raise error
@@ -287,4 +288,7 @@ def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
     """The error with a line that says where the function was called from."""
     d = error.diagnostic
     where = f"`{function.name}` was called at {span}"
-    return type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
+    made: Any = type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
+    if isinstance(error, KernelTypeError):
+        made.wanted_handle = error.wanted_handle
+    return made

@@ -1,0 +1,217 @@
+"""`wp.utils.graph_coloring_assign`, `graph_coloring_balance` and `graph_coloring_get_groups`.
+
+They run at once, in Python: a graph is coloured when a program begins, for launches on the nodes of one colour.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.api.array_functions import have_same_device, number, replace
+from jwarp.api.modes import GraphColoringAlgorithm
+from jwarp.api.timers import get_logger
+from jwarp.arrays.array import array
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import int32, type_repr
+
+Neighbours = list[list[int]]
+
+
+def graph_coloring_assign(
+    edges: array, node_colors: array, algorithm: GraphColoringAlgorithm = GraphColoringAlgorithm.MCS
+) -> int:
+    """Give each node of a graph a colour, from 0 on, so that no edge has two nodes of one colour.
+
+    Args:
+        edges: Of int32 and shape (n, 2): the nodes at the ends of each edge.
+        node_colors: Of int32 and shape (nodes,): gets the colours.
+        algorithm: In which order nodes get the lowest colour that is free: `MCS` takes the one with the most coloured
+            neighbours next, `GREEDY` goes by the number of neighbours, from the most on. Colours are not always those
+            of Warp.
+
+    Returns:
+        The number of colours.
+
+    Raises:
+        KernelTypeError: arrays of another type or rank.
+        LaunchError: there are no nodes, an edge names a node that there is not, or one node twice.
+    """
+    where = "wp.utils.graph_coloring_assign"
+    neighbours = _neighbours(where, edges, node_colors)
+    if not neighbours:
+        raise LaunchError(f"{where}: a graph without nodes has no colours")
+    order = _by_coloured(neighbours) if GraphColoringAlgorithm(algorithm) is GraphColoringAlgorithm.MCS else (
+        sorted(range(len(neighbours)), key=lambda node: -len(neighbours[node]))
+    )  # fmt: skip
+    colors = [-1] * len(neighbours)
+    for node in order:
+        colors[node] = _lowest_free({colors[other] for other in neighbours[node]})
+    replace(node_colors, np.array(colors, np.int32))
+    return max(colors) + 1
+
+
+def graph_coloring_balance(
+    edges: array,
+    node_colors: array,
+    color_count: int,
+    target_max_min_ratio: float,
+    *,
+    max_iterations: int | None = None,
+) -> float:
+    """Give nodes other colours, so that there are as many of one as of another; edges keep nodes of two colours.
+
+    Each change takes a node of a colour that more have, and gives it one that fewer have.
+
+    Args:
+        edges: As for `graph_coloring_assign`.
+        node_colors: Of int32 and shape (nodes,): colours below `color_count`, which are changed.
+        color_count: The number of colours.
+        target_max_min_ratio: How many times as many nodes one colour may have as another one: there it ends.
+        max_iterations: The most changes; as many as nodes where it is left out. There is a warning where they end it.
+
+    Returns:
+        How many times as many nodes the most frequent colour has as the least frequent one; `inf` where that has none.
+
+    Raises:
+        KernelTypeError: arrays of another type or rank.
+        LaunchError: an edge or a colour is none, an edge has one colour, or a number is negative or no integer.
+    """
+    where = "wp.utils.graph_coloring_balance"
+    neighbours = _neighbours(where, edges, node_colors)
+    count, colors = _colors(where, node_colors, color_count)
+    most = len(colors) if max_iterations is None else number(where, "max_iterations", max_iterations)
+    if most < 0:
+        raise LaunchError(f"{where}: max_iterations must not be negative, got {most}")
+    if any(colors[node] == colors[other] for node, others in enumerate(neighbours) for other in others):
+        raise LaunchError(f"{where}: an edge has two nodes of one colour", hint="begin with graph_coloring_assign")
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for node, color in enumerate(colors):
+        groups[color].append(node)
+    for k in range(most + 1):
+        move = None if _ratio(groups) <= target_max_min_ratio else _move(groups, colors, neighbours)
+        if move is None:
+            break
+        if k == most:
+            get_logger().warning(
+                f"{where}: it ended after max_iterations={most} changes, at a ratio of {_ratio(groups):g} instead of"
+                f" {target_max_min_ratio:g}",
+                UserWarning,
+                stacklevel=2,
+            )
+            break
+        node, color = move
+        groups[colors[node]].remove(node)
+        groups[color].append(node)
+        colors[node] = color
+    replace(node_colors, np.array(colors, np.int32))
+    return _ratio(groups)
+
+
+def graph_coloring_get_groups(
+    node_colors: array, color_count: int, return_wp_array: bool = True, device: Any = "cpu"
+) -> tuple[Any, ...]:
+    """The nodes of each colour, in rising order.
+
+    Args:
+        node_colors: Of int32 and shape (nodes,): colours below `color_count`.
+        color_count: The number of colours.
+        return_wp_array: Whether arrays come back; else those of NumPy.
+        device: Where they are.
+
+    Returns:
+        An array of int32 for each colour.
+
+    Raises:
+        KernelTypeError: an array of another type or rank.
+        LaunchError: a colour is none, or a number is negative or no integer.
+    """
+    count, found = _colors("wp.utils.graph_coloring_get_groups", node_colors, color_count)
+    colors = np.array(found, np.int64)
+    groups = [np.flatnonzero(colors == color).astype(np.int32) for color in range(count)]
+    return tuple(array(group, dtype=int32, device=device) if return_wp_array else group for group in groups)
+
+
+def _check(where: str, name: str, given: array, ndim: int) -> None:
+    if given.dtype is not int32 or given.ndim != ndim:
+        raise KernelTypeError(
+            f"{where}: {name} must have {ndim} dimensions of int32, not {given.ndim} of {type_repr(given.dtype)}"
+        )
+
+
+def _neighbours(where: str, edges: array, node_colors: array) -> Neighbours:
+    """The nodes next to each node, each once."""
+    have_same_device(where, edges=edges, node_colors=node_colors)
+    _check(where, "edges", edges, 2)
+    _check(where, "node_colors", node_colors, 1)
+    if edges.shape[1] != 2:
+        raise LaunchError(f"{where}: edges must have the shape (n, 2), not {edges.shape}")
+    pairs, count = edges.numpy().tolist(), node_colors.shape[0]
+    found: list[dict[int, None]] = [{} for _ in range(count)]
+    for k, (one, other) in enumerate(pairs):
+        if not (0 <= one < count and 0 <= other < count) or one == other:
+            raise LaunchError(f"{where}: edge {k}, ({one}, {other}), does not join two of the {count} nodes")
+        found[one][other] = found[other][one] = None
+    return [list(others) for others in found]
+
+
+def _colors(where: str, node_colors: array, color_count: Any) -> tuple[int, list[int]]:
+    have_same_device(where, node_colors=node_colors)
+    _check(where, "node_colors", node_colors, 1)
+    count, colors = number(where, "color_count", color_count), node_colors.numpy().tolist()
+    if count < 0:
+        raise LaunchError(f"{where}: color_count must not be negative, got {count}")
+    for node, color in enumerate(colors):
+        if not 0 <= color < count:
+            raise LaunchError(f"{where}: the colour of node {node}, {color}, is none of {count}")
+    return count, colors
+
+
+def _by_coloured(neighbours: Neighbours) -> Iterator[int]:
+    """Nodes, next the one with the most neighbours that came before, of several the first."""
+    before = [0] * len(neighbours)
+    waiting = [(0, node) for node in range(len(neighbours))]  # a heap; a node may be there with what it had, too
+    came = [False] * len(neighbours)
+    while waiting:
+        _, node = heapq.heappop(waiting)
+        if came[node]:
+            continue
+        came[node] = True
+        yield node
+        for other in neighbours[node]:
+            if not came[other]:
+                before[other] += 1
+                heapq.heappush(waiting, (-before[other], other))
+
+
+def _lowest_free(taken: Iterable[int]) -> int:
+    used, color = set(taken), 0
+    while color in used:
+        color += 1
+    return color
+
+
+def _ratio(groups: Sequence[Sequence[int]]) -> float:
+    sizes = [len(group) for group in groups]
+    if not sizes or max(sizes) == min(sizes):
+        return 1.0
+    return max(sizes) / min(sizes) if min(sizes) else float("inf")
+
+
+def _move(groups: list[list[int]], colors: list[int], neighbours: Neighbours) -> tuple[int, int] | None:
+    """A node and the colour that it may get, of the colours that differ most; None where none makes them more equal.
+
+    One of the most frequent colours goes first: no other change makes the ratio smaller.
+    """
+    by_size = sorted(range(len(groups)), key=lambda color: len(groups[color]))
+    for source in reversed(by_size):
+        for target in by_size:
+            if len(groups[source]) - len(groups[target]) < 2:
+                break
+            for node in groups[source]:
+                if all(colors[other] != target for other in neighbours[node]):
+                    return node, target
+    return None

@@ -1,0 +1,105 @@
+"""What functions of launches cannot do: the errors of `wp.functionalize` name attributes and lines."""
+
+import re
+from collections import deque
+from functools import partial
+
+import numpy as np
+import pytest
+from functions_of_launches import squares
+
+import jwarp as wp
+
+
+class Held:
+    def __init__(self, **parts):
+        self.__dict__.update(parts)
+
+
+def test_reading_while_tracing_names_the_array_and_the_line():
+    s = Held(e=wp.ones(3, dtype=float))
+
+    def f(s):
+        if s.e.numpy()[0] > 0:
+            s.e.zero_()
+
+    reads = [f, lambda s: int(s.e), lambda s: float(s.e), lambda s: np.asarray(s.e), lambda s: s.e.list()]
+    for read in (*reads, lambda s: print(s.e), lambda s: wp.launch(squares, s.e.numpy()[0], inputs=[s.e, s.e])):
+        line = read.__code__.co_firstlineno + (read is f)
+        said = rf"'s.e' is read at .*test_functionalize_errors.py:{line}, and stands for a value that JAX traces"
+        with pytest.raises(wp.LaunchError, match=said):
+            wp.functionalize(read, returns="s")(s)
+
+
+def test_arrays_are_no_numbers():
+    for number in (int, float):
+        with pytest.raises(wp.KernelTypeError, match=rf"(?s){number.__name__}\(\) takes no wp.array.*a.numpy\(\)\[0\]"):
+            number(wp.ones(1, dtype=float))
+
+
+class Queue(deque):
+    """An object of a class written in C, with attributes."""
+
+
+def test_arrays_that_would_be_hidden_are_refused_by_attribute():
+    x, queue = wp.ones(3, dtype=float), Queue()
+    queue.last = x
+    element = "an element of 's.bag'"
+    bags = [({x}, element), (deque([x]), element), (frozenset([x]), element), (queue, "'s.bag.last'")]
+    for hidden, name in bags:
+        kind = type(hidden).__name__
+        with pytest.raises(
+            wp.KernelTypeError, match=f"{name} is an array in an object of {kind}, which cannot be taken"
+        ):
+            wp.functionalize(lambda s: None, returns="s")(Held(bag=hidden))
+    # What is in none of them is part of the program.
+    same = wp.functionalize(lambda s: s.x.zero_(), returns="s")(Held(x=x, bag={1}, f=partial(print), q=Queue()))
+    assert same.bag == {1} and not same.x.numpy().any()
+    for kind in (np.ndarray, int, partial, deque, Queue, 3):
+        with pytest.raises(wp.KernelTypeError, match="is no class of objects with attributes"):
+            wp.register_pytree(kind)
+
+
+class Pair(list):
+    def __init__(self, first, second):
+        super().__init__([first, second])
+
+
+class Ends(tuple):
+    def __new__(cls, first, second):
+        return super().__new__(cls, (first, second))
+
+
+@pytest.mark.parametrize("kind", [Pair, Ends])
+def test_lists_and_tuples_are_made_again_without_their_init(kind):
+    made = wp.functionalize(lambda s: s.ends[1].zero_(), returns="s")(
+        Held(ends=kind(wp.ones(3, dtype=float), wp.ones(2, dtype=float)))
+    )
+    assert type(made.ends) is kind and [x.numpy().sum() for x in made.ends] == [3, 0]
+
+
+def test_what_is_bound_anew_is_named():
+    def bound(a, s):
+        s.inner.x = wp.zeros(3, dtype=float)
+
+    def added(a, s):
+        s.inner.y = 3
+
+    def removed(a, s):
+        del s.inner.d["n"]
+
+    def counted(a, s):
+        s.inner.d["n"] += 1
+
+    for f, name in (
+        (bound, "s.inner.x"),
+        (added, "s.inner.y"),
+        (removed, "s.inner.d['n']"),
+        (counted, "s.inner.d['n']"),
+    ):
+        s = Held(inner=Held(x=wp.ones(3, dtype=float), d={"n": 1}))
+        said = re.escape(
+            f"{f.__name__} changes '{name}', bound anew in {__file__}:{f.__code__.co_firstlineno}, and only"
+        )
+        with pytest.raises(wp.LaunchError, match=said):
+            wp.functionalize(f, returns="a")(wp.ones(1, dtype=float), s)

@@ -39,9 +39,12 @@ class ArrayLaunches:
         written: Sequence[int],
         settings: object,
         changes: int,
+        tag: object,
     ) -> None: ...
 
-def run_array_launch(launches: ArrayLaunches, dim: Any, block_dim: Any, inputs: Any, outputs: Any, /) -> bool: ...
+def run_array_launch(
+    launches: ArrayLaunches, dim: Any, block_dim: Any, inputs: Any, outputs: Any, tell: Callable[..., Any] | None, /
+) -> Any: ...
 def set_array_classes(classes: dict[str, Any]) -> None: ...
 
 class HostGraph:

@@ -224,6 +224,9 @@ JW_INLINE long long jw_split(long long& n, long long d) {
   return quotient;
 }
 
+// Whether a number is within limits: the least one is in the lower 32 bits of the word, the greatest in the upper ones.
+JW_INLINE bool jw_within(long long x, long long limits) { return x >= (int)limits && x <= (int)(limits >> 32); }
+
 // Reads what nothing writes while the kernel runs.
 template <class T> JW_INLINE T jw_read(const T* place) {
 #ifdef JW_HOST_SHIM

@@ -158,8 +158,8 @@ class Tape:
         for entry in reversed(self.launches):
             entry.back(retained)
         retained.put_back()
-        for entry in self.launches:
-            self.gradients.update((a, a.grad) for a in entry.arrays if a.grad is not None)
+        met = {id(a): a for entry in self.launches for a in entry.arrays}
+        self.gradients.update((a, a.grad) for a in met.values() if a.grad is not None)
 
     def get_adjoint(self, a: Any) -> Any:
         """The gradient of an array, a struct of those of the arrays in a struct, or None."""

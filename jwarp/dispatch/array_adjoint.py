@@ -22,7 +22,7 @@ def will_change(arrays: Iterable[array]) -> None:
     Raises:
         LaunchError: JAX traces a function.
     """
-    for memory in {id(a.memory): a.memory for a in arrays}.values():
+    for memory in dict.fromkeys([a.memory for a in arrays]):
         check_writable(memory)
         if memory.is_watched:
             memory.will_write()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class WayBack:
 
     Attributes:
         arrays: The parameters that are given an array.
+        shown: What the adjoint is given for an array: its elements, or where they lie on the GPU.
         same: Parameters that are given the array of another one, and that one.
         floats: The parameters that may have gradients.
         program: What it goes back through, in which parameters that are one array are one.
@@ -43,6 +44,7 @@ class WayBack:
         of = {p: a for p, a in enumerate(launch.values) if isinstance(a, array)}
         self.arrays = tuple(of)
         self.on_gpu = launch.device.is_cuda
+        self.shown: Callable[[array], Any] = shown_on_device if self.on_gpu else host_of
         self._plain = generated(launch.program) if self.on_gpu else launch.program.on_host()
         plain = self._plain if self.on_gpu else launch.program.on_host(adjoint=True)
         program, self.geometry = plain.arranged(launch.dims, launch.block_dim)
@@ -85,12 +87,8 @@ class WayBack:
             )
         return found
 
-    def shown(self, a: array) -> Any:
-        """What the adjoint is given for an array: its elements, or where they lie on the GPU."""
-        return shown_on_device(a) if self.on_gpu else host_of(a)
-
     def kept(self, kept: Kept) -> Any:
-        """The same for content that was kept."""
+        """What the adjoint is given for content that was kept, as `shown` is for arrays."""
         return shown_on_device(array.of(kept.memory, kept.view)) if self.on_gpu else np.asarray(kept.array())
 
     def copied(self, a: array) -> Any:

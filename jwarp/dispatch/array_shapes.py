@@ -45,7 +45,7 @@ class Shaped:
         way: The way back through such launches, once somebody has asked for it.
     """
 
-    __slots__ = ("_converts", "_native", "_written", "changes", "program", "settings", "template", "way")
+    __slots__ = ("__weakref__", "_converts", "_native", "_written", "changes", "program", "settings", "template", "way")
 
     def __init__(self, program: Program, template: dict[str, Any]):
         self.program, self.template = program, template
@@ -79,7 +79,8 @@ class Shaped:
         if self._native is not None and type(made) is Forward:
             table = kernel.plans.made(LAUNCHES, _native.ArrayLaunches)
             arrays, written = [place.array for place in made.run.places], self._written
-            table.add(dim, block_dim, inputs, outputs, self._native, arrays, written, self.settings, self.changes)
+            like = self.settings, self.changes
+            table.add(dim, block_dim, inputs, outputs, self._native, arrays, written, *like, self)
 
     @property
     def holds(self) -> bool:

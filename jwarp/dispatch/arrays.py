@@ -82,6 +82,7 @@ class ArrayLaunch(Command):
 
     adjoint = False
     prepared: Ready | None = None
+    ran: Ready | None = None  # what it has run, where that was not prepared
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
     way: Any = None
@@ -310,6 +311,7 @@ class ArrayLaunch(Command):
         made = self.ready()
         self.will_write()
         made()
+        self.ran = made
         self._learn(made)
         if key is not None:
             self.kernel.plans.replace((key, id(self.program)), self.shaped)
@@ -410,8 +412,13 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
         launches = kernel.plans.get(array_shapes.LAUNCHES)
     except AttributeError:  # what is no kernel
         return False
-    if launches is not None and not is_told and run_array_launch(launches, dim, block_dim, inputs, outputs):
-        return True
+    if launches is not None:
+        ran = run_array_launch(launches, dim, block_dim, inputs, outputs, _told if is_told else None)
+        if ran is not False:
+            if ran is not True:
+                for recorder in listeners.recorders:
+                    recorder.after(ran)
+            return True
     if not (type(inputs) in _LISTS and is_not_tracing()):
         return False
     if outputs is None:
@@ -433,6 +440,19 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
         submit(ArrayLaunch.again(shaped, leaves, inputs, outputs))
         return True
     return not array_plans.is_due(kernel, dim, values, block_dim, leaves) and shaped.run(leaves)
+
+
+def _told(shaped: array_shapes.Shaped, leaves: Sequence[Any], inputs: Any, outputs: Any) -> ArrayLaunch | None:
+    """Tell recorders of a launch that is about to be repeated; None where it has run, as one of them wants it other."""
+    command = ArrayLaunch.again(shaped, leaves, inputs, outputs)
+    for recorder in listeners.recorders:
+        recorder.before(command)
+    if command.program is shaped.program:
+        return command
+    command.run()
+    for recorder in listeners.recorders:
+        recorder.after(command)
+    return None
 
 
 _LISTS = (list, tuple)
@@ -482,7 +502,7 @@ def launch(
         for called in (kernel,) if asked is None else (kernel, asked[0]):
             called.plans.replace(key, command.repeater())
         called, given = (kernel, inputs) if asked is None else asked
-        command.repeater().share(called, dim, block_dim, given, outputs, command.prepared)
+        command.repeater().share(called, dim, block_dim, given, outputs, command.prepared or command.ran)
     return None
 
 

@@ -57,15 +57,8 @@ class Entry(abc.ABC):
 
 def entry_of(command: Command) -> Entry | None:
     """What a tape remembers of a command that is about to run; None where it changes no array of floats."""
-    if isinstance(command, ArrayAdjoint):
-        return AdjointEntry(command)
-    if isinstance(command, ArrayLaunch):
-        return LaunchEntry(command)
-    if isinstance(command, Copy):
-        return CopyEntry(command)
-    if isinstance(command, Computation):
-        return ComputationEntry(command)
-    return FillEntry(command) if isinstance(command, Fill) else None
+    made = _ENTRIES.get(type(command))
+    return None if made is None else made(command)
 
 
 def has_gradients(a: array) -> bool:
@@ -221,7 +214,8 @@ class LaunchEntry(Entry):
 
     def _moving(self, way: WayBack) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
-        return tuple([p for p in way.floats if self.values[p]._grad is not None])
+        values = self.values
+        return tuple([p for p in way.floats if values[p]._grad is not None])
 
     def _prepare(self, way: WayBack) -> None:
         """Find the adjoint for the arrays that have gradients now."""
@@ -232,7 +226,7 @@ class LaunchEntry(Entry):
             self.refusal = error
 
     def back(self, retained: Retained) -> None:
-        if not any(a._grad is not None for a in self.written):
+        if not [a for a in self.written if a._grad is not None]:
             return
         way = self.way
         if way is not None and self._moving(way) != self.moving:
@@ -247,13 +241,13 @@ class LaunchEntry(Entry):
         if way is None or reversal is None:
             return None
         values = self.values
-        changed = [values[p] for p in self.moving if p in way.written]
         done = None
-        if any(a.retain_grad for a in changed):
+        if [p for p in self.moving if values[p].retain_grad and p in way.written]:
             self._refuse_retained(way)
-            done = retained.watch(changed)
+            done = retained.watch([values[p] for p in self.moving if p in way.written])
         followed = [values[p]._grad for p in self.moving]
-        _refuse_traced(f"kernel '{self.kernel.name}'", followed)
+        if [grad for grad in followed if grad.memory.is_traced]:
+            _refuse_traced(f"kernel '{self.kernel.name}'", followed)
         grads: list[Any] = [None] * len(values)
         for p, grad in zip(self.moving, followed, strict=True):
             grads[p] = way.shown(grad)
@@ -313,6 +307,16 @@ class LaunchEntry(Entry):
                 )
 
 
+# What remembers each kind of command.
+_ENTRIES: dict[type[Command], Callable[[Any], Entry]] = {
+    ArrayAdjoint: AdjointEntry,
+    ArrayLaunch: LaunchEntry,
+    Copy: CopyEntry,
+    Computation: ComputationEntry,
+    Fill: FillEntry,
+}
+
+
 def _refuse_traced(what: str, gradients: Iterable[array]) -> None:
     if any(grad.memory.is_traced for grad in gradients):
         raise LaunchError(
@@ -329,14 +333,18 @@ def refuse_aliases(entries: Iterable[Entry]) -> None:
     """
     graded: dict[tuple[int, int, int], array] = {}
     bare: dict[tuple[int, Any], array] = {}
+    given: dict[int, array] = {}
+    written: dict[int, array] = {}
     for entry in entries:
-        for a in entry.arrays:
-            if a.grad is not None:
-                distance = a.grad.layout.offset - a.layout.offset
-                graded.setdefault((id(a.memory), id(a.grad.memory), distance), a)
-        for a in entry.written:
-            if a.grad is None and has_gradients(a):
-                bare.setdefault((id(a.memory), a.layout), a)
+        given.update([(id(a), a) for a in entry.arrays])
+        written.update([(id(a), a) for a in entry.written])
+    for a in given.values():
+        if a.grad is not None:
+            distance = a.grad.layout.offset - a.layout.offset
+            graded.setdefault((id(a.memory), id(a.grad.memory), distance), a)
+    for a in written.values():
+        if a.grad is None and has_gradients(a):
+            bare.setdefault((id(a.memory), a.layout), a)
     by_memory: dict[int, list[array]] = {}
     for (memory, _, _), a in graded.items():
         by_memory.setdefault(memory, []).append(a)

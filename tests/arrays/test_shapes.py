@@ -54,7 +54,7 @@ def watched(monkeypatch):
         def call(*given):
             found = run(*given)
             if found or is_heard:
-                made.append(found)
+                made.append(bool(found))
             return found
 
         return call
@@ -124,13 +124,22 @@ def test_what_is_kept_for_a_gradient_is_copied_first():
     assert not kept.array().any() and y.numpy().any()
 
 
-def test_under_a_tape():
-    x, y = fresh()
-    x.requires_grad = y.requires_grad = True
-    with wp.Tape() as tape:
-        launch(x, y, n=5)
-    tape.backward(grads={y: wp.ones(5, dtype=wp.vec3)})
-    np.testing.assert_allclose(x.grad.numpy(), np.full((5, 3), 2.0))
+def test_under_tapes(monkeypatch):
+    """The native module runs it, once it is known, and tells each tape of it."""
+    for trip in range(3):
+        if trip:
+            monkeypatch.setattr(array_shapes.Shaped, "run", None)
+        x, y = fresh()
+        x.requires_grad = y.requires_grad = True
+        with wp.Tape() as outer, wp.Tape() as tape:
+            launch(x, y, k=2.0 + trip, n=5)
+            launch(y, x, n=3)
+        assert len(tape.launches) == len(outer.launches) == 2
+        pull = rng.normal(size=(5, 3)).astype(np.float32)
+        tape.backward(grads={x: wp.array(pull, dtype=wp.vec3)})
+        # What it did not overwrite keeps its gradient, which the launch before adds nothing to.
+        expected = np.where(np.arange(5)[:, None] < 3, 2.0 * (2.0 + trip) * pull, pull)
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
 
 
 @wp.struct

@@ -1,5 +1,6 @@
 """What kernels are given: run by a reader of the launch ABI, against NumPy; and the errors of their checks."""
 
+import collections
 import ctypes
 import itertools
 
@@ -16,6 +17,7 @@ from launch_format import (
     MULTIPLY,
     PRED,
     S32,
+    S64,
     SCALAR,
     UNKNOWN,
     VARIABLE,
@@ -155,6 +157,63 @@ def test_symbols_are_extents_of_arrays_and_room_for_integers():
     assert seen[0].symbols == (7, 2, 1, 1, 4, 5, 0, 3, 1, 2)
     assert seen[0].arrays == tuple(array.ctypes.data for array in arrays)
     assert seen[0].threads == 14
+
+
+LEAST, MOST, NOTHING = -(2**31), 2**31 - 1, 1
+
+
+def within(word: int) -> range:
+    """The numbers that are within limits."""
+    low, high = (word & 0xFFFFFFFF) - (word & 0x80000000) * 2, word >> 32
+    return range(low, high + 1)
+
+
+@own_process
+@pytest.mark.parametrize("seed", range(3))
+def test_limits_of_integers_are_what_clauses_leave(seed):
+    """The clauses are tried for each number near the limits; extents are symbols 4 and 7, integers 5 and 6."""
+    rng = np.random.default_rng(seed)
+    seen = []
+    parameters = [(ARRAY, 1, F32, 0), (SCALAR, 0, S32, 0), (SCALAR, 0, S64, 0), (ARRAY, 1, F32, 0)]
+    driver().register("jwarp_scale", lambda words, _: seen.append(Words.read(words, 4 + 1 + 2 + 1, 4)))
+    launch = make_launch([6], [*((p, -1, INPUT, 0) for p in range(3)), (3, 0, IN_OUT, 0)])
+    arrays = [np.zeros(8, np.float32), np.asarray(np.int32(0)), np.asarray(np.int64(0)), np.zeros(5, np.float32)]
+    known = {0: 6, 1: 1, 2: 1, 3: 1, 4: 8, 7: 5}
+    kinds: collections.Counter = collections.Counter()
+
+    def alternative(scalar):
+        terms = {int(s): int(rng.integers(-3, 4)) for s in rng.choice([0, 4, 7], 2, replace=False)}
+        if scalar is not None:
+            terms[scalar] = int(rng.choice([-7, -2, -1, 1, 3]))
+        return terms, int(rng.choice([0, 1, -5, 40, -40, 2**40, -(2**40), MOST]))
+
+    for _ in range(300):
+        clauses = []
+        for _ in range(rng.integers(1, 5)):
+            scalar = None if rng.random() < 0.15 else int(rng.choice([5, 6]))
+            clauses.append([alternative(s) for s in (scalar, *[None] * int(rng.integers(0, 2)))])
+        if not any(s in terms for clause in clauses for terms, _ in clause for s in (5, 6)):
+            continue
+        plan = make_plan(1, parameters, clauses)
+        site = Xla(native().cuda_handlers(False)).instantiate(attributes(launch, plan=plan))
+        site.execute(STREAM, arrays, [arrays[3]])
+        symbols = seen.pop().symbols
+
+        def holds(a, b, clauses=clauses):
+            value = {**known, 5: a, 6: b}
+            return all(any(sum(c * value[s] for s, c in t.items()) + k >= 0 for t, k in clause) for clause in clauses)
+
+        first, second = within(symbols[5]), within(symbols[6])
+        tried = [{r[0], r[-1], r[len(r) // 2]} if r else set() for r in (first, second)]
+        assert all(holds(a, b) for a in tried[0] for b in tried[1]), clauses
+        for own, other, at in ((first, second, 0), (second, first, 1)):
+            for x in ({own[0] - 1, own[-1] + 1} - {LEAST - 1, MOST + 1}) if own and other else ():
+                assert not holds(*((x, other[0]) if at == 0 else (other[0], x))), clauses
+        if not first or not second:
+            assert symbols[5] == NOTHING or symbols[6] == NOTHING
+            assert not any(holds(a, b) for a in (LEAST, -9, 0, 7, MOST) for b in (LEAST, -9, 0, 7, MOST)), clauses
+        kinds[bool(first), bool(second), len(first) == 2**32] += 1
+    assert len(kinds) >= 5, kinds
 
 
 # Checks that fail

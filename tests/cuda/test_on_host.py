@@ -71,7 +71,9 @@ def check_random(seeds, folder):
         expected = run(kernel.proofs.kernel, generated.dims, generated.arguments)
         order = rng.choice([FORWARD, BACKWARD, 1 + seed])
         blocks = None if version.startswith("narrow") else rng.choice([None, 1, 3])  # whose grid has all threads
-        found = run_host(host, kernel.kernel, generated.dims, generated.arguments, order, blocks=blocks)
+        found = run_host(
+            host, kernel.kernel, generated.dims, generated.arguments, order, blocks=blocks, condition=kernel.condition
+        )
         for k, (x, y) in enumerate(zip(found, expected, strict=True)):
             fits = np.all(agree(x, y))
             if generated.is_elementary and not fits:  # functions are rounded otherwise

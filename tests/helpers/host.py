@@ -19,11 +19,12 @@ import numpy as np
 from guards import check_guards, guarded
 from launch_format import BATCH_AXES, SITE_BITS, WORDS
 
+from jwarp.analysis.affine import Condition
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import device_folder
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, Param, written_params
-from jwarp.types import ArrayType, uint64
+from jwarp.types import ArrayType, int32, uint64
 
 SHIM = Path(__file__).parents[1] / "cuda" / "shim"
 # Not optimised, as most code runs for less time than it takes to compile. Hidden: each library has the state of its own
@@ -149,6 +150,35 @@ extern "C" __attribute__((visibility("default"))) int run_kernel{k}_words() {{
 """
 
 
+NOTHING = 1  # limits with nothing between them: from 1 to 0
+
+
+def limits_of(condition: Condition, symbols: Sequence[int], scalars: Sequence[int]) -> dict[int, int]:
+    """The words of the symbols that are scalars: the least number in the lower half, the greatest in the upper one.
+
+    Within them all clauses hold in which one alternative asks for that scalar, and for no other.
+    """
+    limits = {scalar: [int(int32.min), int(int32.max)] for scalar in scalars}
+    for clause in condition:
+        terms = [[(s.index, c) for s, c in form.terms] for form in clause]
+        asked = [(at, s, c) for at, form in enumerate(terms) for s, c in form if s in limits]
+        sums = [
+            form.constant + sum(c * symbols[s] for s, c in own if s not in limits)
+            for form, own in zip(clause, terms, strict=True)
+        ]
+        free = [total >= 0 for at, total in enumerate(sums) if at not in {at for at, _, _ in asked}]
+        if any(free) or len(asked) > 1:
+            continue
+        if not asked:
+            return dict.fromkeys(scalars, NOTHING)
+        ((at, scalar, c),) = asked
+        if c > 0:
+            limits[scalar][0] = max(limits[scalar][0], -(sums[at] // c))
+        else:
+            limits[scalar][1] = min(limits[scalar][1], sums[at] // -c)
+    return {s: NOTHING if low > high else high << 32 | low % 2**32 for s, (low, high) in limits.items()}
+
+
 def pack(
     params: Sequence[Param],
     arrays: Sequence[np.ndarray],
@@ -158,10 +188,12 @@ def pack(
     batch: Sequence[int] = (),
     batched: Sequence[Sequence[bool]] = (),
     failure: np.ndarray | None = None,
+    condition: Condition | None = None,
 ) -> np.ndarray:
     """The words of a launch, as the runtime lays them out.
 
-    `batched` tells for each parameter which axes of the batch its array has, in front.
+    `batched` tells for each parameter which axes of the batch its array has, in front. Where a `condition` for the fast
+    version is given, it gives the limits of integers; without one nothing is within them.
     """
     repeat, threads = math.prod(dims[tid_dims:]), math.prod(dims[:tid_dims])
     batched = batched or [[False] * len(batch)] * len(params)
@@ -178,13 +210,18 @@ def pack(
     for name, at in WORDS.items():
         assert len(words) == at
         words += head[name]
+    first_symbol, scalars = len(words), []
     words += (*dims[:tid_dims], 1, 1, 1, 1)[:4]
     cores = [array.shape[sum(axes) :] for array, axes in zip(arrays, batched, strict=True)]
     for param, core in zip(params, cores, strict=True):
         if isinstance(param.type, ArrayType):
             words += core
         elif param.type.is_int and param.type is not uint64:
-            words.append(0)
+            scalars.append(len(words) - first_symbol)
+            words.append(NOTHING)
+    if condition is not None:
+        for scalar, word in limits_of(condition, words[first_symbol:], scalars).items():
+            words[first_symbol + scalar] = word
     words += [array.ctypes.data for array in arrays]
     strides = np.zeros((BATCH_AXES, len(params)), np.int64)
     for p, (array, core, axes) in enumerate(zip(arrays, cores, batched, strict=True)):
@@ -211,7 +248,9 @@ class HostCompiled:
     ) -> list[np.ndarray]:
         """The array parameters after a launch, as `interpreter.run` gives them."""
         failures, shared = self.made.failures, self.made.needs.shared
-        return run_host(self.host, self.kernel, dims, args, order, self.block, blocks, failures, shared)
+        return run_host(
+            self.host, self.kernel, dims, args, order, self.block, blocks, failures, shared, self.made.condition
+        )
 
 
 def run_host(
@@ -224,11 +263,12 @@ def run_host(
     blocks: int | None = None,
     failures: Sequence[str] = (),
     shared: int = 0,
+    condition: Condition | None = None,
 ) -> list[np.ndarray]:
     """The array parameters after a launch of a kernel that is compiled; one with tiles has a block for each thread."""
     arrays = [guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(kernel.params, args, strict=True)]
     failure = np.full(1, 2**64 - 1, np.uint64)
-    words = pack(kernel.params, arrays, dims, tid_dims=kernel.tid_dims, failure=failure)
+    words = pack(kernel.params, arrays, dims, tid_dims=kernel.tid_dims, failure=failure, condition=condition)
     grid = blocks or max(1, -(-int(words[0]) // (1 if kernel.block_dim else block)))
     host.run(words, (min(grid, 64),), (kernel.block_dim or block,), shared, order=order)
     if failure[0] != 2**64 - 1:

@@ -273,6 +273,25 @@ def test_rows_of_cells_that_wrap_round_are_met_from_the_first_cell_on(dims):
     np.testing.assert_allclose(pull(weights)[0], pull_known(weights)[0], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("spread", [0.02, 0.5, 3.0])
+def test_points_that_have_moved_since_meet_the_same_in_the_same_order(spread):
+    """Threads of neighbours are in rows of cells beside each other then, or far apart, and wait for each other."""
+    dims = (6, 5, 7)
+    points = RNG.uniform(0, 1, (COUNT, 3)).astype(np.float32)
+    moved = (points + [0.01, -0.5 * REACH, 0.6 * REACH] + spread * REACH * RNG.normal(size=(COUNT, 3))).astype(
+        np.float32
+    )
+    grid = wp.HashGrid(*dims)
+    grid.build(points, REACH)
+    expected = np.full((COUNT, COUNT), -1, np.int32)
+    for i, row in enumerate(expected):
+        sequence = () if i % 7 == 3 else in_order_of_cells(points, moved[i], dims)
+        row[: len(sequence)] = sequence
+    numbers = np.full_like(expected, -1)
+    wp.launch(in_sequence, COUNT, [grid, moved], [numbers, np.zeros(COUNT, np.float32)])
+    np.testing.assert_array_equal(numbers, expected)
+
+
 def in_order_of_cells(points, p, dims):
     """The points that a query about a place meets, by NumPy: cell by cell, along the first axis first."""
     scale = np.float32(1.0) / np.float32(REACH)

@@ -92,7 +92,10 @@ class PtxKernel:
         """
         arrays = [aligned(a, p.dtype.dtype) for p, a in zip(self.kernel.params, args, strict=True)]
         failure = np.full(1, 2**64 - 1, np.uint64)
-        words = pack(self.kernel.params, arrays, dims, tid_dims=self.kernel.tid_dims, failure=failure)
+        words = pack(
+            self.kernel.params, arrays, dims, tid_dims=self.kernel.tid_dims, failure=failure,
+            condition=self.made.condition,
+        )  # fmt: skip
         self.launch(words, arrays, failure, order, blocks, counts)
         return [array for array, param in zip(arrays, self.kernel.params, strict=True) if param.is_array]
 

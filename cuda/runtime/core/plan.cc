@@ -1,6 +1,8 @@
 // Decoding a plan, and deciding its clauses.
 #include "core/plan.h"
 
+#include <algorithm>
+
 #include "core/dtype.h"
 #include "core/reader.h"
 
@@ -28,6 +30,31 @@ bool holds(const Clause& clause, const int64_t* symbols) {
   }
   return false;
 }
+
+// The numbers x of 32 bits with  low <= x <= high.
+struct Limits {
+  int64_t low = INT32_MIN;
+  int64_t high = INT32_MAX;
+
+  // Those are left with  coefficient * x + constant >= 0.
+  void narrow(int64_t coefficient, __int128 constant) {
+    // Rounded towards what is allowed.
+    const __int128 c = coefficient, quotient = -constant / c, rest = -constant % c;
+    if (c > 0) {
+      const __int128 least = quotient + (rest > 0);
+      low = static_cast<int64_t>(std::clamp<__int128>(least, low, INT64_C(1) + INT32_MAX));
+    } else {
+      const __int128 greatest = quotient - (rest > 0);
+      high = static_cast<int64_t>(std::clamp<__int128>(greatest, INT64_C(-1) + INT32_MIN, high));
+    }
+  }
+  int64_t word() const {
+    if (low > high) return kNothing;
+    return static_cast<int64_t>(static_cast<uint64_t>(high) << 32 | static_cast<uint32_t>(low));
+  }
+
+  static constexpr int64_t kNothing = 1;  // from 1 to 0
+};
 
 Parameter read_parameter(Reader& reader) {
   Parameter parameter;
@@ -58,14 +85,14 @@ Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + s
   ordered = reader.next("whether threads run in order", 0, 1) == 1;
 
   const int64_t parameter_count = reader.next("the number of parameters", 0, kMaxParameters);
-  std::vector<bool> is_scalar_symbol(kMaxDims, false);
+  is_scalar_symbol_.assign(kMaxDims, false);
   for (int64_t p = 0; p < parameter_count; ++p) {
     Parameter parameter = read_parameter(reader);
     const bool scalar_symbol = !parameter.is_array && is_symbol_type(parameter.dtype);
     if (parameter.is_array || scalar_symbol) {
       parameter.first_symbol = symbol_count;
       symbol_count += parameter.is_array ? parameter.rank : 1;
-      is_scalar_symbol.resize(symbol_count, scalar_symbol);
+      is_scalar_symbol_.resize(symbol_count, scalar_symbol);
     }
     parameters.push_back(parameter);
   }
@@ -78,7 +105,7 @@ Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + s
       for (Term& term : alternative.terms) {
         term.symbol = reader.next("a symbol", 0, symbol_count - 1);
         term.coefficient = reader.next("a coefficient");
-        if (is_scalar_symbol[term.symbol]) clauses_use_scalars = true;
+        if (is_scalar_symbol_[term.symbol]) clauses_use_scalars = true;
       }
       alternative.constant = reader.next("a constant");
     }
@@ -91,6 +118,45 @@ bool Plan::clauses_hold(const int64_t* symbols) const {
     if (!holds(clause, symbols)) return false;
   }
   return true;
+}
+
+void Plan::limit_scalars(int64_t* symbols) const {
+  if (!clauses_use_scalars) return;
+  std::vector<Limits> limits(symbol_count);
+  bool fails = false;
+  for (const Clause& clause : clauses_) {
+    const Term* asked = nullptr;  // the scalar, and the sum of all else that its alternative adds up
+    __int128 others = 0;
+    int scalars = 0;
+    bool is_settled = false;
+    for (const Alternative& alternative : clause) {
+      const Term* own = nullptr;
+      __int128 sum = alternative.constant;
+      bool overflows = false;
+      for (const Term& term : alternative.terms) {
+        if (is_scalar_symbol_[term.symbol]) {
+          own = &term;
+          ++scalars;
+        } else {
+          const __int128 product = static_cast<__int128>(term.coefficient) * symbols[term.symbol];
+          overflows |= __builtin_add_overflow(sum, product, &sum);
+        }
+      }
+      fails |= overflows;
+      if (own == nullptr) {
+        is_settled |= !overflows && sum >= 0;
+      } else {
+        asked = own;
+        others = sum;
+      }
+    }
+    if (is_settled || scalars > 1) continue;
+    if (asked == nullptr) fails = true;
+    else limits[asked->symbol].narrow(asked->coefficient, others);
+  }
+  for (int64_t k = 0; k < symbol_count; ++k) {
+    if (is_scalar_symbol_[k]) symbols[k] = fails ? Limits::kNothing : limits[k].word();
+  }
 }
 
 }  // namespace jwarp

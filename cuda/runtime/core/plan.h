@@ -51,6 +51,10 @@ class Plan {
 
   bool same_numbers(const Plan& other) const { return numbers_ == other.numbers_; }
   bool clauses_hold(const int64_t* symbols) const;
+  // Writes to the places of scalars, which only the GPU knows, the limits within which all clauses hold that ask for one
+  // scalar alone: the least number in the lower 32 bits and the greatest in the upper ones. Clauses that ask for none and
+  // do not hold leave nothing between the limits, and those that ask for several are left to the kernel.
+  void limit_scalars(int64_t* symbols) const;
 
   int64_t tid_dims;
   int64_t weight;  // an estimate of one thread's work, in tenths of a nanosecond
@@ -63,6 +67,7 @@ class Plan {
 
  private:
   std::vector<Clause> clauses_;
+  std::vector<bool> is_scalar_symbol_;
   std::vector<int64_t> numbers_;
 };
 

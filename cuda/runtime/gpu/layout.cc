@@ -66,6 +66,7 @@ void GpuLayout::write_words(const Plan& plan, const Launch& launch, const std::v
   words.assign(count_words(plan), 0);
   first_pointer = kSymbols + symbols.size();
   std::copy(symbols.begin(), symbols.end(), words.begin() + kSymbols);
+  plan.limit_scalars(words.data() + kSymbols);
   std::fill_n(words.begin() + kBatch, kBatchAxes, 1);
   words[kThreads] = rows * columns;
   if (threads == 0) return;  // no elements and no threads, whatever the grid is

@@ -80,6 +80,7 @@ class GivenValues {
     Part part;
     void* data;       // of arrays and composites
     PyObject* value;  // the number; the memory of an array
+    PyObject* given;  // the array; else the value
   };
 
   bool read_threads(PyObject* dim, PyObject* block_dim) {
@@ -147,8 +148,8 @@ class GivenValues {
     return overflow == 0;
   }
 
-  void add_leaf(Part part, void* data, const Owned& value) {
-    leaves_.push_back({part, data, value.ptr()});
+  void add_leaf(Part part, void* data, const Owned& value, PyObject* given = nullptr) {
+    leaves_.push_back({part, data, value.ptr(), given == nullptr ? value.ptr() : given});
     keep_.push_back(value);
   }
 
@@ -183,7 +184,8 @@ class GivenValues {
     if (shown_.size() >= kMostMemories) return false;
     shown_.emplace_back(memory.ptr(), first);
     keep_.push_back(attribute(memory.ptr(), names.buffer));
-    add_leaf(kArray, reinterpret_cast<void*>(first), memory);
+    keep_.push_back(value);  // which a list of values may lose meanwhile
+    add_leaf(kArray, reinterpret_cast<void*>(first), memory, value.ptr());
     return true;
   }
 
@@ -261,7 +263,7 @@ struct ArrayLaunches::Entry {
   std::vector<uint64_t> key;
   std::vector<Operand> operands;
   py::object launch;  // which is a HostLaunch
-  py::object settings;
+  py::object settings, tag;
   int64_t changes;
   std::vector<py::object> keep;  // whose addresses are in the key or in the buffers
 
@@ -337,17 +339,18 @@ struct ArrayLaunches::Entry {
 
 ArrayLaunches::~ArrayLaunches() = default;
 
-bool ArrayLaunches::run(PyObject* dim, PyObject* block_dim, PyObject* inputs, PyObject* outputs) {
-  if (entries_.empty() || !is_not_tracing()) return false;
+py::object ArrayLaunches::run(PyObject* dim, PyObject* block_dim, PyObject* inputs, PyObject* outputs, PyObject* tell) {
+  const py::object no = py::bool_(false);
+  if (entries_.empty() || !is_not_tracing()) return no;
   GivenValues given;
-  if (!given.read_threads(dim, block_dim) || !given.read_all(inputs)) return false;
-  if (outputs != Py_None && !given.read_all(outputs)) return false;
+  if (!given.read_threads(dim, block_dim) || !given.read_all(inputs)) return no;
+  if (outputs != Py_None && !given.read_all(outputs)) return no;
   const auto at = entries_.find(given.hash());
-  if (at == entries_.end() || at->second->key != given.key()) return false;
+  if (at == entries_.end() || at->second->key != given.key()) return no;
   const std::shared_ptr<Entry> entry = at->second;  // which another thread may forget meanwhile
   if (attribute(known->config, known->names.settings).ptr() != entry->settings.ptr() ||
       static_cast<int64_t>(number_of(attribute(known->options, known->names.changes).ptr())) != entry->changes) {
-    return false;
+    return no;
   }
   const auto& leaves = given.leaves();
   uint64_t numbers[kMostLeaves];
@@ -357,17 +360,26 @@ bool ArrayLaunches::run(PyObject* dim, PyObject* block_dim, PyObject* inputs, Py
     buffers[k] = operand.buffer;
     if (operand.is_fixed) continue;
     if (Entry::is_number(leaves[k])) {
-      if (!Entry::convert(leaves[k], operand.buffer.dtype, &numbers[k])) return false;
+      if (!Entry::convert(leaves[k], operand.buffer.dtype, &numbers[k])) return no;
       buffers[k].data = &numbers[k];
     } else {
-      if (address_of(leaves[k].data) % operand.item_bytes != 0) return false;
+      if (address_of(leaves[k].data) % operand.item_bytes != 0) return no;
       buffers[k].data = leaves[k].data;
     }
   }
   for (size_t k = 0; k < leaves.size(); ++k) {
     if (!entry->operands[k].is_written || leaves[k].part != kArray) continue;
     const Owned buffer = attribute(leaves[k].value, known->names.buffer);
-    if (!(fields(buffer.ptr()).flags & py::detail::npy_api::constants::NPY_ARRAY_WRITEABLE_)) return false;
+    if (!(fields(buffer.ptr()).flags & py::detail::npy_api::constants::NPY_ARRAY_WRITEABLE_)) return no;
+  }
+  py::object told = py::bool_(true);
+  if (tell != Py_None) {
+    const Owned tag = entry->tag();  // of a weak reference
+    if (tag.is_none()) return no;
+    py::list values(leaves.size());
+    for (size_t k = 0; k < leaves.size(); ++k) values[k] = py::handle(leaves[k].given);
+    told = py::handle(tell)(tag, values, py::handle(inputs), py::handle(outputs));
+    if (told.is_none()) return py::bool_(true);
   }
   for (size_t k = 0; k < leaves.size(); ++k) {
     if (!entry->operands[k].is_written || leaves[k].part != kArray) continue;
@@ -376,12 +388,13 @@ bool ArrayLaunches::run(PyObject* dim, PyObject* block_dim, PyObject* inputs, Py
     }
   }
   entry->launch.cast<HostLaunch&>().run_on(buffers);
-  return true;
+  return told;
 }
 
 void ArrayLaunches::add(const py::object& dim, const py::object& block_dim, const py::object& inputs,
                         const py::object& outputs, const py::object& launch, const py::list& arrays,
-                        const std::vector<int64_t>& written, const py::object& settings, int64_t changes) {
+                        const std::vector<int64_t>& written, const py::object& settings, int64_t changes,
+                        const py::object& tag) {
   GivenValues given;
   if (!given.read_threads(dim.ptr(), block_dim.ptr()) || !given.read_all(inputs.ptr())) return;
   if (!outputs.is_none() && !given.read_all(outputs.ptr())) return;
@@ -414,27 +427,28 @@ void ArrayLaunches::add(const py::object& dim, const py::object& block_dim, cons
   entry->launch = launch;
   entry->settings = settings;
   entry->changes = changes;
+  entry->tag = py::weakref(tag);
   if (entries_.size() >= kMostLaunches) entries_.clear();
   entries_[given.hash()] = std::move(entry);
 }
 
 namespace {
 
-// run(launches, dim, block_dim, inputs, outputs)
+// run(launches, dim, block_dim, inputs, outputs, tell)
 PyObject* run_array_launch(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 5) {
-    PyErr_SetString(PyExc_TypeError, "jwarp: run_array_launch takes 5 arguments");
+  if (count != 6) {
+    PyErr_SetString(PyExc_TypeError, "jwarp: run_array_launch takes 6 arguments");
     return nullptr;
   }
   return raw_call([&] {
     auto* launches = py::handle(arguments[0]).cast<ArrayLaunches*>();
-    return PyBool_FromLong(launches->run(arguments[1], arguments[2], arguments[3], arguments[4]));
+    return launches->run(arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]).release().ptr();
   });
 }
 
 PyMethodDef functions[] = {
     {"run_array_launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_array_launch)),
-     METH_FASTCALL, "Repeats a launch of these values if one such was added: whether it has run."},
+     METH_FASTCALL, "Repeats a launch of these values if one such was added: whether it has run, or what `tell` gave."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -467,7 +481,7 @@ void add_array_launches(py::module_& module) {
   py::class_<ArrayLaunches>(module, "ArrayLaunches", "Launches of one kernel on arrays that change, to be repeated.")
       .def(py::init<>())
       .def("add", &ArrayLaunches::add, py::arg("dim"), py::arg("block_dim"), py::arg("inputs"), py::arg("outputs"),
-           py::arg("launch"), py::arg("arrays"), py::arg("written"), py::arg("settings"), py::arg("changes"),
+           py::arg("launch"), py::arg("arrays"), py::arg("written"), py::arg("settings"), py::arg("changes"), py::arg("tag"),
            "Adds the launch of a call, a HostLaunch, if such calls may be repeated here.");
   module.def("set_array_classes", &set_array_classes, py::arg("classes"),
              "Says what arrays that change and their kin look like.");

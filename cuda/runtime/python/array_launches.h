@@ -25,14 +25,18 @@ class ArrayLaunches {
   ArrayLaunches(const ArrayLaunches&) = delete;
   ArrayLaunches& operator=(const ArrayLaunches&) = delete;
 
-  // Runs what was added for such a call; false where there is nothing or a closer look is needed, and then nothing has
-  // run. Throws pybind11::error_already_set for an error of Python's, and Fault.
-  bool run(PyObject* dim, PyObject* block_dim, PyObject* inputs, PyObject* outputs);
+  // Runs what was added for such a call, and gives True; False where there is nothing or a closer look is needed, and
+  // then nothing has run. Before it runs, `tell` is called, unless it is None: with the tag of the launch, a list of what
+  // it is given, structs taken apart, and the inputs and outputs. What comes back is given in place of True; where that
+  // is None, the launch has been run there. Throws pybind11::error_already_set for an error of Python's, and Fault.
+  pybind11::object run(PyObject* dim, PyObject* block_dim, PyObject* inputs, PyObject* outputs, PyObject* tell);
 
-  // Adds the launch of a call, if such may be repeated here. `arrays` are what it would be called with.
+  // Adds the launch of a call, if such may be repeated here. `arrays` are what it would be called with, and the `tag`, to
+  // which there is a weak reference, says to others which launch it is.
   void add(const pybind11::object& dim, const pybind11::object& block_dim, const pybind11::object& inputs,
            const pybind11::object& outputs, const pybind11::object& launch, const pybind11::list& arrays,
-           const std::vector<int64_t>& written, const pybind11::object& settings, int64_t changes);
+           const std::vector<int64_t>& written, const pybind11::object& settings, int64_t changes,
+           const pybind11::object& tag);
 
  private:
   struct Entry;

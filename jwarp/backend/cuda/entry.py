@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol
 from jwarp.analysis.ranges import Proofs
@@ -413,8 +413,16 @@ def _in_order(first: str, step: str) -> list[str]:
 
 
 def _condition(condition: Condition, entry: _Entry) -> str:
-    """Whether the launch fulfils what the fast version relies on, in 128 bits, which nothing overflows."""
-    scalars = {symbol.index: p for p, symbol in entry.proofs.symbols.scalars.items()}
+    """Whether the launch fulfils what the fast version relies on.
+
+    Clauses that ask for one integer argument alone are limits to it, which the launcher reckons; it leaves nothing
+    between them where a clause fails that asks for none. Others are decided in 128 bits, which nothing overflows.
+    """
+    symbols = entry.proofs.symbols
+    scalars = {symbol.index: p for p, symbol in symbols.scalars.items()}
+
+    def asked(clause: Iterable[Affine]) -> list[int]:
+        return [symbol.index for affine in clause for symbol, _ in affine.terms if symbol.index in scalars]
 
     def form(affine: Affine) -> str:
         terms = [str(affine.constant)]
@@ -425,5 +433,8 @@ def _condition(condition: Condition, entry: _Entry) -> str:
             terms.append(f"(__int128){c}ll * {value}")
         return f"{' + '.join(terms)} >= 0"
 
-    clauses = [" || ".join(sorted(map(form, clause))) for clause in condition]
-    return " && ".join(f"({clause})" for clause in sorted(clauses)) or "true"
+    limited = {asked(clause)[0] for clause in condition if len(asked(clause)) == 1}
+    left = [clause for clause in condition if len(asked(clause)) > 1 or (not limited and not asked(clause))]
+    within = [f"jw_within({entry.names[scalars[k]]}, args.symbols[{k}])" for k in sorted(limited)]
+    clauses = [" || ".join(sorted(map(form, clause))) for clause in left]
+    return " && ".join([*within, *(f"({clause})" for clause in sorted(clauses))]) or "true"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import beside, floor, where
+from jwarp.frontend.builtins.scalar import abs, beside, floor, one_of, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
 from jwarp.types import NAMED, Reference, float16, float32, float64, int32, int64, struct, uint64
@@ -19,6 +19,7 @@ vec3, vec3h, vec3d, vec3i = NAMED["vec3"], NAMED["vec3h"], NAMED["vec3d"], NAMED
 
 LAST = 2147483646  # the largest coordinate of a cube, so that the next one is a number too
 TOO_FAR = float(2**31)
+FAR = 4  # cells that a thread is apart from others, with which it does not go together then
 
 
 @struct
@@ -69,6 +70,8 @@ class HashGridQuery:
 
     Runs are counted along the first axis (one, or two where it wraps round), then the second, then the third. Threads
     that run in step, of which some wrap round, go through the longer runs together: then each has three for a row.
+    Those that begin beside each other, but in other rows, wait for each other, with empty runs, so as to be in the same
+    row.
     """
 
     point_ids: array[int32]
@@ -77,7 +80,9 @@ class HashGridQuery:
     dims: vec3i
     first: vec3i  # the cell that the query starts at
     counts: vec3i  # how many cells it has along each axis
-    run: vec3i  # the next run: the number of the cell within the query along each axis
+    run: vec3i  # the next run: the number of the cell within the query along each axis, below 0 where it waits
+    begin: vec3i  # where runs begin, after those that it waits for
+    until: int32  # and end along the second axis
     part: int32  # of three that a row is gone through in: before the longer run, this, after it; -1 where it is not
     slot: int32
     end: int32
@@ -120,6 +125,16 @@ def extent_of(low: int32, high: int32, extent: int32):
 
 
 @func
+def ahead(number: int32, is_near: bool):
+    """How far a number is above the least one of the threads that run in step and are near; 0 if they are far apart."""
+    above = number - one_of(number)
+    least = where(beside(is_near and above == -1), 1, 0)
+    least = where(beside(is_near and above == -2), 2, least)
+    above += least
+    return where(is_near and above >= 0 and above <= FAR, above, 0)
+
+
+@func
 def started(id: Any, point: Any, max_dist: Any, group: int32, by_group: int32):
     """A query of the cells that a cube of twice `max_dist` about the point meets."""
     query = HashGridQuery()
@@ -136,6 +151,13 @@ def started(id: Any, point: Any, max_dist: Any, group: int32, by_group: int32):
     query.by_group = where(id.groups.shape[0] > 0, by_group, 0)
     is_split = query.by_group == 0 and query.counts[0] > query.dims[0] - query.first[0]
     query.part = where(beside(is_split), 0, -1)
+    query.until = query.counts[1]
+    if query.by_group == 0:
+        is_near = abs(query.first[0] - one_of(query.first[0])) <= FAR
+        query.begin[1] = -ahead(query.first[1], is_near)
+        query.begin[2] = -ahead(query.first[2], is_near)
+        query.until += ahead(-query.first[1] - query.counts[1], is_near)
+    query.run = query.begin
     if id.cell_starts.shape[0] == 0:  # never built
         query.run[2] = query.counts[2]
     return query
@@ -218,11 +240,12 @@ def next_run(query: Reference(HashGridQuery)):  # type: ignore[valid-type]
     if query.part == 0 and 2 * length >= query.counts[0]:
         length = 0
     query.part = where(query.part >= 0, query.part + 1, -1)
+    is_row = query.run[2] >= 0 and query.run[1] >= 0 and query.run[1] < query.counts[1]
     row = turned(query.first[2] + query.run[2], query.dims[2]) * query.dims[1]
     row = (row + turned(query.first[1] + query.run[1], query.dims[1])) * query.dims[0]
-    cell = row + turned(x, query.dims[0])
+    cell = where(is_row, row + turned(x, query.dims[0]), 0)
     query.slot = query.cell_starts[cell]
-    query.end = query.cell_starts[cell + length]
+    query.end = query.cell_starts[where(is_row, cell + length, 0)]
     if query.by_group == 1:
         query.slot = first_not_below(query.groups, query.slot, query.end, query.group)
         if query.group < 2147483647:
@@ -232,8 +255,8 @@ def next_run(query: Reference(HashGridQuery)):  # type: ignore[valid-type]
         query.run[0] = 0
         query.part = where(query.part < 0, -1, 0)
         query.run[1] += 1
-        if query.run[1] >= query.counts[1]:
-            query.run[1] = 0
+        if query.run[1] >= query.until:
+            query.run[1] = query.begin[1]
             query.run[2] += 1
     return True
 

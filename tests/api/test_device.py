@@ -39,67 +39,73 @@ def close(found, expected):
     jax.tree.map(compare, found, expected)
 
 
-def check_gradient(function, reference, x, order=2):
-    """The gradient of a sum with random weights, that of its square, and a batch of them."""
-    weights = numbers(np.shape(reference(x)), seed=9)
-    xs = jnp.stack([x, 2 * x, -x])
+def check_gradient(function, matrix, x):
+    """The gradient of a sum with random weights, that of its square, and a batch of them.
 
-    def derivatives(compute, x, xs):
-        gradient = jax.grad(lambda x: jnp.sum(weights * jnp.sin(compute(x))))
-        found = [gradient(x), jax.vmap(gradient)(xs)]
-        return found + [jax.grad(lambda x: jnp.sum(gradient(x) ** 2))(x)] if order == 2 else found
+    The function multiplies the first axis of `x` by a matrix, so that NumPy has its derivatives.
+    """
+    weights = numbers((len(matrix), *x.shape[1:]), seed=9)
 
-    # Compiled as a whole: operation by operation, most of the time would go into compiling each.
-    compiled = jax.jit(derivatives, static_argnums=0)
-    close(compiled(function, x, xs), compiled(reference, x, xs))
+    def expected_gradient(x):
+        return np.tensordot(matrix.T, weights * np.cos(np.tensordot(matrix, x, 1)), 1)
+
+    def gradient(x):
+        return jax.grad(lambda x: jnp.sum(weights * jnp.sin(function(x))))(x)
+
+    @jax.jit  # as a whole: operation by operation, most of the time would go into compiling each
+    def derivatives(x, xs):
+        return gradient(x), jax.vmap(gradient)(xs), jax.grad(lambda x: jnp.sum(gradient(x) ** 2))(x)
+
+    xs = np.stack([x, 2 * x, -x])
+    first = expected_gradient(x)
+    bent = -2 * weights * np.sin(np.tensordot(matrix, x, 1)) * np.tensordot(matrix, first, 1)
+    expected = (first, np.stack([*map(expected_gradient, xs)]), np.tensordot(matrix.T, bent, 1))
+    for found, one in zip(derivatives(x, xs), expected, strict=True):
+        assert found.dtype == one.dtype
+        np.testing.assert_allclose(found, one, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_reduce(shape, dtype):
-    x = jnp.asarray(numbers(shape, dtype))
-    close(wp.device.reduce(x), x.sum(-1).astype(dtype))
-    if shape[-1]:
-        close(wp.device.reduce(x, "max"), x.max(-1))
-        close(jax.jit(lambda x: wp.device.reduce(x, "min"))(x), x.min(-1))
+    x = numbers(shape, dtype)
+    expected = {"sum": x.sum(-1).astype(dtype)} | ({"max": x.max(-1), "min": x.min(-1)} if shape[-1] else {})
+    close(jax.jit(lambda x: {op: wp.device.reduce(x, op) for op in expected})(x), expected)
+    if dtype == "float32":
+        close({op: wp.device.reduce(x, op) for op in expected}, expected)
 
 
 @pytest.mark.parametrize("op", ["sum", "max", "min"])
 def test_reduce_differentiates(op):
     x = jnp.asarray(numbers((4, 9))).at[1, 3].set(5.0).at[1, 7].set(5.0).at[2, 2].set(-5.0).at[2, 0].set(-5.0)
-    check_gradient(lambda x: wp.device.reduce(x, op), lambda x: getattr(jnp, op)(x, -1), x)
+    weights, xs = numbers(4, seed=9), jnp.stack([x, 2 * x, -x])
+
+    def derivatives(reduce, x):
+        def gradient(x):
+            return jax.grad(lambda x: jnp.sum(weights * jnp.sin(reduce(x))))(x)
+
+        return gradient(x), jax.vmap(gradient)(xs), jax.grad(lambda x: jnp.sum(gradient(x) ** 2))(x)
+
+    compiled = jax.jit(derivatives, static_argnums=0)
+    close(compiled(lambda x: wp.device.reduce(x, op), x), compiled(lambda x: getattr(jnp, op)(x, -1), x))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("exclusive, reverse", [(e, r) for e in (False, True) for r in (False, True)])
 def test_scan(shape, exclusive, reverse):
-    def reference(x):
-        x = jnp.flip(x, -1) if reverse else x
-        # By a lower triangle, which is independent of JAX's cumulative sums.
-        lower = jnp.tril(jnp.ones((shape[-1],) * 2, x.dtype), -1 if exclusive else 0)
-        found = jnp.einsum("...j,ij->...i", x, lower)
-        return jnp.flip(found, -1) if reverse else found
-
-    x = jnp.asarray(numbers(shape, seed=1))
-    reference = jax.jit(reference)
+    # By a triangle of ones, which is independent of cumulative sums.
+    lower = np.tril(np.ones((shape[-1],) * 2), -1 if exclusive else 0)
+    lower = lower[::-1, ::-1] if reverse else lower
     function = lambda x: wp.device.scan(x, exclusive=exclusive, reverse=reverse)  # noqa: E731
-    np.testing.assert_allclose(function(x), reference(x), rtol=1e-9, atol=1e-9)
+    x = numbers(shape, seed=1)
+    np.testing.assert_allclose(function(x), x @ lower.T, rtol=1e-9, atol=1e-9)
     if x.size:
         weights = numbers(shape, seed=2)
-        gradients = [
-            jax.jit(jax.grad(lambda x, f=f: jnp.sum(weights * jnp.sin(f(x)))))(x) for f in (function, reference)
-        ]
-        np.testing.assert_allclose(*gradients, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(jax.vmap(function)(jnp.stack([x, -x]))[1], reference(-x), rtol=1e-9, atol=1e-9)
-    integers = jnp.asarray(numbers(shape, "int32"))
-    assert (function(integers) == reference(integers)).all() and function(integers).dtype == jnp.int32
-
-
-def by_segments(x, offsets):
-    """The sums as products with a matrix of ones and zeros: one row for each segment."""
-    row = np.arange(len(x))
-    ones = np.array([(max(a, 0) <= row) & (row < b) for a, b in itertools.pairwise(offsets)], float)
-    return jnp.tensordot(ones.reshape(len(offsets) - 1, len(x)), x, 1)
+        gradient = jax.jit(jax.grad(lambda x: jnp.sum(weights * jnp.sin(function(x)))))(x)
+        np.testing.assert_allclose(gradient, (weights * np.cos(x @ lower.T)) @ lower, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(jax.vmap(function)(np.stack([x, -x]))[1], -x @ lower.T, rtol=1e-9, atol=1e-9)
+    integers = numbers(shape, "int32")
+    close(function(integers), integers @ lower.T.astype(np.int32))
 
 
 OFFSETS = ([0, 3, 3, 10], [2, 5, 9], [0], [0, 0], [4, 4, 4], [1, 10], [3, 40])
@@ -108,32 +114,39 @@ OFFSETS = ([0, 3, 3, 10], [2, 5, 9], [0], [0, 0], [4, 4, 4], [1, 10], [3, 40])
 @pytest.mark.parametrize("offsets", OFFSETS, ids=str)
 @pytest.mark.parametrize("columns", [(), (1,), (4,), (2, 3)])
 def test_segmented_sum(offsets, columns):
-    x, where = jnp.asarray(numbers((10, *columns), seed=3)), jnp.asarray(offsets, jnp.int32)
-    close(wp.device.segmented_sum(x, where), by_segments(x, offsets))
+    x, where = numbers((10, *columns), seed=3), np.array(offsets, np.int32)
+    row = np.arange(len(x))
+    segments = [(max(a, 0) <= row) & (row < b) for a, b in itertools.pairwise(offsets)]
+    ones = np.array(segments, float).reshape(len(offsets) - 1, len(x))
+    close(wp.device.segmented_sum(x, where), np.tensordot(ones, x, 1))
     if len(offsets) > 1:
-        check_gradient(lambda x: wp.device.segmented_sum(x, where), lambda x: by_segments(x, offsets), x)
+        check_gradient(lambda x: wp.device.segmented_sum(x, where), ones, x)
+
+
+def ones_at(indices, size):
+    """A row for each place, with a one where an index names it; indices outside are those of no row."""
+    return (indices == np.arange(size)[:, None]).astype(float)
 
 
 def added(values, indices, size):
-    """The sums as a product with a matrix of ones and zeros; indices outside are those of no row."""
-    return jnp.tensordot((indices == jnp.arange(size)[:, None]).astype(values.dtype), values, 1)
+    """The sums as a product with a matrix of ones and zeros."""
+    return np.tensordot(ones_at(indices, size), values, 1).astype(values.dtype)
 
 
 @pytest.mark.parametrize("size", [1, 6, 50_000])
 @pytest.mark.parametrize("columns", [(), (3,), (2, 2)])
 def test_scatter_add(size, columns):
-    values = jnp.asarray(numbers((12, *columns), seed=4))
+    values = numbers((12, *columns), seed=4)
     indices = np.random.default_rng(5).integers(-2, min(size, 9) + 2, 12).astype(np.int32)
     close(wp.device.scatter_add(values, indices, size), added(values, indices, size))
-    check_gradient(lambda v: wp.device.scatter_add(v, indices, size), lambda v: added(v, indices, size), values)
-    batch = jnp.stack([indices, indices[::-1], indices + 1])
+    check_gradient(lambda v: wp.device.scatter_add(v, indices, size), ones_at(indices, size), values)
+    batch = np.stack([indices, indices[::-1], indices + 1])
     found = jax.vmap(wp.device.scatter_add, (None, 0, None))(values, batch, size)
-    close(found, jnp.stack([added(values, i, size) for i in batch]))
+    close(found, np.stack([added(values, i, size) for i in batch]))
 
 
 def test_scatter_add_of_integers_and_of_none():
-    values = jnp.asarray(numbers(20, "int64"))
-    indices = jnp.asarray(numbers(20, "int32") % 4)
+    values, indices = numbers(20, "int64"), numbers(20, "int32") % 4
     close(wp.device.scatter_add(values, indices, 4), added(values, indices, 4))
     assert wp.device.scatter_add(values[:0], indices[:0], 3).tolist() == [0, 0, 0]
     assert wp.device.scatter_add(values, indices, 0).shape == (0,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import itertools
 import mmap
 from collections.abc import Callable
@@ -36,6 +37,7 @@ _linked: list = []
 _jit = new_linker()
 
 
+@functools.cache
 def compiled(request: Request, target: Target) -> Callable[..., None]:
     """The unit of a request, as a function of three addresses."""
     library = llvm.JITLibraryBuilder().add_object_img(unit_object(request, target)).add_current_process()

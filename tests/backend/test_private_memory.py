@@ -1,6 +1,7 @@
 """Local arrays: generated code against the interpreter, however the lanes go their own ways."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ N, SIZE = 37, 5
 TABLE = 2
 
 
+@functools.cache
 def _kernel(dtype=float32, *, clears=1) -> Kernel:
     """out[i] = sum of what varying, uniform and masked accesses leave in a table of this thread's own."""
     b = Builder()

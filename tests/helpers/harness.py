@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 from jwarp import _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel, entry_name, optimized_code
+from jwarp.backend.cpu.entry import Generated
 from jwarp.backend.cpu.linker import new_linker
 from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.backend.cpu.units import Unit, unit_object
@@ -68,28 +70,24 @@ VARIANTS = tuple(Variant(target, version) for target in TARGETS for version in V
 
 
 class Compiled:
-    """A kernel compiled in one way. The code goes away with the object."""
+    """A kernel compiled in one way. The code goes away with the object, some later."""
 
     def __init__(self, kernel: Kernel | CpuKernel, variant: Variant):
-        self.made = kernel if isinstance(kernel, CpuKernel) else CpuKernel(kernel, Settings(cache_dir=""))
+        self.made = kernel if isinstance(kernel, CpuKernel) else _prepared(kernel)
         self.kernel = self.made.kernel
-        self.linker = new_linker()
-        self.libraries: list[Any] = []
         self.fingerprint = f"test{next(_serial):028x}"
         options = Options(TARGETS[variant.target], variant.contract)
         versions = ("fast", "checked") if variant.version == "launcher" else (variant.version,)
-        entries = [self._link(version, options) for version in versions]
+        self.linked = [self._link(version, options) for version in versions]
+        entries = [library[entry_name(self.kernel)] for library, _ in self.linked]
         _native.register_kernel(self.fingerprint, self.made.plan, entries[0], entries[-1], self.made.failures)
 
-    def _link(self, version: str, options: Options) -> int:
-        generated = self.made.generate(version, options)
-        code = target_machine(options.target).emit_object(optimized_code(generated, options))
-        name = entry_name(self.kernel)
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
-        for unit in generated.units:
-            builder.import_symbol(unit.symbol, _unit(unit, options.target))
-        self.libraries.append(builder.link(self.linker, version))
-        return self.libraries[-1][name]
+    def _link(self, version: str, options: Options) -> tuple[Any, Any]:
+        known = _generated.setdefault(self.made, {})
+        generated = known.get((version, options))
+        if generated is None:
+            generated = known[version, options] = self.made.generate(version, options)
+        return _linked(generated.text, generated.units, generated.in_line, options, entry_name(self.kernel))
 
     def run(
         self, dims: tuple[int, ...], args: Sequence[Any], threads: int = 1, zeros: Sequence[int] = ()
@@ -130,6 +128,39 @@ def whole_launch(kernel: Kernel, dims: Sequence[int], zeros: Sequence[int] = ())
         bindings.append((operand, written.index(p) if p in written else -1, role, 0))
     read, rest = dims[: kernel.tid_dims], dims[kernel.tid_dims :]
     return make_launch((*read,), bindings, repeat=int(np.prod(rest, dtype=np.int64)))
+
+
+_recent: dict[int, tuple[Kernel, CpuKernel]] = {}  # by id, which stays that of a kernel as long as it is here
+
+
+def _prepared(kernel: Kernel) -> CpuKernel:
+    """The kernel prepared for this processor; that of before where it was among the last ones."""
+    if id(kernel) not in _recent:
+        if len(_recent) >= 32:
+            del _recent[next(iter(_recent))]
+        _recent[id(kernel)] = kernel, CpuKernel(kernel, Settings(cache_dir=""))
+    return _recent[id(kernel)][1]
+
+
+# What was generated from a kernel, as long as that is there: tests compile it again for each of their inputs.
+_generated: weakref.WeakKeyDictionary[CpuKernel, dict[tuple[str, Options], Generated]] = weakref.WeakKeyDictionary()
+
+
+@functools.lru_cache(maxsize=64)
+def _linked(
+    text: str, units: tuple[Unit, ...], in_line: tuple[Any, ...], options: Options, name: str
+) -> tuple[Any, Any]:
+    """The library of a text, in which `name` has an address, and its linker.
+
+    Some are kept, as two variants of a kernel have a version in common.
+    """
+    generated = Generated(text, {}, frozenset(), units, in_line)
+    code = target_machine(options.target).emit_object(optimized_code(generated, options))
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
+    for unit in units:
+        builder.import_symbol(unit.symbol, _unit(unit, options.target))
+    linker = new_linker()
+    return builder.link(linker, name), linker
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jwarp.analysis.ownership import MAX_OFFSET, Form, ThreadIndices
 from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.contents import contents_of, native_arrays
@@ -59,16 +61,21 @@ def _apart(form: Form, last: int) -> int:
 def weight_of(kernel: Kernel) -> int:
     """A rough estimate of a thread's work, in tenths of a nanosecond; at least 1."""
     trips = _TILE_TRIPS if kernel.block_dim else _TRIPS
-    return max(1, min(MAX_WEIGHT, _block_weight(kernel.body, trips)))
+    called: list[int] = []
+    for function in kernel.functions:
+        called.append(_block_weight(function.body, trips, called))
+    return max(1, min(MAX_WEIGHT, _block_weight(kernel.body, trips, called)))
 
 
-def _block_weight(block: Block, unknown: int) -> int:
-    return sum(_node_weight(node, unknown) for node in block.nodes)
+def _block_weight(block: Block, unknown: int, called: Sequence[int]) -> int:
+    return sum(_node_weight(node, unknown, called) for node in block.nodes)
 
 
-def _node_weight(node: Node, unknown: int) -> int:
-    """`unknown` is how many trips a loop is taken to make where only the launch knows."""
+def _node_weight(node: Node, unknown: int, called: Sequence[int]) -> int:
+    """`unknown` is how many trips a loop makes where only the launch knows, `called` what functions weigh."""
     match node:
+        case Op(name="call"):
+            return called[node.number]
         case Op(name="tile_matmul"):
             told = node.told(BlockMatmul)
             return max(1, told.m * told.n * told.k // _PRODUCTS)
@@ -76,13 +83,13 @@ def _node_weight(node: Node, unknown: int) -> int:
             row = node.row
             return _ATOMIC if row.is_atomic else _ACCESS if row.is_access else _OPERATION
         case If():
-            return _block_weight(node.then, unknown) + _block_weight(node.orelse, unknown)
+            return _block_weight(node.then, unknown, called) + _block_weight(node.orelse, unknown, called)
         case For():
             trips = unknown
             if isinstance(node.lo, Const) and isinstance(node.hi, Const):
                 trips = len(range(node.lo.value, node.hi.value, node.step))
             if node.lanes is not None:  # vectors of elements
-                return -(-trips // _LANES) * _LANE_WEIGHT * _block_weight(node.body, unknown)
-            return trips * _block_weight(node.body, unknown)
+                return -(-trips // _LANES) * _LANE_WEIGHT * _block_weight(node.body, unknown, called)
+            return trips * _block_weight(node.body, unknown, called)
         case While():
-            return unknown * (_block_weight(node.cond, unknown) + _block_weight(node.body, unknown))
+            return unknown * (_block_weight(node.cond, unknown, called) + _block_weight(node.body, unknown, called))

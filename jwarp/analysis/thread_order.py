@@ -119,10 +119,15 @@ def _awaited(loop: While, arrays: set[int]) -> Op | None:
     def is_fixed(x: Operand) -> bool:
         return isinstance(x, Const) or x not in changing
 
+    looks = [n for n in _accesses(walk_node(loop)) if n.array in arrays and _may_settle(n)]
+    if not looks:
+        return None
     for node in walk_node(loop):
         if node is loop or (isinstance(node, Op) and _repeats(node, changed) and all(map(is_fixed, node.args))):
             continue
         changing.update(inner_params(node), results(node))
+    if not any(all(map(is_fixed, n.indices)) for n in looks):
+        return None
     needed = _condition(loop)
     read = [n for n in _accesses(walk_node(loop)) if n.result in needed]
     accesses = [n for n in read if n.array in arrays or n.result in changing]

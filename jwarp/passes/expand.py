@@ -21,17 +21,19 @@ def expand(kernel: Kernel, expansion: Expansion) -> Kernel:
     Arithmetic on float16 and bfloat16 becomes arithmetic on float32, rounded after each operation; an
     atomic operation on a local array, which no other thread sees, a load and a store.
     """
-    return with_bodies(kernel, lambda body: _Expander(kernel, expansion).block(body))
+    # A derivative takes a cosine where the kernel has a sine alone, and may have to find the same bits.
+    alone = rounds_as_written(kernel)
+    return with_bodies(kernel, lambda body: _Expander(kernel, expansion, alone).block(body))
 
 
 class _Expander(Rebuilder):
-    def __init__(self, kernel: Kernel, expansion: Expansion):
+    def __init__(self, kernel: Kernel, expansion: Expansion, alone: bool):
+        """`alone`: a sine and a cosine of one value are computed as if there were but one of them."""
         super().__init__()
         self.kernel = kernel
         self.expansion = expansion
         self.paired: frozenset[Operand] = frozenset()
-        # A derivative takes a cosine where the kernel has a sine alone, and may have to find the same bits.
-        self.alone = rounds_as_written(kernel)
+        self.alone = alone
 
     def block(self, block: Block) -> Block:
         outer, self.paired = self.paired, self.pairs(block)

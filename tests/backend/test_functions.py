@@ -9,6 +9,7 @@ import pytest
 from harness import TARGETS, Compiled, Variant
 
 import jwarp as wp
+from jwarp.analysis.sums import weight_of
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.attributes import encode
 from jwarp.ir.functions import inlined
@@ -106,6 +107,11 @@ def test_the_kernel_has_functions():
     names = [f.name for f in near.ir().functions]
     assert names == ["nearest", "descended"]
     assert "call 0 nearest %" in format_kernel(near.ir())
+
+
+def test_calls_weigh_what_functions_do():
+    kernel = near.ir()
+    assert weight_of(inlined(kernel)) <= weight_of(kernel) <= 1.5 * weight_of(inlined(kernel))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -64,15 +65,19 @@ class _Analysis(Visitor):
         self.limits: dict[Value, Limits] = {}
         self.calls: dict[Operand, tuple[Shape, ...]] = {}  # of the results, by what stands for them
         self.called: dict[tuple[int, tuple[bool, ...]], tuple[Shape, ...]] = {}
+        self.has_lanes = not self.kernel.block_dim
+        self.lone: frozenset[int] = frozenset()
+
+    @functools.cached_property
+    def uniform_fields(self) -> frozenset[RecordField]:
+        """The fields of records that hold the same for all lanes."""
         pushes = [n.told(RecordFields) for n in walk(self.kernel.body) if isinstance(n, Op) and n.name == "push"]
-        self.uniform_fields = {
+        return frozenset(
             RecordField(record.tape, k)
             for record in pushes
             for k, is_uniform in enumerate(record.uniform)
             if is_uniform
-        }
-        self.has_lanes = not self.kernel.block_dim
-        self.lone: frozenset[int] = frozenset()
+        )
 
     def shape(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]

@@ -13,6 +13,8 @@ from jwarp.arrays.memory import Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.caches import Cache
 from jwarp.config import config
+from jwarp.devices import Device
+from jwarp.dispatch import device as on_gpus
 from jwarp.dispatch import eager
 from jwarp.dispatch.array_shapes import NUMPY_NUMBERS, converter
 from jwarp.dispatch.host import Forward
@@ -148,10 +150,10 @@ def _add(value: Any, parts: list[Any], numbers: list[Any]) -> bool:
     return True
 
 
-def repeated(kernel: Kernel, dim: Any, values: Sequence[Any], block_dim: Any) -> bool:
-    """Repeat a launch, if it has been made ready for these very arrays: whether it has run."""
+def repeated(kernel: Kernel, dim: Any, values: Sequence[Any], block_dim: Any, device: Device | None = None) -> bool:
+    """Repeat a launch, if it has been made ready for these very arrays, on `device` if one is named: whether it ran."""
     key, memory, numbers = key_of(kernel, dim, values, block_dim)
-    if memory is None or memory.plans is None:
+    if memory is None or memory.plans is None or device not in (None, memory.device):
         return False
     plan = memory.plans.get(key)
     if plan is None or plan.settings is not config.settings or plan.changes != options.changes:
@@ -179,7 +181,12 @@ def is_due(kernel: Kernel, dim: Any, values: Sequence[Any], block_dim: Any, leav
 def keep(key: Hashable, memory: Memory, command: Any) -> None:
     """Let a launch be repeated on its arrays."""
     ready = command.prepared
-    if type(ready) is not Forward:
+    native: Callable[[], Any]
+    if type(ready) is Forward:
+        native, places = ready.run.native, ready.run.places
+    elif type(ready) is on_gpus.Forward and (again := ready.repeater()) is not None:
+        native, places = again, again.places
+    else:
         return
     numbers: list[Number] = []
     for p, (param, value) in enumerate(zip(command.kernel.params, command.values, strict=True)):
@@ -187,11 +194,11 @@ def keep(key: Hashable, memory: Memory, command: Any) -> None:
             convert = converter(param, value)
             if convert is None:
                 return
-            numbers.append((ready.run.places[p].array, convert))
+            numbers.append((places[p].array, convert))
     if memory.plans is None:
         memory.plans = Cache("launches on an array", MAX_LAUNCHES)
     memories = dict.fromkeys(value.memory for value in command.values if type(value) is array)
-    plan = Repeated(ready.run.native, tuple(memories), command.memories, numbers)
+    plan = Repeated(native, tuple(memories), command.memories, numbers)
     memory.plans.replace(key, plan)
     if len(memory.plans) >= MAX_LAUNCHES // 2:
         memory.uses = MIN_USES - RARELY

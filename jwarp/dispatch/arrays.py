@@ -401,7 +401,9 @@ def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]
     return arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
 
 
-def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool) -> bool:
+def repeated(
+    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool, device: Device | None = None
+) -> bool:
     """Run a launch like one that has been checked, on these arrays or on others: whether it has run."""
     is_told = not listeners.idle
     if is_told:
@@ -412,7 +414,7 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
         launches = kernel.plans.get(array_shapes.LAUNCHES)
     except AttributeError:  # what is no kernel
         return False
-    if launches is not None:
+    if launches is not None and device in (None, CPU):
         ran = run_array_launch(launches, dim, block_dim, inputs, outputs, _told if is_told else None)
         if ran is not False:
             if ran is not True:
@@ -428,8 +430,10 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
     else:
         return False
     try:
-        if not is_told and array_plans.repeated(kernel, dim, values, block_dim):
+        if not is_told and array_plans.repeated(kernel, dim, values, block_dim, device):
             return True
+        if device not in (None, CPU):
+            return False
         key, leaves = array_shapes.read(dim, block_dim, values)
         shaped = array_shapes.known(kernel, key)
     except (TypeError, AttributeError):  # what cannot be hashed, or is no kernel
@@ -478,7 +482,7 @@ def launch(
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
     is_as_given = asked is None or asked[0].is_generic
-    if is_as_given and device in (None, CPU) and repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
+    if is_as_given and repeated(kernel, dim, inputs, outputs, block_dim, record_tape, device):
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
@@ -487,12 +491,12 @@ def launch(
     if listeners.idle or not record_tape:
         command.prepare()
         command.replay()
-        if command.device.is_cuda:
-            return None
         threads = dim if type(dim) in (int, *_LISTS) else dims
         key, memory, _ = array_plans.key_of(kernel, threads, command.given, block_dim)
         if memory is not None:
             array_plans.keep(key, memory, command)
+        if command.device.is_cuda:
+            return None
     else:
         submit(command)
     given: Sequence[Any] = command.given if asked is None else matched_values(kernel, asked[1], outputs)

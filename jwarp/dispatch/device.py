@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from jwarp import _native
 from jwarp.bind import values
 from jwarp.dispatch import cuda_arrays
 from jwarp.dispatch.call import Call
-from jwarp.dispatch.device_launch import Placed, put
+from jwarp.dispatch.device_launch import Placed, Settled, settle
 from jwarp.dispatch.device_memory import Work
 from jwarp.dispatch.host_arguments import refuse_tracing
 from jwarp.dispatch.host_arrays import Place, Use, without_aliases
@@ -43,24 +44,45 @@ class Given:
         return cls(Place(found.outline, Use.IN_OUT if changes else Use.READ), placed, found.lent)
 
 
+@dataclass(frozen=True)
+class Repeater:
+    """A launch on arrays that stay, with what its numbers are then: `places` are those of all parameters."""
+
+    settled: Settled
+    stream: int
+    device: int
+    kept: Sequence[Any]
+    places: tuple[Place, ...]
+    numbers: Sequence[tuple[int, np.ndarray]]  # where in the launch each is
+
+    def __call__(self) -> None:
+        placed = [*self.settled.placed]
+        for at, number in self.numbers:
+            placed[at] = (number.tobytes(), *placed[at][1:])
+        dataclasses.replace(self.settled, placed=placed).run(self.stream, self.device, self.kept)
+
+
 class Forward(Ready):
     """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them.
 
-    On arrays of jwarp's, which say who may use them, it is on the stream that all work on these is on.
+    Arrays of jwarp's say who may use them, and stay where they are: they are looked at once, and the launch is on the
+    stream that all work on these is on.
     """
 
     def __init__(self, call: Call):
         super().__init__(call)
-        self._first = Prepared(call, 0) if call.is_shared else None
+        self._known = Prepared(call, 0) if call.is_shared else None
 
     def __call__(self) -> Any:
         return self.on_stream(0 if self.call.is_shared else None)
 
+    def repeater(self) -> Repeater | None:
+        """What runs it again, with other numbers; None before it has run, and where it copies arrays."""
+        return None if self._known is None else self._known.repeater()
+
     def on_stream(self, stream: Any) -> Any:
-        call, made = self.call, self._first
-        self._first = None
-        if made is None:
-            made = Prepared(call, cuda_arrays.read_stream(call.program.name, stream))
+        call = self.call
+        made = self._known or Prepared(call, cuda_arrays.read_stream(call.program.name, stream))
         made.put(waits=stream is None)
         return call.results(dict(enumerate(call.matched.values)))
 
@@ -82,6 +104,9 @@ class Prepared:
         places = [g.place._replace(use=Use.COPY) if p in call.copied else g.place for p, g in enumerate(given)]
         program, self.places = without_aliases(program, places, shared=call.is_shared)
         self.program = program
+        # What is put, once that is known, where nothing is copied; and what lives until it has ended.
+        self._settled: Settled | None = None
+        self.kept: list[Any] = []
 
     def put(self, *, waits: bool) -> None:
         """Put the launch on the stream, and wait for its end if that `waits`.
@@ -92,6 +117,8 @@ class Prepared:
             CompileError: the kernel cannot be compiled.
             RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
         """
+        if self._settled is not None and not waits:
+            return self._settled.run(self.stream, self.device, self.kept)
         given, program, places = self.given, self.program, self.places
         shadows = [shadow(program, p, places[p].array.shape) for p in program.shadowed]
         work = Work(self.name, self.stream, self.device, [g.lent for g in given])
@@ -103,12 +130,28 @@ class Prepared:
             for at, g, place in zip(placed, given, places, strict=False)
             if place.use.changes and moved(g)
         ]
-        put(launch, placed, self.stream, self.device, None if waits and not back else work.kept)
+        settled = settle(launch, placed, self.device)
+        settled.run(self.stream, self.device, None if waits and not back else work.kept)
+        if not shadows and not any(place.use is Use.COPY or moved(g) for g, place in zip(given, places, strict=True)):
+            self._settled, self.kept = settled, work.kept
         for address, array in back:
             assert isinstance(address, int)
             work.unpack(address, array)
         if waits and back:
             work.wait()
+
+    def repeater(self) -> Repeater | None:
+        """What runs it again, if it has run without copies; of tiles JAX's precision decides each time how."""
+        settled = self._settled
+        if settled is None or self.program.kernel.block_dim:
+            return None
+        numbers = [
+            (at, given.place.array)
+            for at, placed in enumerate(settled.placed)
+            for given in self.given
+            if given.placed is placed and isinstance(placed[0], bytes)
+        ]
+        return Repeater(settled, self.stream, self.device, self.kept, tuple(g.place for g in self.given), numbers)
 
     @staticmethod
     def _placed(given: Given, place: Place, work: Work) -> Placed:

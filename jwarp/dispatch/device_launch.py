@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jwarp import _native
@@ -19,22 +20,40 @@ Placed = tuple[int | bytes | None, int, tuple[int, ...]]
 _COMPILED: PerOwner[Program, tuple, _native.DeviceLaunch] = PerOwner("launches on GPUs in place", MAX_SHAPES)
 
 
-def put(launch: Descriptor, placed: Sequence[Placed], stream: int, device: int, keep: Any) -> None:
-    """Put a launch with these parameters on the stream; what is in `keep` lives until it has ended.
+@dataclass(frozen=True)
+class Settled:
+    """A launch with its parameters, as the native module takes them."""
 
-    The end is waited for if that is None.
+    name: str
+    native: _native.DeviceLaunch
+    placed: Sequence[Placed]
+
+    def run(self, stream: int, device: int, keep: Any) -> None:
+        """Put it on the stream; what is in `keep` lives until it has ended. The end is waited for if that is None.
+
+        Raises:
+            LaunchError: the stream is one of another device.
+            RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
+        """
+        try:
+            self.native.run(self.placed, stream, device, keep)
+        except ValueError as error:
+            raise LaunchError(f"kernel '{self.name}': {error}") from None
+
+
+def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled:
+    """The launch for these parameters on that device, compiled once for their shapes.
 
     Raises:
         CompileError: the kernel cannot be compiled.
-        LaunchError: the stream is one of another device.
-        RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
     """
     native = _compiled(launch, [shape for _, _, shape in placed], device)
-    in_order = [placed[p] for p in (*launch.operands, *launch.results)]
-    try:
-        native.run(in_order, stream, device, keep)
-    except ValueError as error:
-        raise LaunchError(f"kernel '{launch.program.name}': {error}") from None
+    return Settled(launch.program.name, native, [placed[p] for p in (*launch.operands, *launch.results)])
+
+
+def put(launch: Descriptor, placed: Sequence[Placed], stream: int, device: int, keep: Any) -> None:
+    """Put a launch with these parameters on the stream, as `Settled.run` does."""
+    settle(launch, placed, device).run(stream, device, keep)
 
 
 def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:

@@ -150,6 +150,23 @@ def launches(device: Any) -> dict[str, Any]:
     return {"x": x, "y": y, "r": r, "a": a, "b": b, "total": total, "rest": s.rest}
 
 
+def repeats(device: Any) -> dict[str, Any]:
+    """The same launches again and again, on the same arrays and on others, with numbers and structs that change."""
+    x, y, z = (wp.array(floats(seed, 40), device=device) for seed in (1, 2, 3))
+    q, r = wp.array(floats(4, (5, 3)), dtype=wp.vec3, device=device), wp.zeros((4, 5), dtype=wp.vec3, device=device)
+    spring = Spring()
+    for k in range(6):
+        spring.rest, spring.k = (x, y)[k % 2], 0.5 * k
+        wp.launch(stretched, 40, [z, spring, wp.vec3(0.1 * k, 1.0, 2.0)], [y if k == 4 else x], device=device)
+        wp.launch(smooth, 40, [x, 0.3 + k], [z])
+        wp.launch(smooth, 30 if k % 3 else 40, [z, np.float32(k)], [y], device=device)
+        wp.launch(turned, (4, 5), [q, wp.mat33(*floats(k, 9).tolist()), k], [r], device=device)
+        kept = wp.array(y, device=device) if k == 3 else None
+        if kept is not None:
+            wp.launch(smooth, 40, [kept, 2.0], [x])
+    return {"x": x, "y": y, "z": z, "r": r}
+
+
 def captured(device: Any) -> dict[str, Any]:
     """A graph with a loop, launched twice."""
     x, left = wp.array(floats(10, 6), device=device), wp.zeros(1, dtype=int, device=device)
@@ -200,7 +217,7 @@ def asked_gradients(device: Any) -> dict[str, Any]:
     return {"x": x.grad, "y": y.grad, "mine": mine, "given": given}
 
 
-PROGRAMS = (creation, copies, launches, captured, gradients, asked_gradients)
+PROGRAMS = (creation, copies, launches, repeats, captured, gradients, asked_gradients)
 
 
 def contents(found: dict[str, Any]) -> dict[str, np.ndarray]:

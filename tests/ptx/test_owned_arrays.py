@@ -22,7 +22,9 @@ def run(name, device):
 
 
 @own_process(seconds=300)
-@pytest.mark.parametrize("names", [("creation", "copies", "launches", "captured"), ("gradients", "asked_gradients")])
+@pytest.mark.parametrize(
+    "names", [("creation", "copies", "launches", "repeats", "captured"), ("gradients", "asked_gradients")]
+)
 def test_programs(names):
     from test_device_arrays import machine
 

@@ -1,4 +1,4 @@
-"""Runs all tests that need a GPU, and writes a table of their results and of what they have measured.
+"""Runs all tests that need a GPU, and writes a table of their results.
 
     python benchmarks/on_gpu.py                      # build/gpu_results.md
     python benchmarks/on_gpu.py results.md -k batch  # another file, and options of pytest
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         options = ["-m", "gpu", "-q", f"--junitxml={report}", "-o", "junit_logging=system-out", *arguments]
-        done = subprocess.run([sys.executable, "-m", "pytest", str(ROOT / "tests" / "cuda" / "test_gpu.py"), *options])
+        done = subprocess.run([sys.executable, "-m", "pytest", str(ROOT / "tests" / "cuda"), *options])
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(table(report))
     print(f"written to {file}")

@@ -1,13 +1,11 @@
 """On a GPU: results, derivatives, batches, graphs, streams and threads, against the interpreter and the processor.
 
-`python benchmarks/on_gpu.py` runs all of it, and writes a table of results with how fast some kernels are beside Warp,
-XLA and a copy of memory. Without a GPU nothing here runs.
+`python benchmarks/on_gpu.py` runs all tests that need a GPU, and writes a table of results. Without a GPU nothing here
+runs. How fast it is, `benchmarks/gpu.py` says.
 """
 
 import concurrent.futures
 import random
-import statistics
-import time
 import warnings
 import weakref
 
@@ -15,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cuda_compiling import bodies, saxpy, stencil
+from cuda_compiling import saxpy
 from gpu_launches import launched
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
@@ -178,103 +176,3 @@ def test_a_dropped_kernel_leaves_no_arrays(gpu):
     gone = weakref.ref(made)
     del made
     assert gone() is None
-
-
-# -- figures
-
-
-def seconds(runs, rounds=20):
-    """The median time of each, taken in turns."""
-    for warm_up in runs.values():
-        jax.block_until_ready(warm_up())
-    taken = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, once in runs.items():
-            start = time.perf_counter()
-            for _ in range(10):
-                last = once()
-            jax.block_until_ready(last)
-            taken[name].append((time.perf_counter() - start) / 10)
-    return {name: statistics.median(times) for name, times in taken.items()}
-
-
-def show(title, times, bytes_=None):
-    print(f"\n{title}")
-    for name, time_ in times.items():
-        rate = f", {bytes_ / time_ / 1e9:.0f} GB/s" if bytes_ else ""
-        print(f"  {name:<24}{time_ * 1e6:10.1f} us{rate}")
-
-
-def test_the_bandwidth_of_saxpy(gpu):
-    n = 1 << 26
-    x, y = jnp.ones(n, jnp.float32), jnp.ones(n, jnp.float32)
-    ours = jax.jit(lambda x, y: wp.launch(saxpy, n, [2.0, x], [y])[0], donate_argnums=1)
-    theirs = jax.jit(lambda x, y: 2.0 * x + y, donate_argnums=1)
-    state = {"ours": y, "theirs": y + 0}
-
-    def step(name, function):
-        def run():
-            state[name] = function(x, state[name])
-            return state[name]
-
-        return run
-
-    copy = jax.jit(lambda x: x + 0)
-    times = seconds({"jwarp": step("ours", ours), "jax.jit": step("theirs", theirs), "copy": lambda: copy(x)})
-    show("saxpy, 2^26 floats", times)
-    rate = (3 * 4 * n / times["jwarp"]) / (2 * 4 * n / times["copy"])
-    print(f"  bandwidth of the copy's: {rate:.2f} (target 0.9)")
-    assert rate >= 0.9
-
-
-def test_a_launch_inside_a_jit_costs_no_more_than_a_kernel_of_xla(gpu):
-    def chain(step):
-        return jax.jit(lambda x: jax.lax.fori_loop(0, 1000, lambda _, c: step(c), x))
-
-    x = jnp.ones(64, jnp.float32)
-    ours = chain(lambda c: wp.launch(saxpy, 64, [0.01, c], [c])[0])
-    theirs = chain(lambda c: jax.lax.optimization_barrier(c * 1.01))
-    times = {k: t / 1000 for k, t in seconds({"jwarp": lambda: ours(x), "XLA": lambda: theirs(x)}).items()}
-    show("a launch inside a loop", times)
-    assert times["jwarp"] <= 1.2 * times["XLA"]
-
-
-def test_the_adjoint_of_bodies(gpu):
-    n = 1 << 14
-    rng = np.random.default_rng(0)
-    p, m = jnp.asarray(rng.normal(size=(n, 3)), jnp.float32), jnp.asarray(rng.uniform(size=n), jnp.float32)
-    f = wp.jax_kernel(bodies, launch_dims=n)
-    forward = jax.jit(lambda p, m: f(p, m, output_dims=n)[0])
-    both_ = jax.jit(lambda p, m, w: jax.vjp(lambda p, m: f(p, m, output_dims=n)[0], p, m)[1](w))
-    w = jnp.ones((n, 3), jnp.float32)
-    times = seconds({"forward": lambda: forward(p, m), "adjoint": lambda: both_(p, m, w)})
-    show("n-body, 2^14", times)
-    assert times["adjoint"] <= 3 * times["forward"]
-
-
-def test_bodies_and_stencil_beside_warp(gpu):
-    warp = pytest.importorskip("warp")
-    warp.config.quiet = True
-    warp.init()
-    n, side = 1 << 14, 256
-    rng = np.random.default_rng(0)
-    p, m = rng.normal(size=(n, 3)).astype(np.float32), rng.uniform(size=n).astype(np.float32)
-    u = rng.normal(size=(side,) * 3).astype(np.float32)
-    ours = {
-        "bodies": (jax.jit(lambda p, m: wp.launch(bodies, n, [p, m], [n])[0]), jax.device_put((p, m), gpu)),
-        "stencil": (jax.jit(lambda u: wp.launch(stencil, u.shape, [u], [u.shape])[0]), jax.device_put((u,), gpu)),
-    }
-    import warp_gpu_kernels
-
-    theirs = warp_gpu_kernels.launches(warp, p, m, u)
-    for name, (function, args) in ours.items():
-        run_warp, result = theirs[name]
-
-        def wait(run_warp=run_warp):
-            run_warp()
-            warp.synchronize()
-
-        times = seconds({"jwarp": lambda f=function, a=args: f(*a).block_until_ready(), "warp": wait})
-        show(f"{name} beside Warp", times)
-        np.testing.assert_allclose(function(*args), result(), rtol=1e-3, atol=1e-3)
-        assert times["jwarp"] <= 1.05 * times["warp"]

@@ -156,26 +156,25 @@ NOTHING = 1  # limits with nothing between them: from 1 to 0
 def limits_of(condition: Condition, symbols: Sequence[int], scalars: Sequence[int]) -> dict[int, int]:
     """The words of the symbols that are scalars: the least number in the lower half, the greatest in the upper one.
 
-    Within them all clauses hold in which one alternative asks for that scalar, and for no other.
+    Within them all clauses hold. Of the alternatives of a clause that ask for one scalar, that of the first one counts.
     """
     limits = {scalar: [int(int32.min), int(int32.max)] for scalar in scalars}
     for clause in condition:
-        terms = [[(s.index, c) for s, c in form.terms] for form in clause]
-        asked = [(at, s, c) for at, form in enumerate(terms) for s, c in form if s in limits]
-        sums = [
-            form.constant + sum(c * symbols[s] for s, c in own if s not in limits)
-            for form, own in zip(clause, terms, strict=True)
-        ]
-        free = [total >= 0 for at, total in enumerate(sums) if at not in {at for at, _, _ in asked}]
-        if any(free) or len(asked) > 1:
+        found = []
+        for form in clause:
+            terms = [(s.index, c) for s, c in form.terms]
+            total = form.constant + sum(c * symbols[s] for s, c in terms if s not in limits)
+            found.append(([(s, c) for s, c in terms if s in limits], total))
+        if any(not own and total >= 0 for own, total in found):
             continue
-        if not asked:
+        alone = sorted((own[0], total) for own, total in found if len(own) == 1)
+        if not alone:
             return dict.fromkeys(scalars, NOTHING)
-        ((at, scalar, c),) = asked
+        (scalar, c), total = alone[0]
         if c > 0:
-            limits[scalar][0] = max(limits[scalar][0], -(sums[at] // c))
+            limits[scalar][0] = max(limits[scalar][0], -(total // c))
         else:
-            limits[scalar][1] = min(limits[scalar][1], sums[at] // -c)
+            limits[scalar][1] = min(limits[scalar][1], total // -c)
     return {s: NOTHING if low > high else high << 32 | low % 2**32 for s, (low, high) in limits.items()}
 
 

@@ -125,13 +125,13 @@ void Plan::limit_scalars(int64_t* symbols) const {
   std::vector<Limits> limits(symbol_count);
   bool fails = false;
   for (const Clause& clause : clauses_) {
-    const Term* asked = nullptr;  // the scalar, and the sum of all else that its alternative adds up
-    __int128 others = 0;
-    int scalars = 0;
+    const Term* asked = nullptr;  // the first scalar that an alternative asks for alone
+    __int128 others = 0;          // the sum of all else in that alternative
     bool is_settled = false;
     for (const Alternative& alternative : clause) {
       const Term* own = nullptr;
       __int128 sum = alternative.constant;
+      int scalars = 0;
       bool overflows = false;
       for (const Term& term : alternative.terms) {
         if (is_scalar_symbol_[term.symbol]) {
@@ -142,15 +142,14 @@ void Plan::limit_scalars(int64_t* symbols) const {
           overflows |= __builtin_add_overflow(sum, product, &sum);
         }
       }
-      fails |= overflows;
-      if (own == nullptr) {
-        is_settled |= !overflows && sum >= 0;
-      } else {
+      if (overflows) continue;  // it counts as one that does not hold
+      is_settled |= scalars == 0 && sum >= 0;
+      if (scalars == 1 && (asked == nullptr || own->symbol < asked->symbol)) {
         asked = own;
         others = sum;
       }
     }
-    if (is_settled || scalars > 1) continue;
+    if (is_settled) continue;
     if (asked == nullptr) fails = true;
     else limits[asked->symbol].narrow(asked->coefficient, others);
   }

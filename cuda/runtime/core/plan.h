@@ -51,9 +51,9 @@ class Plan {
 
   bool same_numbers(const Plan& other) const { return numbers_ == other.numbers_; }
   bool clauses_hold(const int64_t* symbols) const;
-  // Writes to the places of scalars, which only the GPU knows, the limits within which all clauses hold that ask for one
-  // scalar alone: the least number in the lower 32 bits and the greatest in the upper ones. Clauses that ask for none and
-  // do not hold leave nothing between the limits, and those that ask for several are left to the kernel.
+  // Writes to the places of scalars, which only the GPU knows, limits within which all clauses hold: the least number in
+  // the lower 32 bits and the greatest in the upper ones. Where a clause asks for one of several scalars, the limits are
+  // those of the first one; where nothing else would do, there is nothing between them.
   void limit_scalars(int64_t* symbols) const;
 
   int64_t tid_dims;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 
 from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol
 from jwarp.analysis.ranges import Proofs
@@ -415,14 +415,14 @@ def _in_order(first: str, step: str) -> list[str]:
 def _condition(condition: Condition, entry: _Entry) -> str:
     """Whether the launch fulfils what the fast version relies on.
 
-    Clauses that ask for one integer argument alone are limits to it, which the launcher reckons; it leaves nothing
-    between them where a clause fails that asks for none. Others are decided in 128 bits, which nothing overflows.
+    The launcher reckons limits of integer arguments, within which that is so. Outside of them it may be so, too, where
+    a clause asks for one of several arguments, or for a sum of them: 128 bits, which nothing overflows, decide that.
     """
     symbols = entry.proofs.symbols
     scalars = {symbol.index: p for p, symbol in symbols.scalars.items()}
 
-    def asked(clause: Iterable[Affine]) -> list[int]:
-        return [symbol.index for affine in clause for symbol, _ in affine.terms if symbol.index in scalars]
+    def asked(affine: Affine) -> list[int]:
+        return [atom.index for atom, _ in affine.terms if isinstance(atom, Symbol) and atom.index in scalars]
 
     def form(affine: Affine) -> str:
         terms = [str(affine.constant)]
@@ -433,8 +433,15 @@ def _condition(condition: Condition, entry: _Entry) -> str:
             terms.append(f"(__int128){c}ll * {value}")
         return f"{' + '.join(terms)} >= 0"
 
-    limited = {asked(clause)[0] for clause in condition if len(asked(clause)) == 1}
-    left = [clause for clause in condition if len(asked(clause)) > 1 or (not limited and not asked(clause))]
+    limited, is_exact = set(), True
+    for clause in condition:
+        forms = [asked(affine) for affine in clause if asked(affine)]
+        alone = [of[0] for of in forms if len(of) == 1]
+        limited |= {min(alone)} if alone else set()
+        is_exact &= len(forms) == len(alone) <= 1
     within = [f"jw_within({entry.names[scalars[k]]}, args.symbols[{k}])" for k in sorted(limited)]
-    clauses = [" || ".join(sorted(map(form, clause))) for clause in left]
-    return " && ".join([*within, *(f"({clause})" for clause in sorted(clauses))]) or "true"
+    clauses = [" || ".join(sorted(map(form, clause))) for clause in condition]
+    decided = " && ".join(f"({clause})" for clause in sorted(clauses)) or "true"
+    if not within:
+        return decided
+    return " && ".join(within) if is_exact else f"({' && '.join(within)}) || ({decided})"

@@ -107,6 +107,27 @@ def awaited(kernel: Kernel) -> Op | None:
     return None
 
 
+def locked(kernel: Kernel) -> Op | None:
+    """What takes a lock that the same trip of a loop gives back: threads that are refused try again.
+
+    None waits there for one of its own warp, but what a thread writes in between the next one has to find.
+    """
+    owned: frozenset[int] | None = None
+    for loop in walk(kernel.body):
+        if not isinstance(loop, While):
+            continue
+        writes = Counter(n.array for n in _accesses(walk_node(loop)) if n.row.is_write and n.array < len(kernel.params))
+        taken = {n.array for n in _accesses(walk_node(loop)) if n.row.is_atomic and n.row.settles}
+        several = {array for array, count in writes.items() if count > 1 and array in taken}
+        if not several:
+            continue
+        owned = owned_arrays(kernel) if owned is None else owned
+        found = _awaited(loop, several - owned)
+        if found is not None and found.row.is_atomic:
+            return found
+    return None
+
+
 def _accesses(nodes: Iterable[object]) -> Iterable[Op]:
     return (n for n in nodes if isinstance(n, Op) and n.row.is_access)
 
@@ -132,6 +153,7 @@ def _awaited(loop: While, arrays: set[int]) -> Op | None:
     read = [n for n in _accesses(walk_node(loop)) if n.result in needed]
     accesses = [n for n in read if n.array in arrays or n.result in changing]
     reads = [n for n in accesses if n.array in arrays and all(map(is_fixed, n.indices)) and _may_settle(n)]
+    reads = [n for n in reads if not _changes_itself(loop, n)]
     if not reads or len(reads) < len(accesses):
         return None
     waits = _Steadiness(loop, {n.result for n in reads if n.result is not None}, is_fixed)
@@ -172,6 +194,15 @@ def _repeats(node: Op, changed: set[ArrayName]) -> bool:
     return node.row.is_pure or (node.row.effect == "read" and node.attr not in changed)
 
 
+def _changes_itself(loop: While, read: Op) -> bool:
+    """Whether one write of every trip, and no other one of the loop, is to the element that is read."""
+    writes = [n for n in _accesses(walk_node(loop)) if n.row.is_write and n.array == read.array]
+    if len(writes) != 1 or writes[0] is read or not any(n is writes[0] for n in loop.body.nodes):
+        return False
+    (write,) = writes
+    return write.indices == read.indices and not (write.row.is_atomic and _may_settle(write))
+
+
 def _may_settle(node: Op) -> bool:
     """Whether a read, done again, may find what it found before; an atomic operation that adds comes to an end."""
     is_nothing = node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0
@@ -202,4 +233,4 @@ def _condition(loop: While) -> set[Value]:
     return needed
 
 
-__all__ = ["awaited", "counters", "depends_on_order", "keeps_order", "rounds_by_order", "runs_in_order"]
+__all__ = ["awaited", "counters", "depends_on_order", "keeps_order", "locked", "rounds_by_order", "runs_in_order"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jwarp.analysis.thread_order import awaited, depends_on_order, rounds_by_order
+from jwarp.analysis.thread_order import awaited, depends_on_order, locked, rounds_by_order
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, Order, rounds_as_written
 
@@ -24,7 +24,8 @@ def by_settings_on_gpu(kernel: Kernel, settings: Settings) -> Kernel:
     """
     if kernel.order:
         return kernel
-    asked = (settings.deterministic and rounds_by_order(kernel)) or awaited(kernel) is not None
+    asked = settings.deterministic and rounds_by_order(kernel)
+    asked = asked or awaited(kernel) is not None or locked(kernel) is not None
     return dataclasses.replace(kernel, order=Order.NUMBERS) if asked else kernel
 
 

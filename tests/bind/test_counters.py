@@ -335,6 +335,26 @@ def test_loops_that_go_on_by_themselves_run_in_step():
     assert_array_equal(lock, [150, 50])
 
 
+@wp.kernel
+def relaxed(cell: wp.array[int], error: wp.array[float], steps: wp.array[int]):
+    """Each trip changes what its condition looks at, at a place that no other thread has, which nobody knows."""
+    i = wp.tid()
+    c = cell[i]
+    error[c] = float(1 + i)
+    while error[c] > 0.5:
+        error[c] = error[c] * 0.5
+        steps[i] = steps[i] + 1
+    while error[c] > 0.01:
+        error[c] -= 0.125
+
+
+def test_loops_that_change_what_they_look_at_wait_for_nobody():
+    assert awaited(relaxed.ir()) is None and not program_of(relaxed, wp.config.settings).gpu_kernel.order
+    cell = np.random.default_rng(3).permutation(50).astype(np.int32)
+    _, steps = wp.launch(relaxed, 50, [jnp.asarray(cell)], [50, 50])
+    assert_array_equal(steps, np.ceil(np.log2(1 + np.arange(50))) + 1)
+
+
 # Kernels with tiles: blocks run in order, and the lanes of one statement
 
 

@@ -36,7 +36,7 @@ def arguments(rng, kernel):
 
 
 def test_threads_and_their_derivatives_run_in_order():
-    """Loops of unknown length that take places remember them all on the heap."""
+    """Loops of unknown length that take places, or overwrite at one, remember it all on the heap."""
     programs, growing = [], set()
     for kernel in KERNELS:
         program = program_of(kernel, ORDERED)
@@ -44,7 +44,7 @@ def test_threads_and_their_derivatives_run_in_order():
         for variant in VARIANTS:
             programs.append(derive(program, variant).program.gpu_kernel)
             growing |= {kernel.name} if grows(programs[-1]) else set()
-    assert growing == {"several_places", "bits_of_cells", "taken_in_turns"}
+    assert growing == {"several_places", "bits_of_cells", "taken_in_turns", "worked_on_in_place"}
     assert sum(kernel.order for kernel in programs) > 2 * len(KERNELS)
     rng = np.random.default_rng(0)
     texts = [CudaKernel(k, PLAIN).unit(rng.choice(["checked", "flat checked"]), 64).text for k in programs]
@@ -79,3 +79,44 @@ def test_threads_that_wait_for_others_run_in_order():
     for order, blocks in ((FORWARD, None), (BACKWARD, 3)):
         _, lock, found = run_host(host, kernel, (N,), given, order, blocks=blocks)
         assert lock.tolist() == [N, N] and found.tolist() == total
+
+
+@wp.kernel
+def giving_back(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """A lock that the trip which takes it gives back."""
+    i = wp.tid()
+    done = False
+    while not done:
+        if wp.atomic_cas(lock, 0, 0, 1) == 0:
+            total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+            wp.atomic_exch(lock, 0, 0)
+            done = True
+
+
+@wp.kernel
+def trying_again(x: wp.array[int], largest: wp.array[int]):
+    """One write alone: there is nothing that another thread has to find, but for the element itself."""
+    i = wp.tid()
+    old = largest[0]
+    done = False
+    while not done:
+        found = wp.atomic_cas(largest, 0, old, wp.max(old, x[i]))
+        done = found == old
+        old = found
+
+
+def test_threads_that_hold_a_lock_run_in_order():
+    """Nothing else would show what one wrote to the next, which may look from another multiprocessor."""
+    kernel = program_of(giving_back, PLAIN).gpu_kernel
+    assert kernel.order and not program_of(giving_back, PLAIN).kernel.order
+    assert not program_of(trying_again, PLAIN).gpu_kernel.order
+    (host,) = compile_host([CudaKernel(kernel, PLAIN).unit("checked", 64).text])
+    cell = np.random.default_rng(4).integers(0, 3, N).astype(np.int32)
+    total = [0, 0, 0]
+    for i, c in enumerate(cell.tolist()):
+        total[c] = total[c] * 3 % 1009 + i
+    for order, blocks in ((FORWARD, None), (BACKWARD, 3)):
+        _, lock, found = run_host(
+            host, kernel, (N,), [cell, np.zeros(1, np.int32), np.zeros(3, np.int32)], order, blocks=blocks
+        )
+        assert lock.tolist() == [0] and found.tolist() == total

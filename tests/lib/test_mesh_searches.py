@@ -93,13 +93,38 @@ def test_the_middle_of_a_ball_is_inside():
     np.testing.assert_array_equal(found, [-1] * 7 + [1] * 6)
 
 
+@wp.kernel
+def signs_within(mesh: wp.uint64, x: wp.array[wp.vec3], epsilon: float, sign: wp.array[float]):
+    i = wp.tid()
+    sign[i] = wp.mesh_query_point_sign_normal(mesh, x[i], 10.0, epsilon).sign
+
+
+def test_places_near_edges_and_corners_are_on_their_side():
+    """Of two faces that are about as close, only the one in front says by how much."""
+    corners = np.array(list(np.ndindex(2, 2, 2)), np.float64) - 0.5
+    sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    faces = np.array([[a, b, c, a, c, d] for a, b, c, d in sides], np.int32).ravel()
+    place = RNG.choice([-0.5, 0.5], (3000, 3)) + RNG.uniform(-2e-3, 2e-3, (3000, 3))
+    along = RNG.integers(0, 3, 2000)
+    place[np.arange(2000), along] = RNG.uniform(-0.5, 0.5, 2000)
+    for middle in (0.0, 30.0):
+        x = (place + middle).astype(np.float32)
+        outside = np.abs(x - np.float64(middle)).max(1) - 0.5
+        mesh = wp.Mesh((corners + middle).astype(np.float32), faces)
+        for epsilon in (1e-3, 0.0, 3e-2):
+            (found,) = wp.launch(signs_within, len(x), [mesh, x, epsilon], [len(x)])
+            is_clear = np.abs(outside) > 1e-5
+            np.testing.assert_array_equal(found[is_clear], np.sign(outside)[is_clear])
+
+
 @wp.func
 def asked_about(mesh: wp.uint64, x: wp.vec3):
     asked = mesh_signs.SideAsked()
     query = wp.mesh_query_point_no_sign(mesh, x, 10.0)
     asked.point = x
+    asked.closest = wp.mesh_eval_position(mesh, query.face, query.u, query.v)
     asked.near = 0.02
-    asked.limit = wp.length(x - wp.mesh_eval_position(mesh, query.face, query.u, query.v)) + asked.near
+    asked.limit = wp.length(x - asked.closest) + asked.near
     return asked
 
 

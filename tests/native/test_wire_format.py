@@ -7,7 +7,20 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
-from launch_format import ARRAY, BATCH_AXES, F32, IN_OUT, INPUT, OWN, SCALAR, SITE_BITS, WORDS, make_launch, make_plan
+from launch_format import (
+    ARRAY,
+    BATCH_AXES,
+    F32,
+    IN_OUT,
+    INPUT,
+    OWN,
+    S32,
+    SCALAR,
+    SITE_BITS,
+    WORDS,
+    make_launch,
+    make_plan,
+)
 from native_kernels import new_fingerprint, python_entry, register
 
 from jwarp import _native, wire
@@ -120,6 +133,19 @@ def test_a_damaged_field_is_named(decode: Callable[[np.ndarray], None], fields: 
             decode(damaged)
         said = str(refused.value)
         assert name in said or (name == "the format" and "has format" in said) or "no dtype with code" in said
+
+
+def test_a_scalar_without_a_coefficient_is_refused() -> None:
+    """GPUs' limits of it are quotients."""
+    scalar = wire.Parameter(False, 0, S32, 0, False)
+    for coefficient in (1, 0):
+        clauses = [[wire.Alternative([(MAX_DIMS, coefficient)], 0)]]
+        numbers = wire.encode_plan(**PLAN | {"parameters": [scalar], "clauses": clauses})
+        if coefficient == 0:
+            with pytest.raises(ValueError, match="the coefficient of a scalar is 0"):
+                decode_plan(numbers)
+        else:
+            decode_plan(numbers)
 
 
 def test_encoders_are_the_fields() -> None:

@@ -105,7 +105,9 @@ Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + s
       for (Term& term : alternative.terms) {
         term.symbol = reader.next("a symbol", 0, symbol_count - 1);
         term.coefficient = reader.next("a coefficient");
-        if (is_scalar_symbol_[term.symbol]) clauses_use_scalars = true;
+        if (!is_scalar_symbol_[term.symbol]) continue;
+        clauses_use_scalars = true;
+        if (term.coefficient == 0) invalid("the plan is damaged: the coefficient of a scalar is 0");
       }
       alternative.constant = reader.next("a constant");
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import acos, atan2, cast, clamp, on_gpu, together, where
+from jwarp.frontend.builtins.scalar import acos, atan2, cast, clamp, max, on_gpu, together, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
@@ -52,21 +52,25 @@ def weighted_normal(p: vec3, q: vec3, r: vec3, closest: vec3, near: float32):
 
 @struct
 class SideAsked:
-    """A search for the faces within a distance of a place, which say which side of them it is on."""
+    """A search for the faces about the point of a mesh that is closest to a place: which side of them is that on?
+
+    No point of the mesh within `near` of the closest one is farther than `limit` from the place.
+    """
 
     point: vec3
+    closest: vec3
     limit: float32
     near: float32
 
 
 @func
 def height_over(p: vec3, q: vec3, r: vec3, asked: SideAsked):
-    """How far a place is in front of a triangle, times the weight of its normal; zero if it is too far away."""
+    """How far a place is from the closest point along a triangle's weighted normal; zero if that is elsewhere."""
     height = float32(0.0)
     u, v = closest_barycentrics(p, q, r, asked.point)
-    closest = u * p + v * q + (1.0 - u - v) * r
-    if length(closest - asked.point) <= asked.limit:
-        height = dot(weighted_normal(p, q, r, closest, asked.near), asked.point - closest)
+    own = u * p + v * q + (1.0 - u - v) * r
+    if length(own - asked.closest) <= asked.near:
+        height = dot(weighted_normal(p, q, r, own, asked.near), asked.point - asked.closest)
     return height
 
 
@@ -118,7 +122,7 @@ def sum_of_heights_for_many(mesh: MeshArrays, asked: SideAsked):
 
 @func
 def sum_of_heights(mesh: MeshArrays, asked: SideAsked):
-    """The sum of the heights of a place over the faces within a distance."""
+    """The sum of the heights of a place over the faces about the closest point."""
     total = float32(0.0)
     if on_gpu():
         total = sum_of_heights_for_many(mesh, asked)
@@ -130,14 +134,15 @@ def sum_of_heights(mesh: MeshArrays, asked: SideAsked):
 
 @func
 def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32):
-    """-1 behind the faces that are about as close as the closest point, by their angle-weighted normal, else 1.
+    """-1 behind the faces within `near` of the closest point, by the sum of their angle-weighted normals, else 1.
 
-    Baerentzen, Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005. Each face is asked at
-    its own closest point: in the middle of a ball, the normals of all that are as close would cancel."""
+    Baerentzen, Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005. Faces that are as close
+    elsewhere don't count: in the middle of a ball, the normals of all would cancel."""
     asked = SideAsked()
     asked.point = point
-    asked.limit = length(point - closest) + near
-    asked.near = near
+    asked.closest = closest
+    asked.near = max(near, 1.0e-6 * length(closest))  # which is rounded
+    asked.limit = length(point - closest) + asked.near
     return where(sum_of_heights(mesh, asked) > 0.0, 1.0, -1.0)
 
 

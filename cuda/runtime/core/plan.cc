@@ -144,8 +144,8 @@ void Plan::limit_scalars(int64_t* symbols) const {
           overflows |= __builtin_add_overflow(sum, product, &sum);
         }
       }
-      if (overflows) continue;  // it counts as one that does not hold
-      is_settled |= scalars == 0 && sum >= 0;
+      fails |= overflows;  // the kernel decides in its own way, which knows no limits
+      is_settled |= scalars == 0 && !overflows && sum >= 0;
       if (scalars == 1 && (asked == nullptr || own->symbol < asked->symbol)) {
         asked = own;
         others = sum;

@@ -29,6 +29,7 @@ def a_mesh(rows=9):
 
 @pytest.fixture(scope="module")
 def of_warp(tmp_path_factory):
+    pytest.importorskip("warp")
     return module_of_warp(kernels, tmp_path_factory.mktemp("of_warp"))
 
 

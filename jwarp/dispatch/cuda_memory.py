@@ -12,6 +12,7 @@ from jwarp import _native
 from jwarp.arrays import making
 from jwarp.arrays.memory import Kept, Memory
 from jwarp.arrays.view import View
+from jwarp.caches import cached
 from jwarp.devices import DEVICES, Device
 from jwarp.dispatch import cuda_arrays
 from jwarp.dispatch.device_memory import Work
@@ -173,16 +174,11 @@ def outline(memory: CudaMemory, view: View) -> np.ndarray:
     return np.asarray(_Place(memory, view)).view(view.dtype)
 
 
-_streams: dict[int, _native.DeviceMemory] = {}
-
-
+@cached("one for each GPU")
 def stream_of(device: Device) -> _native.DeviceMemory:
     """What puts copies on the stream of a device."""
-    found = _streams.get(device.ordinal)
-    if found is None:
-        DEVICES.used.setdefault(device)
-        found = _streams[device.ordinal] = _native.DeviceMemory(0, STREAM, device.ordinal, _NAME)
-    return found
+    DEVICES.used.setdefault(device)
+    return _native.DeviceMemory(0, STREAM, device.ordinal, _NAME)
 
 
 def wait(device: Device) -> None:

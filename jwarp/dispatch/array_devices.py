@@ -44,7 +44,8 @@ def shown_on_device(given: array) -> Any:
     """What a launch on a GPU is given for an array: where it lies; the JAX array that it stands for."""
     memory = given.memory
     if isinstance(memory, CudaMemory):
-        return Own(memory, memory.device.ordinal, outline(memory, given.layout))
+        # The array may go before a launch that is repeated on it: what keeps the bytes is not what knows of that.
+        return Own(memory.owner, memory.device.ordinal, outline(memory, given.layout))
     return memory.read(given.layout)
 
 

@@ -160,7 +160,7 @@ class _Place:
     """Elements of a GPU's memory, for NumPy to make an array of that lies where they do."""
 
     def __init__(self, memory: CudaMemory, view: View):
-        self.memory = memory
+        self.owner = memory.owner
         self.__array_interface__ = {
             "data": (memory.start + view.offset, memory.is_read_only), "shape": view.full_shape,
             "strides": view.full_strides, "typestr": f"|V{view.dtype.itemsize}", "version": 3,

@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import weakref
 
 import array_programs
 import numpy as np
@@ -236,3 +237,21 @@ def test_what_is_refused():
     points = wp.zeros(3, dtype=wp.vec3, device="cuda")
     refused("is on cuda:0, and this works", lambda: wp.Bvh(points, points))
     assert driver().log("cuLaunchKernelEx") == []
+
+
+@own_process
+def test_launches_that_are_repeated_keep_no_arrays():
+    driver().register("jwarp_doubled", lambda words, shape: None)
+    wp.config.cuda_arch = "sm_90"
+    x = wp.array(numbers(), device="cuda")
+    gone = []
+    for _ in range(3):
+        y = wp.zeros(N, dtype=float, device="cuda")
+        for _ in range(4):
+            wp.launch(doubled, N, [x], [y])
+        gone.append(weakref.ref(y.memory))
+    del y
+    assert all(memory() is None for memory in gone)
+    gc.collect()
+    log = [line.split()[0] for line in driver().log()]
+    assert log.count("cuMemAllocAsync") - log.count("cuMemFreeAsync") == 1

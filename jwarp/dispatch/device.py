@@ -65,8 +65,8 @@ class Repeater:
 class Forward(Ready):
     """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them.
 
-    Arrays of jwarp's say who may use them, and stay where they are: they are looked at once, and the launch is on the
-    stream that all work on these is on.
+    Arrays of jwarp's say who may use them, and stay where they are: a launch on nothing else looks at them once, and is
+    on the stream that all work on these is on.
     """
 
     def __init__(self, call: Call):
@@ -83,6 +83,8 @@ class Forward(Ready):
     def on_stream(self, stream: Any) -> Any:
         call = self.call
         made = self._known or Prepared(call, cuda_arrays.read_stream(call.program.name, stream))
+        if not made.stays:
+            self._known = None
         made.put(waits=stream is None)
         return call.results(dict(enumerate(call.matched.values)))
 
@@ -107,6 +109,11 @@ class Prepared:
         # What is put, once that is known, where nothing is copied; and what lives until it has ended.
         self._settled: Settled | None = None
         self.kept: list[Any] = []
+
+    @property
+    def stays(self) -> bool:
+        """Whether no other library lends an array, which has to be asked each time: it may be at work on it."""
+        return all(g.lent is None or isinstance(g.lent, cuda_arrays.Own) for g in self.given)
 
     def put(self, *, waits: bool) -> None:
         """Put the launch on the stream, and wait for its end if that `waits`.

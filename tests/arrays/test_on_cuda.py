@@ -255,3 +255,17 @@ def test_launches_that_are_repeated_keep_no_arrays():
     gc.collect()
     log = [line.split()[0] for line in driver().log()]
     assert log.count("cuMemAllocAsync") - log.count("cuMemFreeAsync") == 1
+
+
+@own_process
+def test_other_libraries_are_asked_each_time_a_record_runs():
+    """They may be at work on what they lend, on a stream that has to be waited for."""
+    driver().register("jwarp_doubled", lambda words, shape: None)
+    wp.config.cuda_arch = "sm_90"
+    x, y = Lender(numbers()), wp.zeros(N, dtype=float, device="cuda")
+    record = wp.launch(doubled, N, [x], [y], record_cmd=True)
+    record.launch()
+    before = len(x.streams)
+    record.launch()
+    record.launch()
+    assert len(x.streams) == before + 2

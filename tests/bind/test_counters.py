@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from counter_kernels import CELLS, KERNELS, F, M, N, in_python, point
+from counter_kernels import CELLS, KERNELS, F, M, N, in_python, in_turn, point
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
@@ -287,17 +287,6 @@ def locked_by_flag(cell: wp.array[int], lock: wp.array[int], total: wp.array[int
             waits = False
     total[cell[i]] = total[cell[i]] * 3 % 1009 + i
     lock[cell[i]] = 0
-
-
-@wp.kernel
-def in_turn(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
-    """A ticket, and a wait for those who drew before."""
-    i = wp.tid()
-    own = wp.atomic_add(lock, 0, 1)
-    while lock[1] != own:
-        pass
-    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
-    wp.atomic_add(lock, 1, 1)
 
 
 @wp.kernel

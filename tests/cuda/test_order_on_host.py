@@ -1,7 +1,7 @@
 """Kernels whose threads run in order, as text for GPUs that is run on the processor, in any order of its threads."""
 
 import numpy as np
-from counter_kernels import KERNELS, N, point
+from counter_kernels import KERNELS, N, in_turn, point
 from host import BACKWARD, FORWARD, compile_host, run_host
 
 import jwarp as wp
@@ -56,20 +56,9 @@ def test_threads_and_their_derivatives_run_in_order():
                 np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12, err_msg=kernel.name)
 
 
-@wp.kernel
-def taking_tickets(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
-    """A ticket, and a wait for those who drew before."""
-    i = wp.tid()
-    own = wp.atomic_add(lock, 0, 1)
-    while lock[1] != own:
-        pass
-    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
-    wp.atomic_add(lock, 1, 1)
-
-
 def test_threads_that_wait_for_others_run_in_order():
     """Nothing else would show a thread what the one before it wrote."""
-    kernel = program_of(taking_tickets, PLAIN).gpu_kernel
+    kernel = program_of(in_turn, PLAIN).gpu_kernel
     (host,) = compile_host([CudaKernel(kernel, PLAIN).unit("checked", 64).text])
     cell = np.random.default_rng(1).integers(0, 3, N).astype(np.int32)
     given = [cell, np.zeros(2, np.int32), np.zeros(3, np.int32)]

@@ -136,6 +136,17 @@ def worked_on_in_place(x: wp.array[F], cell: wp.array[int], trips: wp.array[int]
             y[place] = y[place] * y[place]
 
 
+@wp.kernel
+def in_turn(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """A ticket, and a wait for those who drew before."""
+    i = wp.tid()
+    own = wp.atomic_add(lock, 0, 1)
+    while lock[1] != own:
+        pass
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    wp.atomic_add(lock, 1, 1)
+
+
 KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far,
            bits_of_cells, taken_in_turns, read_where_counted, worked_on_in_place]  # fmt: skip
 

@@ -28,6 +28,7 @@ from jwarp.analysis.affine import (
 from jwarp.errors import Span
 from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.ir.ops import OPS
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType, ScalarType
 from jwarp.wire import Cover
@@ -383,8 +384,8 @@ class _Analysis(Visitor):
 
     def cover(self, param: int) -> Cover:
         touched = self.touched.get(param, [])
-        if not touched or not all(touch.own for touch in touched):
-            return Cover.UNKNOWN
+        if not all(touch.own for touch in touched) or not any(OPS[touch.name].writes for touch in touched):
+            return Cover.UNKNOWN  # what no thread changes needs no care by any
         type = self.kernel.params[param].type
         shape = type.components if isinstance(type, ArrayType) else ()
         only_stored = all(touch.name == "store" for touch in touched)

@@ -3,52 +3,68 @@ entry:
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
-  br label %rest.head
-rest.head:
-  %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
-  %rest.left = sub i64 %col.end, %rest.col
-  %rest.more = icmp sge i64 %rest.left, 1
-  br i1 %rest.more, label %rest.body, label %row.latch
-rest.body:
-  %v1 = call i64 @llvm.smin.i64(i64 %rest.left, i64 8)
-  %v2 = trunc i64 %v1 to i32
-  %v3 = insertelement <8 x i32> poison, i32 %v2, i64 0
-  %v4 = shufflevector <8 x i32> %v3, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v5 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v4
-  %v6 = trunc i64 %rest.col to i32
-  %v7 = and i64 %fill, 1
-  %v8 = icmp ne i64 %v7, 0
-  br i1 %v8, label %fill9, label %filled10
-fill9:
-  %v11 = sext i32 %v6 to i64
-  %v12 = getelementptr half, ptr %p0, i64 %v11
-  call void @llvm.masked.store.v8f16.p0(<8 x half> zeroinitializer, ptr align 2 %v12, <8 x i1> %v5)
-  br label %filled10
-filled10:
-  %v13 = sext i32 %v6 to i64
-  %v14 = getelementptr half, ptr %p0, i64 %v13
-  %v15 = call <8 x half> @llvm.masked.load.v8f16.p0(ptr align 2 %v14, <8 x i1> %v5, <8 x half> zeroinitializer)
-  %v16 = freeze <8 x half> %v15
-  %v17 = fpext <8 x half> %v16 to <8 x float>
-  %v18 = fmul contract <8 x float> %v17, %v17
-  %v19 = fptrunc <8 x float> %v18 to <8 x half>
-  %v20 = fpext <8 x half> %v19 to <8 x float>
-  %v21 = bitcast <8 x float> %v20 to <8 x i32>
-  %v22 = lshr <8 x i32> %v21, splat (i32 16)
-  %v23 = and <8 x i32> %v22, splat (i32 1)
-  %v24 = add <8 x i32> %v21, splat (i32 32767)
-  %v25 = add <8 x i32> %v24, %v23
-  %v26 = lshr <8 x i32> %v25, splat (i32 16)
-  %v27 = or <8 x i32> %v22, splat (i32 64)
-  %v28 = fcmp uno <8 x float> %v20, %v20
-  %v29 = select <8 x i1> %v28, <8 x i32> %v27, <8 x i32> %v26
-  %v30 = trunc <8 x i32> %v29 to <8 x i16>
-  %v31 = getelementptr i16, ptr %p1, i64 %v13
-  call void @llvm.masked.store.v8i16.p0(<8 x i16> %v30, ptr align 2 %v31, <8 x i1> %v5)
-  br label %rest.latch
-rest.latch:
-  %rest.col.next = add i64 %rest.col, 8
-  br label %rest.head
+  br label %col.head
+col.head:
+  %col = phi i64 [%col.begin, %row.start], [%col.next, %col.latch]
+  %left = sub i64 %col.end, %col
+  %col.more = icmp sge i64 %left, 1
+  br i1 %col.more, label %col.body, label %row.latch
+col.body:
+  %v1 = trunc i64 %col to i32
+  %v2 = icmp sge i64 %left, 8
+  br i1 %v2, label %fast3, label %slow4
+fast3:
+  %v6 = sext i32 %v1 to i64
+  %v7 = getelementptr half, ptr %p0, i64 %v6
+  %v8 = load <8 x half>, ptr %v7, align 2
+  %v9 = fpext <8 x half> %v8 to <8 x float>
+  %v10 = fmul contract <8 x float> %v9, %v9
+  %v11 = fptrunc <8 x float> %v10 to <8 x half>
+  %v12 = fpext <8 x half> %v11 to <8 x float>
+  %v13 = bitcast <8 x float> %v12 to <8 x i32>
+  %v14 = lshr <8 x i32> %v13, splat (i32 16)
+  %v15 = and <8 x i32> %v14, splat (i32 1)
+  %v16 = add <8 x i32> %v13, splat (i32 32767)
+  %v17 = add <8 x i32> %v16, %v15
+  %v18 = lshr <8 x i32> %v17, splat (i32 16)
+  %v19 = or <8 x i32> %v14, splat (i32 64)
+  %v20 = fcmp uno <8 x float> %v12, %v12
+  %v21 = select <8 x i1> %v20, <8 x i32> %v19, <8 x i32> %v18
+  %v22 = trunc <8 x i32> %v21 to <8 x i16>
+  %v23 = getelementptr i16, ptr %p1, i64 %v6
+  store <8 x i16> %v22, ptr %v23, align 2
+  br label %done5
+slow4:
+  %v24 = trunc i64 %left to i32
+  %v25 = insertelement <8 x i32> poison, i32 %v24, i64 0
+  %v26 = shufflevector <8 x i32> %v25, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v27 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v26
+  %v28 = sext i32 %v1 to i64
+  %v29 = getelementptr half, ptr %p0, i64 %v28
+  %v30 = call <8 x half> @llvm.masked.load.v8f16.p0(ptr align 2 %v29, <8 x i1> %v27, <8 x half> zeroinitializer)
+  %v31 = freeze <8 x half> %v30
+  %v32 = fpext <8 x half> %v31 to <8 x float>
+  %v33 = fmul contract <8 x float> %v32, %v32
+  %v34 = fptrunc <8 x float> %v33 to <8 x half>
+  %v35 = fpext <8 x half> %v34 to <8 x float>
+  %v36 = bitcast <8 x float> %v35 to <8 x i32>
+  %v37 = lshr <8 x i32> %v36, splat (i32 16)
+  %v38 = and <8 x i32> %v37, splat (i32 1)
+  %v39 = add <8 x i32> %v36, splat (i32 32767)
+  %v40 = add <8 x i32> %v39, %v38
+  %v41 = lshr <8 x i32> %v40, splat (i32 16)
+  %v42 = or <8 x i32> %v37, splat (i32 64)
+  %v43 = fcmp uno <8 x float> %v35, %v35
+  %v44 = select <8 x i1> %v43, <8 x i32> %v42, <8 x i32> %v41
+  %v45 = trunc <8 x i32> %v44 to <8 x i16>
+  %v46 = getelementptr i16, ptr %p1, i64 %v28
+  call void @llvm.masked.store.v8i16.p0(<8 x i16> %v45, ptr align 2 %v46, <8 x i1> %v27)
+  br label %done5
+done5:
+  br label %col.latch
+col.latch:
+  %col.next = add i64 %col, 8
+  br label %col.head
 row.latch:
   %row.next = add i64 %row, 1
   %row.more = icmp slt i64 %row.next, %row.end

@@ -3,41 +3,46 @@ entry:
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
-  br label %rest.head
-rest.head:
-  %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
-  %rest.left = sub i64 %col.end, %rest.col
-  %rest.more = icmp sge i64 %rest.left, 1
-  br i1 %rest.more, label %rest.body, label %row.latch
-rest.body:
-  %v1 = call i64 @llvm.smin.i64(i64 %rest.left, i64 8)
-  %v2 = trunc i64 %v1 to i32
-  %v3 = insertelement <8 x i32> poison, i32 %v2, i64 0
-  %v4 = shufflevector <8 x i32> %v3, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v5 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v4
-  %v6 = trunc i64 %rest.col to i32
-  %v7 = and i64 %fill, 1
-  %v8 = icmp ne i64 %v7, 0
-  br i1 %v8, label %fill9, label %filled10
-fill9:
-  %v11 = sext i32 %v6 to i64
-  %v12 = getelementptr i8, ptr %p0, i64 %v11
-  call void @llvm.masked.store.v8i8.p0(<8 x i8> zeroinitializer, ptr align 1 %v12, <8 x i1> %v5)
-  br label %filled10
-filled10:
-  %v13 = sext i32 %v6 to i64
-  %v14 = getelementptr i8, ptr %p0, i64 %v13
-  %v15 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v14, <8 x i1> %v5, <8 x i8> zeroinitializer)
-  %v16 = freeze <8 x i8> %v15
-  %v17 = zext <8 x i8> %v16 to <8 x i32>
-  %v18 = sext <8 x i32> %v17 to <8 x i64>
-  %v19 = bitcast <8 x i1> %v5 to i8
-  %v20 = zext i8 %v19 to i64
-  call void @add.all.int32(ptr %p1, <8 x i64> %v18, <8 x i32> splat (i32 1), i64 %v20)
-  br label %rest.latch
-rest.latch:
-  %rest.col.next = add i64 %rest.col, 8
-  br label %rest.head
+  br label %col.head
+col.head:
+  %col = phi i64 [%col.begin, %row.start], [%col.next, %col.latch]
+  %left = sub i64 %col.end, %col
+  %col.more = icmp sge i64 %left, 1
+  br i1 %col.more, label %col.body, label %row.latch
+col.body:
+  %v1 = trunc i64 %col to i32
+  %v2 = icmp sge i64 %left, 8
+  br i1 %v2, label %fast3, label %slow4
+fast3:
+  %v6 = sext i32 %v1 to i64
+  %v7 = getelementptr i8, ptr %p0, i64 %v6
+  %v8 = load <8 x i8>, ptr %v7, align 1
+  %v9 = zext <8 x i8> %v8 to <8 x i32>
+  %v10 = sext <8 x i32> %v9 to <8 x i64>
+  %v11 = bitcast <8 x i1> splat (i1 true) to i8
+  %v12 = zext i8 %v11 to i64
+  call void @add.all.int32(ptr %p1, <8 x i64> %v10, <8 x i32> splat (i32 1), i64 %v12)
+  br label %done5
+slow4:
+  %v13 = trunc i64 %left to i32
+  %v14 = insertelement <8 x i32> poison, i32 %v13, i64 0
+  %v15 = shufflevector <8 x i32> %v14, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v16 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v15
+  %v17 = sext i32 %v1 to i64
+  %v18 = getelementptr i8, ptr %p0, i64 %v17
+  %v19 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v18, <8 x i1> %v16, <8 x i8> zeroinitializer)
+  %v20 = freeze <8 x i8> %v19
+  %v21 = zext <8 x i8> %v20 to <8 x i32>
+  %v22 = sext <8 x i32> %v21 to <8 x i64>
+  %v23 = bitcast <8 x i1> %v16 to i8
+  %v24 = zext i8 %v23 to i64
+  call void @add.all.int32(ptr %p1, <8 x i64> %v22, <8 x i32> splat (i32 1), i64 %v24)
+  br label %done5
+done5:
+  br label %col.latch
+col.latch:
+  %col.next = add i64 %col, 8
+  br label %col.head
 row.latch:
   %row.next = add i64 %row, 1
   %row.more = icmp slt i64 %row.next, %row.end

@@ -3,74 +3,93 @@ entry:
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
-  br label %rest.head
-rest.head:
-  %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
-  %rest.left = sub i64 %col.end, %rest.col
-  %rest.more = icmp sge i64 %rest.left, 1
-  br i1 %rest.more, label %rest.body, label %row.latch
-rest.body:
-  %v1 = call i64 @llvm.smin.i64(i64 %rest.left, i64 8)
-  %v2 = trunc i64 %v1 to i32
-  %v3 = insertelement <8 x i32> poison, i32 %v2, i64 0
-  %v4 = shufflevector <8 x i32> %v3, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v5 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v4
-  %v6 = trunc i64 %rest.col to i32
-  %v7 = and i64 %fill, 1
-  %v8 = icmp ne i64 %v7, 0
-  br i1 %v8, label %fill9, label %filled10
-fill9:
-  %v11 = sext i32 %v6 to i64
-  %v12 = getelementptr i32, ptr %p0, i64 %v11
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> zeroinitializer, ptr align 4 %v12, <8 x i1> %v5)
-  br label %filled10
-filled10:
-  %v13 = and i64 %fill, 2
-  %v14 = icmp ne i64 %v13, 0
-  br i1 %v14, label %fill15, label %filled16
-fill15:
-  %v17 = sext i32 %v6 to i64
-  %v18 = getelementptr i32, ptr %p1, i64 %v17
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> zeroinitializer, ptr align 4 %v18, <8 x i1> %v5)
-  br label %filled16
-filled16:
-  %v19 = sext i32 %v6 to i64
-  %v20 = getelementptr i32, ptr %p0, i64 %v19
-  %v21 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr align 4 %v20, <8 x i1> %v5, <8 x i32> zeroinitializer)
-  %v22 = freeze <8 x i32> %v21
-  %v23 = getelementptr i32, ptr %p1, i64 %v19
-  %v24 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr align 4 %v23, <8 x i1> %v5, <8 x i32> zeroinitializer)
-  %v25 = freeze <8 x i32> %v24
-  %v26 = icmp eq <8 x i32> %v25, splat (i32 0)
-  %v27 = select <8 x i1> %v26, <8 x i32> splat (i32 1), <8 x i32> %v25
-  %v28 = icmp eq <8 x i32> %v22, splat (i32 -2147483648)
-  %v29 = icmp eq <8 x i32> %v25, splat (i32 -1)
-  %v30 = and <8 x i1> %v28, %v29
-  %v31 = select <8 x i1> %v30, <8 x i32> splat (i32 1), <8 x i32> %v27
-  %v32 = freeze <8 x i32> %v31
-  %v33 = sitofp <8 x i32> %v22 to <8 x double>
-  %v34 = sitofp <8 x i32> %v32 to <8 x double>
-  %v35 = fdiv <8 x double> %v33, %v34
-  %v36 = fptosi <8 x double> %v35 to <8 x i32>
-  %v37 = mul <8 x i32> %v36, %v32
-  %v38 = sub <8 x i32> %v22, %v37
-  %v39 = icmp ne <8 x i32> %v38, splat (i32 0)
-  %v40 = xor <8 x i32> %v38, %v32
-  %v41 = icmp slt <8 x i32> %v40, splat (i32 0)
-  %v42 = sub <8 x i32> %v36, splat (i32 1)
-  %v43 = and <8 x i1> %v39, %v41
-  %v44 = select <8 x i1> %v43, <8 x i32> %v42, <8 x i32> %v36
-  %v45 = select <8 x i1> %v26, <8 x i32> splat (i32 -1), <8 x i32> %v44
-  %v46 = sdiv <8 x i32> %v22, splat (i32 7)
-  %v47 = mul <8 x i32> %v46, splat (i32 7)
-  %v48 = sub <8 x i32> %v22, %v47
-  %v49 = add <8 x i32> %v45, %v48
-  %v50 = getelementptr i32, ptr %p2, i64 %v19
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v49, ptr align 4 %v50, <8 x i1> %v5)
-  br label %rest.latch
-rest.latch:
-  %rest.col.next = add i64 %rest.col, 8
-  br label %rest.head
+  br label %col.head
+col.head:
+  %col = phi i64 [%col.begin, %row.start], [%col.next, %col.latch]
+  %left = sub i64 %col.end, %col
+  %col.more = icmp sge i64 %left, 1
+  br i1 %col.more, label %col.body, label %row.latch
+col.body:
+  %v1 = trunc i64 %col to i32
+  %v2 = icmp sge i64 %left, 8
+  br i1 %v2, label %fast3, label %slow4
+fast3:
+  %v6 = sext i32 %v1 to i64
+  %v7 = getelementptr i32, ptr %p0, i64 %v6
+  %v8 = load <8 x i32>, ptr %v7, align 4
+  %v9 = getelementptr i32, ptr %p1, i64 %v6
+  %v10 = load <8 x i32>, ptr %v9, align 4
+  %v11 = icmp eq <8 x i32> %v10, splat (i32 0)
+  %v12 = select <8 x i1> %v11, <8 x i32> splat (i32 1), <8 x i32> %v10
+  %v13 = icmp eq <8 x i32> %v8, splat (i32 -2147483648)
+  %v14 = icmp eq <8 x i32> %v10, splat (i32 -1)
+  %v15 = and <8 x i1> %v13, %v14
+  %v16 = select <8 x i1> %v15, <8 x i32> splat (i32 1), <8 x i32> %v12
+  %v17 = freeze <8 x i32> %v16
+  %v18 = sitofp <8 x i32> %v8 to <8 x double>
+  %v19 = sitofp <8 x i32> %v17 to <8 x double>
+  %v20 = fdiv <8 x double> %v18, %v19
+  %v21 = fptosi <8 x double> %v20 to <8 x i32>
+  %v22 = mul <8 x i32> %v21, %v17
+  %v23 = sub <8 x i32> %v8, %v22
+  %v24 = icmp ne <8 x i32> %v23, splat (i32 0)
+  %v25 = xor <8 x i32> %v23, %v17
+  %v26 = icmp slt <8 x i32> %v25, splat (i32 0)
+  %v27 = sub <8 x i32> %v21, splat (i32 1)
+  %v28 = and <8 x i1> %v24, %v26
+  %v29 = select <8 x i1> %v28, <8 x i32> %v27, <8 x i32> %v21
+  %v30 = select <8 x i1> %v11, <8 x i32> splat (i32 -1), <8 x i32> %v29
+  %v31 = sdiv <8 x i32> %v8, splat (i32 7)
+  %v32 = mul <8 x i32> %v31, splat (i32 7)
+  %v33 = sub <8 x i32> %v8, %v32
+  %v34 = add <8 x i32> %v30, %v33
+  %v35 = getelementptr i32, ptr %p2, i64 %v6
+  store <8 x i32> %v34, ptr %v35, align 4
+  br label %done5
+slow4:
+  %v36 = trunc i64 %left to i32
+  %v37 = insertelement <8 x i32> poison, i32 %v36, i64 0
+  %v38 = shufflevector <8 x i32> %v37, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v39 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v38
+  %v40 = sext i32 %v1 to i64
+  %v41 = getelementptr i32, ptr %p0, i64 %v40
+  %v42 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr align 4 %v41, <8 x i1> %v39, <8 x i32> zeroinitializer)
+  %v43 = freeze <8 x i32> %v42
+  %v44 = getelementptr i32, ptr %p1, i64 %v40
+  %v45 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr align 4 %v44, <8 x i1> %v39, <8 x i32> zeroinitializer)
+  %v46 = freeze <8 x i32> %v45
+  %v47 = icmp eq <8 x i32> %v46, splat (i32 0)
+  %v48 = select <8 x i1> %v47, <8 x i32> splat (i32 1), <8 x i32> %v46
+  %v49 = icmp eq <8 x i32> %v43, splat (i32 -2147483648)
+  %v50 = icmp eq <8 x i32> %v46, splat (i32 -1)
+  %v51 = and <8 x i1> %v49, %v50
+  %v52 = select <8 x i1> %v51, <8 x i32> splat (i32 1), <8 x i32> %v48
+  %v53 = freeze <8 x i32> %v52
+  %v54 = sitofp <8 x i32> %v43 to <8 x double>
+  %v55 = sitofp <8 x i32> %v53 to <8 x double>
+  %v56 = fdiv <8 x double> %v54, %v55
+  %v57 = fptosi <8 x double> %v56 to <8 x i32>
+  %v58 = mul <8 x i32> %v57, %v53
+  %v59 = sub <8 x i32> %v43, %v58
+  %v60 = icmp ne <8 x i32> %v59, splat (i32 0)
+  %v61 = xor <8 x i32> %v59, %v53
+  %v62 = icmp slt <8 x i32> %v61, splat (i32 0)
+  %v63 = sub <8 x i32> %v57, splat (i32 1)
+  %v64 = and <8 x i1> %v60, %v62
+  %v65 = select <8 x i1> %v64, <8 x i32> %v63, <8 x i32> %v57
+  %v66 = select <8 x i1> %v47, <8 x i32> splat (i32 -1), <8 x i32> %v65
+  %v67 = sdiv <8 x i32> %v43, splat (i32 7)
+  %v68 = mul <8 x i32> %v67, splat (i32 7)
+  %v69 = sub <8 x i32> %v43, %v68
+  %v70 = add <8 x i32> %v66, %v69
+  %v71 = getelementptr i32, ptr %p2, i64 %v40
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v70, ptr align 4 %v71, <8 x i1> %v39)
+  br label %done5
+done5:
+  br label %col.latch
+col.latch:
+  %col.next = add i64 %col, 8
+  br label %col.head
 row.latch:
   %row.next = add i64 %row, 1
   %row.more = icmp slt i64 %row.next, %row.end

@@ -1,83 +1,87 @@
 define internal void @jwarp_reverse.rows(ptr noalias %p0, ptr noalias %p1, ptr noalias readonly %symbols, ptr noalias %failure, i64 %row.begin, i64 %row.end, i64 %col.begin, i64 %col.end, i64 %fill, i64 %first.thread, ptr noalias %tapes) nounwind {
 entry:
-  %v7 = getelementptr inbounds i64, ptr %symbols, i64 4
-  %v8 = load i64, ptr %v7, align 8, !invariant.load !0
-  %v9 = trunc i64 %v8 to i32
-  %v10 = sub i32 %v9, 1
-  %v15 = add i64 0, -1
-  %v16 = mul i64 %v15, 1
-  %v17 = mul i64 %v16, 0
-  %v18 = mul i64 %v16, 1
-  %v19 = mul i64 %v16, 2
-  %v20 = mul i64 %v16, 3
-  %v21 = mul i64 %v16, 4
+  %v6 = getelementptr inbounds i64, ptr %symbols, i64 4
+  %v7 = load i64, ptr %v6, align 8, !invariant.load !0
+  %v8 = trunc i64 %v7 to i32
+  %v9 = sub i32 %v8, 1
+  %v14 = add i64 0, -1
+  %v15 = mul i64 %v14, 1
+  %v16 = mul i64 %v15, 0
+  %v17 = mul i64 %v15, 1
+  %v18 = mul i64 %v15, 2
+  %v19 = mul i64 %v15, 3
+  %v20 = mul i64 %v15, 4
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
-  br label %rest.head
-rest.head:
-  %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
-  %rest.left = sub i64 %col.end, %rest.col
-  %rest.more = icmp sge i64 %rest.left, 1
-  br i1 %rest.more, label %rest.body, label %row.latch
-rest.body:
-  %v1 = call i64 @llvm.smin.i64(i64 %rest.left, i64 8)
-  %v2 = trunc i64 %v1 to i32
-  %v3 = insertelement <8 x i32> poison, i32 %v2, i64 0
-  %v4 = shufflevector <8 x i32> %v3, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v5 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v4
-  %v6 = trunc i64 %rest.col to i32
-  %v11 = sub i32 %v10, %v6
-  %v12 = sext i32 %v11 to i64
-  %v13 = mul i64 %v12, 1
-  %v14 = getelementptr float, ptr %p0, i64 %v13
-  %v22 = bitcast <8 x i1> %v5 to i8
-  %v23 = icmp eq i8 %v22, -1
-  br i1 %v23, label %fast24, label %slow25
-fast24:
-  %v27 = load float, ptr %v14, align 4
-  %v28 = insertelement <8 x float> poison, float %v27, i64 0
-  %v29 = getelementptr float, ptr %v14, i64 %v18
+  br label %col.head
+col.head:
+  %col = phi i64 [%col.begin, %row.start], [%col.next, %col.latch]
+  %left = sub i64 %col.end, %col
+  %col.more = icmp sge i64 %left, 1
+  br i1 %col.more, label %col.body, label %row.latch
+col.body:
+  %v1 = trunc i64 %col to i32
+  %v2 = icmp sge i64 %left, 8
+  br i1 %v2, label %fast3, label %slow4
+fast3:
+  %v10 = sub i32 %v9, %v1
+  %v11 = sext i32 %v10 to i64
+  %v12 = mul i64 %v11, 1
+  %v13 = getelementptr float, ptr %p0, i64 %v12
+  %v21 = load float, ptr %v13, align 4
+  %v22 = insertelement <8 x float> poison, float %v21, i64 0
+  %v23 = getelementptr float, ptr %v13, i64 %v17
+  %v24 = load float, ptr %v23, align 4
+  %v25 = insertelement <8 x float> %v22, float %v24, i64 1
+  %v26 = getelementptr float, ptr %v13, i64 %v18
+  %v27 = load float, ptr %v26, align 4
+  %v28 = insertelement <8 x float> %v25, float %v27, i64 2
+  %v29 = getelementptr float, ptr %v13, i64 %v19
   %v30 = load float, ptr %v29, align 4
-  %v31 = insertelement <8 x float> %v28, float %v30, i64 1
-  %v32 = getelementptr float, ptr %v14, i64 %v19
+  %v31 = insertelement <8 x float> %v28, float %v30, i64 3
+  %v32 = getelementptr float, ptr %v13, i64 %v20
   %v33 = load float, ptr %v32, align 4
-  %v34 = insertelement <8 x float> %v31, float %v33, i64 2
-  %v35 = getelementptr float, ptr %v14, i64 %v20
+  %v34 = insertelement <8 x float> %v31, float %v33, i64 4
+  %v35 = getelementptr float, ptr %v32, i64 %v17
   %v36 = load float, ptr %v35, align 4
-  %v37 = insertelement <8 x float> %v34, float %v36, i64 3
-  %v38 = getelementptr float, ptr %v14, i64 %v21
+  %v37 = insertelement <8 x float> %v34, float %v36, i64 5
+  %v38 = getelementptr float, ptr %v32, i64 %v18
   %v39 = load float, ptr %v38, align 4
-  %v40 = insertelement <8 x float> %v37, float %v39, i64 4
-  %v41 = getelementptr float, ptr %v38, i64 %v18
+  %v40 = insertelement <8 x float> %v37, float %v39, i64 6
+  %v41 = getelementptr float, ptr %v32, i64 %v19
   %v42 = load float, ptr %v41, align 4
-  %v43 = insertelement <8 x float> %v40, float %v42, i64 5
-  %v44 = getelementptr float, ptr %v38, i64 %v19
-  %v45 = load float, ptr %v44, align 4
-  %v46 = insertelement <8 x float> %v43, float %v45, i64 6
-  %v47 = getelementptr float, ptr %v38, i64 %v20
-  %v48 = load float, ptr %v47, align 4
-  %v49 = insertelement <8 x float> %v46, float %v48, i64 7
-  br label %done26
-slow25:
-  %v50 = insertelement <8 x i32> poison, i32 %v11, i64 0
-  %v51 = shufflevector <8 x i32> %v50, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v52 = add <8 x i32> %v51, <i32 0, i32 -1, i32 -2, i32 -3, i32 -4, i32 -5, i32 -6, i32 -7>
-  %v53 = sext <8 x i32> %v52 to <8 x i64>
-  %v54 = mul <8 x i64> %v53, splat (i64 1)
-  %v55 = getelementptr float, ptr %p0, <8 x i64> %v54
-  %v56 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v55, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v57 = freeze <8 x float> %v56
-  br label %done26
-done26:
-  %v58 = phi <8 x float> [%v49, %fast24], [%v57, %slow25]
-  %v59 = sext i32 %v6 to i64
-  %v60 = getelementptr float, ptr %p1, i64 %v59
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v58, ptr align 4 %v60, <8 x i1> %v5)
-  br label %rest.latch
-rest.latch:
-  %rest.col.next = add i64 %rest.col, 8
-  br label %rest.head
+  %v43 = insertelement <8 x float> %v40, float %v42, i64 7
+  %v44 = sext i32 %v1 to i64
+  %v45 = getelementptr float, ptr %p1, i64 %v44
+  store <8 x float> %v43, ptr %v45, align 4
+  br label %done5
+slow4:
+  %v46 = trunc i64 %left to i32
+  %v47 = insertelement <8 x i32> poison, i32 %v46, i64 0
+  %v48 = shufflevector <8 x i32> %v47, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v49 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v48
+  %v50 = sub i32 %v9, %v1
+  %v51 = sext i32 %v50 to i64
+  %v52 = mul i64 %v51, 1
+  %v53 = getelementptr float, ptr %p0, i64 %v52
+  %v54 = insertelement <8 x i32> poison, i32 %v50, i64 0
+  %v55 = shufflevector <8 x i32> %v54, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v56 = add <8 x i32> %v55, <i32 0, i32 -1, i32 -2, i32 -3, i32 -4, i32 -5, i32 -6, i32 -7>
+  %v57 = sext <8 x i32> %v56 to <8 x i64>
+  %v58 = mul <8 x i64> %v57, splat (i64 1)
+  %v59 = getelementptr float, ptr %p0, <8 x i64> %v58
+  %v60 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v59, <8 x i1> %v49, <8 x float> zeroinitializer)
+  %v61 = freeze <8 x float> %v60
+  %v62 = sext i32 %v1 to i64
+  %v63 = getelementptr float, ptr %p1, i64 %v62
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v61, ptr align 4 %v63, <8 x i1> %v49)
+  br label %done5
+done5:
+  br label %col.latch
+col.latch:
+  %col.next = add i64 %col, 8
+  br label %col.head
 row.latch:
   %row.next = add i64 %row, 1
   %row.more = icmp slt i64 %row.next, %row.end

@@ -3,56 +3,88 @@ entry:
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
-  br label %rest.head
-rest.head:
-  %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
-  %rest.left = sub i64 %col.end, %rest.col
-  %rest.more = icmp sge i64 %rest.left, 1
-  br i1 %rest.more, label %rest.body, label %row.latch
-rest.body:
-  %v1 = call i64 @llvm.smin.i64(i64 %rest.left, i64 8)
-  %v2 = trunc i64 %v1 to i32
-  %v3 = insertelement <8 x i32> poison, i32 %v2, i64 0
-  %v4 = shufflevector <8 x i32> %v3, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v5 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v4
-  %v6 = trunc i64 %rest.col to i32
-  %v7 = and i64 %fill, 1
-  %v8 = icmp ne i64 %v7, 0
-  br i1 %v8, label %fill9, label %filled10
-fill9:
-  %v11 = sext i32 %v6 to i64
-  %v12 = getelementptr float, ptr %p0, i64 %v11
-  call void @llvm.masked.store.v8f32.p0(<8 x float> zeroinitializer, ptr align 4 %v12, <8 x i1> %v5)
-  br label %filled10
-filled10:
-  %v13 = and i64 %fill, 2
-  %v14 = icmp ne i64 %v13, 0
-  br i1 %v14, label %fill15, label %filled16
-fill15:
-  %v17 = sext i32 %v6 to i64
-  %v18 = zext <8 x i1> splat (i1 false) to <8 x i8>
-  %v19 = getelementptr i8, ptr %p1, i64 %v17
-  call void @llvm.masked.store.v8i8.p0(<8 x i8> %v18, ptr align 1 %v19, <8 x i1> %v5)
-  br label %filled16
-filled16:
-  %v20 = sext i32 %v6 to i64
-  %v21 = getelementptr float, ptr %p0, i64 %v20
-  %v22 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v21, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v23 = freeze <8 x float> %v22
-  %v24 = fcmp ogt <8 x float> %v23, splat (float 0x3FE0000000000000)
-  %v25 = xor <8 x i1> %v24, splat (i1 true)
-  %v26 = and <8 x i1> %v5, %v25
-  %v27 = getelementptr i8, ptr %p1, i64 %v20
-  %v28 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v27, <8 x i1> %v26, <8 x i8> zeroinitializer)
-  %v29 = freeze <8 x i8> %v28
-  %v30 = icmp ne <8 x i8> %v29, splat (i8 0)
-  %v31 = select <8 x i1> %v24, <8 x i1> splat (i1 true), <8 x i1> %v30
+  br label %col.head
+col.head:
+  %col = phi i64 [%col.begin, %row.start], [%col.next, %col.latch]
+  %left = sub i64 %col.end, %col
+  %col.more = icmp sge i64 %left, 1
+  br i1 %col.more, label %col.body, label %row.latch
+col.body:
+  %v1 = trunc i64 %col to i32
+  %v2 = icmp sge i64 %left, 8
+  br i1 %v2, label %fast3, label %slow4
+fast3:
+  %v6 = and i64 %fill, 2
+  %v7 = icmp ne i64 %v6, 0
+  br i1 %v7, label %fill8, label %filled9
+fill8:
+  %v10 = sext i32 %v1 to i64
+  %v11 = zext <8 x i1> splat (i1 false) to <8 x i8>
+  %v12 = getelementptr i8, ptr %p1, i64 %v10
+  store <8 x i8> %v11, ptr %v12, align 1
+  br label %filled9
+filled9:
+  %v13 = sext i32 %v1 to i64
+  %v14 = getelementptr float, ptr %p0, i64 %v13
+  %v15 = load <8 x float>, ptr %v14, align 4
+  %v16 = fcmp ogt <8 x float> %v15, splat (float 0x3FE0000000000000)
+  %v17 = xor <8 x i1> %v16, splat (i1 true)
+  %v18 = bitcast <8 x i1> %v17 to i8
+  %v19 = icmp eq i8 %v18, -1
+  br i1 %v19, label %fast20, label %slow21
+fast20:
+  %v23 = getelementptr i8, ptr %p1, i64 %v13
+  %v24 = load <8 x i8>, ptr %v23, align 1
+  %v25 = icmp ne <8 x i8> %v24, splat (i8 0)
+  br label %done22
+slow21:
+  %v26 = getelementptr i8, ptr %p1, i64 %v13
+  %v27 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v26, <8 x i1> %v17, <8 x i8> zeroinitializer)
+  %v28 = freeze <8 x i8> %v27
+  %v29 = icmp ne <8 x i8> %v28, splat (i8 0)
+  br label %done22
+done22:
+  %v30 = phi <8 x i1> [%v25, %fast20], [%v29, %slow21]
+  %v31 = select <8 x i1> %v16, <8 x i1> splat (i1 true), <8 x i1> %v30
   %v32 = zext <8 x i1> %v31 to <8 x i8>
-  call void @llvm.masked.store.v8i8.p0(<8 x i8> %v32, ptr align 1 %v27, <8 x i1> %v5)
-  br label %rest.latch
-rest.latch:
-  %rest.col.next = add i64 %rest.col, 8
-  br label %rest.head
+  %v33 = getelementptr i8, ptr %p1, i64 %v13
+  store <8 x i8> %v32, ptr %v33, align 1
+  br label %done5
+slow4:
+  %v34 = trunc i64 %left to i32
+  %v35 = insertelement <8 x i32> poison, i32 %v34, i64 0
+  %v36 = shufflevector <8 x i32> %v35, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v37 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v36
+  %v38 = and i64 %fill, 2
+  %v39 = icmp ne i64 %v38, 0
+  br i1 %v39, label %fill40, label %filled41
+fill40:
+  %v42 = sext i32 %v1 to i64
+  %v43 = zext <8 x i1> splat (i1 false) to <8 x i8>
+  %v44 = getelementptr i8, ptr %p1, i64 %v42
+  call void @llvm.masked.store.v8i8.p0(<8 x i8> %v43, ptr align 1 %v44, <8 x i1> %v37)
+  br label %filled41
+filled41:
+  %v45 = sext i32 %v1 to i64
+  %v46 = getelementptr float, ptr %p0, i64 %v45
+  %v47 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v46, <8 x i1> %v37, <8 x float> zeroinitializer)
+  %v48 = freeze <8 x float> %v47
+  %v49 = fcmp ogt <8 x float> %v48, splat (float 0x3FE0000000000000)
+  %v50 = xor <8 x i1> %v49, splat (i1 true)
+  %v51 = and <8 x i1> %v37, %v50
+  %v52 = getelementptr i8, ptr %p1, i64 %v45
+  %v53 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v52, <8 x i1> %v51, <8 x i8> zeroinitializer)
+  %v54 = freeze <8 x i8> %v53
+  %v55 = icmp ne <8 x i8> %v54, splat (i8 0)
+  %v56 = select <8 x i1> %v49, <8 x i1> splat (i1 true), <8 x i1> %v55
+  %v57 = zext <8 x i1> %v56 to <8 x i8>
+  call void @llvm.masked.store.v8i8.p0(<8 x i8> %v57, ptr align 1 %v52, <8 x i1> %v37)
+  br label %done5
+done5:
+  br label %col.latch
+col.latch:
+  %col.next = add i64 %col, 8
+  br label %col.head
 row.latch:
   %row.next = add i64 %row, 1
   %row.more = icmp slt i64 %row.next, %row.end

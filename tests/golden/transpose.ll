@@ -4,19 +4,19 @@ entry:
   %v2 = load i64, ptr %v1, align 8, !invariant.load !0
   %v3 = urem i64 %row.begin, %v2
   %v4 = udiv i64 %row.begin, %v2
-  %v22 = getelementptr inbounds i64, ptr %symbols, i64 5
-  %v23 = load i64, ptr %v22, align 8, !invariant.load !0
-  %v32 = getelementptr inbounds i64, ptr %symbols, i64 7
-  %v33 = load i64, ptr %v32, align 8, !invariant.load !0
-  %v38 = mul i64 1, %v33
-  %v39 = mul i64 %v38, 1
-  %v40 = mul i64 %v39, 0
-  %v41 = mul i64 %v39, 1
-  %v42 = mul i64 %v39, 2
-  %v43 = mul i64 %v39, 3
-  %v44 = mul i64 %v39, 4
-  %v71 = insertelement <8 x i64> poison, i64 %v33, i64 0
-  %v72 = shufflevector <8 x i64> %v71, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v17 = getelementptr inbounds i64, ptr %symbols, i64 5
+  %v18 = load i64, ptr %v17, align 8, !invariant.load !0
+  %v23 = getelementptr inbounds i64, ptr %symbols, i64 7
+  %v24 = load i64, ptr %v23, align 8, !invariant.load !0
+  %v29 = mul i64 1, %v24
+  %v30 = mul i64 %v29, 1
+  %v31 = mul i64 %v30, 0
+  %v32 = mul i64 %v30, 1
+  %v33 = mul i64 %v30, 2
+  %v34 = mul i64 %v30, 3
+  %v35 = mul i64 %v30, 4
+  %v70 = insertelement <8 x i64> poison, i64 %v24, i64 0
+  %v71 = shufflevector <8 x i64> %v70, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -26,86 +26,82 @@ row.start:
   %v7 = icmp eq i64 %v6, %v2
   %v8 = select i1 %v7, i64 0, i64 %v6
   %v9 = zext i1 %v7 to i64
-  %v20 = sext i32 %v5 to i64
-  %v24 = mul i64 %v20, %v23
-  %v69 = insertelement <8 x i64> poison, i64 %v20, i64 0
-  %v70 = shufflevector <8 x i64> %v69, <8 x i64> poison, <8 x i32> zeroinitializer
-  br label %rest.head
-rest.head:
-  %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
-  %rest.left = sub i64 %col.end, %rest.col
-  %rest.more = icmp sge i64 %rest.left, 1
-  br i1 %rest.more, label %rest.body, label %row.latch
-rest.body:
-  %v10 = call i64 @llvm.smin.i64(i64 %rest.left, i64 8)
-  %v11 = trunc i64 %v10 to i32
-  %v12 = insertelement <8 x i32> poison, i32 %v11, i64 0
-  %v13 = shufflevector <8 x i32> %v12, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v14 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v13
-  %v15 = trunc i64 %rest.col to i32
-  %v16 = and i64 %fill, 1
-  %v17 = icmp ne i64 %v16, 0
-  br i1 %v17, label %fill18, label %filled19
-fill18:
-  %v21 = sext i32 %v15 to i64
-  %v25 = add i64 %v24, %v21
-  %v26 = getelementptr float, ptr %p0, i64 %v25
-  call void @llvm.masked.store.v8f32.p0(<8 x float> zeroinitializer, ptr align 4 %v26, <8 x i1> %v14)
-  br label %filled19
-filled19:
-  %v27 = sext i32 %v15 to i64
-  %v28 = add i64 %v24, %v27
-  %v29 = getelementptr float, ptr %p0, i64 %v28
-  %v30 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v29, <8 x i1> %v14, <8 x float> zeroinitializer)
-  %v31 = freeze <8 x float> %v30
-  %v34 = mul i64 %v27, %v33
-  %v35 = add i64 %v34, %v20
-  %v36 = mul i64 %v35, 1
-  %v37 = getelementptr float, ptr %p1, i64 %v36
-  %v45 = bitcast <8 x i1> %v14 to i8
-  %v46 = icmp eq i8 %v45, -1
-  br i1 %v46, label %fast47, label %slow48
-fast47:
-  %v50 = extractelement <8 x float> %v31, i64 0
-  store float %v50, ptr %v37, align 4
-  %v51 = extractelement <8 x float> %v31, i64 1
-  %v52 = getelementptr float, ptr %v37, i64 %v41
-  store float %v51, ptr %v52, align 4
-  %v53 = extractelement <8 x float> %v31, i64 2
-  %v54 = getelementptr float, ptr %v37, i64 %v42
-  store float %v53, ptr %v54, align 4
-  %v55 = extractelement <8 x float> %v31, i64 3
-  %v56 = getelementptr float, ptr %v37, i64 %v43
-  store float %v55, ptr %v56, align 4
-  %v57 = extractelement <8 x float> %v31, i64 4
-  %v58 = getelementptr float, ptr %v37, i64 %v44
-  store float %v57, ptr %v58, align 4
-  %v59 = extractelement <8 x float> %v31, i64 5
-  %v60 = getelementptr float, ptr %v58, i64 %v41
-  store float %v59, ptr %v60, align 4
-  %v61 = extractelement <8 x float> %v31, i64 6
-  %v62 = getelementptr float, ptr %v58, i64 %v42
-  store float %v61, ptr %v62, align 4
-  %v63 = extractelement <8 x float> %v31, i64 7
-  %v64 = getelementptr float, ptr %v58, i64 %v43
-  store float %v63, ptr %v64, align 4
-  br label %done49
-slow48:
-  %v65 = insertelement <8 x i32> poison, i32 %v15, i64 0
-  %v66 = shufflevector <8 x i32> %v65, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v67 = add <8 x i32> %v66, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v68 = sext <8 x i32> %v67 to <8 x i64>
-  %v73 = mul <8 x i64> %v68, %v72
-  %v74 = add <8 x i64> %v73, %v70
-  %v75 = mul <8 x i64> %v74, splat (i64 1)
-  %v76 = getelementptr float, ptr %p1, <8 x i64> %v75
-  call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %v31, <8 x ptr> align 4 %v76, <8 x i1> %v14)
-  br label %done49
-done49:
-  br label %rest.latch
-rest.latch:
-  %rest.col.next = add i64 %rest.col, 8
-  br label %rest.head
+  %v15 = sext i32 %v5 to i64
+  %v19 = mul i64 %v15, %v18
+  %v68 = insertelement <8 x i64> poison, i64 %v15, i64 0
+  %v69 = shufflevector <8 x i64> %v68, <8 x i64> poison, <8 x i32> zeroinitializer
+  br label %col.head
+col.head:
+  %col = phi i64 [%col.begin, %row.start], [%col.next, %col.latch]
+  %left = sub i64 %col.end, %col
+  %col.more = icmp sge i64 %left, 1
+  br i1 %col.more, label %col.body, label %row.latch
+col.body:
+  %v10 = trunc i64 %col to i32
+  %v11 = icmp sge i64 %left, 8
+  br i1 %v11, label %fast12, label %slow13
+fast12:
+  %v16 = sext i32 %v10 to i64
+  %v20 = add i64 %v19, %v16
+  %v21 = getelementptr float, ptr %p0, i64 %v20
+  %v22 = load <8 x float>, ptr %v21, align 4
+  %v25 = mul i64 %v16, %v24
+  %v26 = add i64 %v25, %v15
+  %v27 = mul i64 %v26, 1
+  %v28 = getelementptr float, ptr %p1, i64 %v27
+  %v36 = extractelement <8 x float> %v22, i64 0
+  store float %v36, ptr %v28, align 4
+  %v37 = extractelement <8 x float> %v22, i64 1
+  %v38 = getelementptr float, ptr %v28, i64 %v32
+  store float %v37, ptr %v38, align 4
+  %v39 = extractelement <8 x float> %v22, i64 2
+  %v40 = getelementptr float, ptr %v28, i64 %v33
+  store float %v39, ptr %v40, align 4
+  %v41 = extractelement <8 x float> %v22, i64 3
+  %v42 = getelementptr float, ptr %v28, i64 %v34
+  store float %v41, ptr %v42, align 4
+  %v43 = extractelement <8 x float> %v22, i64 4
+  %v44 = getelementptr float, ptr %v28, i64 %v35
+  store float %v43, ptr %v44, align 4
+  %v45 = extractelement <8 x float> %v22, i64 5
+  %v46 = getelementptr float, ptr %v44, i64 %v32
+  store float %v45, ptr %v46, align 4
+  %v47 = extractelement <8 x float> %v22, i64 6
+  %v48 = getelementptr float, ptr %v44, i64 %v33
+  store float %v47, ptr %v48, align 4
+  %v49 = extractelement <8 x float> %v22, i64 7
+  %v50 = getelementptr float, ptr %v44, i64 %v34
+  store float %v49, ptr %v50, align 4
+  br label %done14
+slow13:
+  %v51 = trunc i64 %left to i32
+  %v52 = insertelement <8 x i32> poison, i32 %v51, i64 0
+  %v53 = shufflevector <8 x i32> %v52, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v54 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v53
+  %v55 = sext i32 %v10 to i64
+  %v56 = add i64 %v19, %v55
+  %v57 = getelementptr float, ptr %p0, i64 %v56
+  %v58 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v57, <8 x i1> %v54, <8 x float> zeroinitializer)
+  %v59 = freeze <8 x float> %v58
+  %v60 = mul i64 %v55, %v24
+  %v61 = add i64 %v60, %v15
+  %v62 = mul i64 %v61, 1
+  %v63 = getelementptr float, ptr %p1, i64 %v62
+  %v64 = insertelement <8 x i32> poison, i32 %v10, i64 0
+  %v65 = shufflevector <8 x i32> %v64, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v66 = add <8 x i32> %v65, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v67 = sext <8 x i32> %v66 to <8 x i64>
+  %v72 = mul <8 x i64> %v67, %v71
+  %v73 = add <8 x i64> %v72, %v69
+  %v74 = mul <8 x i64> %v73, splat (i64 1)
+  %v75 = getelementptr float, ptr %p1, <8 x i64> %v74
+  call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %v59, <8 x ptr> align 4 %v75, <8 x i1> %v54)
+  br label %done14
+done14:
+  br label %col.latch
+col.latch:
+  %col.next = add i64 %col, 8
+  br label %col.head
 row.latch:
   %row.next = add i64 %row, 1
   %row.more = icmp slt i64 %row.next, %row.end

@@ -70,6 +70,7 @@ class Body(Visitor):
         self.functions: Functions
         self.line_buffer = ""
         self.thread_mask: str | None = None  # of the lanes that are threads
+        self.is_partial = False  # whether some lane is known not to be at work
 
     # -- values in the forms that code needs
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jwarp.backend.cpu import atomics, effects, elements, functions, quotients
 from jwarp.backend.cpu.body import Body
@@ -18,14 +19,17 @@ from jwarp.backend.cpu.lanes import vectors
 from jwarp.backend.cpu.lone import lone
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.rules import LLVM_RULES
+from jwarp.backend.cpu.shapes import VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, While, walk
+from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, While, blocks, walk
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
+# A block of at most so many is written a second time for vectors with all lanes at work: in all, and for an access.
+MAX_IN_FULL, MAX_IN_FULL_OF_ONE = 200, 16
 
 
 class BodyEmitter(Accesses):
@@ -174,7 +178,7 @@ class BodyEmitter(Accesses):
 
     def prefetch(self, node: Op) -> None:
         element = self.memory.element(node.array, [self.lanes(x) for x in node.args], proven=True)
-        assert element.shape.is_uniform
+        assert not element.shape.is_varying
         self.memory.prefetch(element)
 
     def clear(self, node: Op) -> None:
@@ -318,7 +322,10 @@ class BodyEmitter(Accesses):
             zeros = "zeroinitializer"
             if element.type is bool_:
                 zeros = "splat (i1 false)"
-            self.memory.store(element, zeros, self.mask)
+            self.if_all_lanes(
+                functools.partial(self.memory.store, element, zeros, None),
+                functools.partial(self.memory.store, element, zeros, self.mask),
+            )
             self.jump(after)
             self.code.label(after)
         self.note()
@@ -331,8 +338,7 @@ class BodyEmitter(Accesses):
         ends, texts = [], []
         for label, block in ((then, node.then), (orelse, node.orelse)):
             self.code.label(label)
-            self.block(block)
-            texts.append([self.shaped(y, self.shapes[r]) for y, r in zip(block.yields, node.results, strict=True)])
+            texts.append(self.under_mask(block, [self.shapes[r] for r in node.results]))
             ends.append(self.code.block)
             self.jump(done)
         self.code.label(done)
@@ -358,21 +364,65 @@ class BodyEmitter(Accesses):
 
     def masked_block(self, block: Block) -> list[str]:
         """The block under the mask at hand, jumped over where no lane is set; its yields as vectors."""
+        shapes = [VARYING] * len(block.yields)
         if self.runs_untested(block):
-            self.block(block)
-            return [self.vector(self.lanes(y)) for y in block.yields]
+            return self.under_mask(block, shapes)
         assert self.mask is not None
         run, done = self.code.new_label("lanes"), self.code.new_label("none")
         self.jump_if(self.any_lane(self.mask), run, done)
         before = self.code.block
         self.code.label(run)
-        self.block(block)
-        texts = [self.vector(self.lanes(y)) for y in block.yields]
+        texts = self.under_mask(block, shapes)
         end = self.code.block
         self.jump(done)
         self.code.label(done)
         types = [self.code.vector(scalar_type(y.type)) for y in block.yields]
         return [self.phi(t, (x, end), ("zeroinitializer", before)) for t, x in zip(types, texts, strict=True)]
+
+    def under_mask(self, block: Block, shapes: Sequence[Shape] = ()) -> list[str]:
+        """The block for the lanes of the mask at hand; its yields in `shapes`.
+
+        Where it pays, there is code without a mask for when all lanes are at work: on many processors loads and stores
+        take several times as long with one, whatever it is.
+        """
+        written = functools.partial(self.written, block, shapes)
+        if self.mask is None or self.is_partial or not self.pays_in_full(block):
+            return written()
+        types = [self.llvm_type(y.type, shape) for y, shape in zip(block.yields, shapes, strict=True)]
+        return self.if_all_lanes(lambda: self.in_full(written), lambda: self.in_part(written), types)
+
+    def written(self, block: Block, shapes: Sequence[Shape]) -> list[str]:
+        self.block(block)
+        return [self.shaped(y, shape) for y, shape in zip(block.yields, shapes, strict=True)]
+
+    def in_full(self, write: Callable[[], list[str]]) -> list[str]:
+        """What `write` writes for a vector with all lanes at work."""
+        outer = self.mask, self.thread_mask, self.memory.active_lanes
+        self.mask = self.thread_mask = None
+        self.memory.active_lanes = str(self.code.width)
+        texts = write()
+        self.mask, self.thread_mask, self.memory.active_lanes = outer
+        return texts
+
+    def in_part(self, write: Callable[[], list[str]]) -> list[str]:
+        """What `write` writes for a vector with some lane that is not at work."""
+        self.is_partial = True
+        texts = write()
+        self.is_partial = False
+        return texts
+
+    def pays_in_full(self, block: Block) -> bool:
+        """Whether a block is little more than accesses to consecutive elements; those of its branches are theirs."""
+        size = sum(1 for _ in itertools.islice(walk(block), MAX_IN_FULL + 1))
+        accesses = sum(self.is_consecutive(node) for node in _outside_branches(block))
+        return size <= min(MAX_IN_FULL, MAX_IN_FULL_OF_ONE * accesses)
+
+    def is_consecutive(self, node: Op) -> bool:
+        """Whether a node accesses one element after the other, in an array that threads share."""
+        if not node.row.is_access or node.array in self.private.arrays:
+            return False
+        shapes = [self.shape_of(i) for i in node.args[: self.memory.arrays[node.array].dims]]
+        return bool(shapes) and shapes[-1].stride == 1 and all(s.is_uniform for s in shapes[:-1])
 
     def runs_untested(self, block: Block) -> bool:
         if len(block.nodes) > MAX_UNTESTED_OPS:
@@ -387,6 +437,16 @@ class BodyEmitter(Accesses):
                 if self.is_in_row(node) or all(self.shape_of(i).is_uniform for i in others):
                     return False
         return True
+
+
+def _outside_branches(block: Block) -> Iterator[Op]:
+    """The operations of a block and of its loops."""
+    for node in block.nodes:
+        if isinstance(node, Op):
+            yield node
+        elif not isinstance(node, If):
+            for inner in blocks(node):
+                yield from _outside_branches(inner)
 
 
 def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:

@@ -146,19 +146,13 @@ def _body(emitter: BodyEmitter, runs: str) -> list[str]:
     following = _next_row(code, memory, leading)
     if emitter.proofs.kernel.block_dim:
         _block_loop(emitter, coordinates)
-        return _assembled(code, rows, starts, following, "rest", runs)
-    # Without cheap masked accesses the whole vectors of a row get code of their own.
-    peeled = not code.options.target.masks and code.width > 1
-    loops = ["whole", "rest"] if peeled else ["rest"]
-    for loop, before in zip(loops, ["row.start", *loops], strict=False):
-        _vector_loop(emitter, coordinates, loop, before)
-    return _assembled(code, rows, starts, following, loops[0], runs)
+    else:
+        _vector_loop(emitter, coordinates)
+    return _assembled(code, rows, starts, following, runs)
 
 
-def _assembled(
-    code: Code, rows: list[str], starts: list[str], following: list[str], first: str, runs: str
-) -> list[str]:
-    """The sections of code in the loop over rows, each of which begins with the loop `first` over its columns."""
+def _assembled(code: Code, rows: list[str], starts: list[str], following: list[str], runs: str) -> list[str]:
+    """The sections of code in the loop over rows."""
     entry, row, body = code.sections
     return [
         "entry:",
@@ -171,7 +165,7 @@ def _assembled(
             for name, start, then in zip(rows, starts, following, strict=True)
         ),
         *row,
-        f"  br label %{first}.head",
+        "  br label %col.head",
         *body,
         "row.latch:",
         "  %row.next = add i64 %row, 1",
@@ -182,59 +176,71 @@ def _assembled(
     ]
 
 
-def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str) -> None:
-    """A loop over the columns: `whole`, full vectors without a mask; `rest`, all that is left."""
+def _vector_loop(emitter: BodyEmitter, rows: list[Lanes]) -> None:
+    """A loop over the columns, vector by vector. Where it pays, full vectors have code of their own, without a mask."""
     code, memory, kernel = emitter.code, emitter.memory, emitter.proofs.kernel
-    width, whole = code.width, loop == "whole"
-    col = f"%{loop}.col"
-    begin, edge = ("%col.begin", "row.start") if before == "row.start" else (f"%{before}.col", f"{before}.head")
-    code.label(f"{loop}.head")
-    code.line(f"{col} = phi i64 [{begin}, %{edge}], [{col}.next, %{loop}.latch]")
-    code.line(f"%{loop}.left = sub i64 %col.end, {col}")
-    code.line(f"%{loop}.more = icmp sge i64 %{loop}.left, {width if whole else 1}")
-    code.line(f"br i1 %{loop}.more, label %{loop}.body, label %{'rest.head' if whole else 'row.latch'}")
-    code.label(f"{loop}.body")
-    if whole:
-        memory.active_lanes, emitter.mask = str(width), None
+    width = code.width
+    own = [p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN]
+    _loop_head(code)
+    first = Lanes(code.define("trunc i64 %col to i32"), int32, Shape(1), BODY)
+    emitter.coordinates, emitter.first_column = [*rows, first], "%col"
+    emitter.tape.start()
+
+    def write() -> list[str]:
+        emitter.zero_fill(own)
+        emitter.block(kernel.body)
+        return []
+
+    def write_part() -> list[str]:
+        lanes = code.splat(code.define(f"trunc i64 {memory.active_lanes} to i32"), "i32")
+        emitter.mask = emitter.thread_mask = code.define(f"icmp ult {code.vector('i32')} {code.iota('i32')}, {lanes}")
+        return write()
+
+    # Without cheap masked accesses it always pays.
+    if width == 1:
+        emitter.in_full(write)
+    elif emitter.pays_in_full(kernel.body) or not code.options.target.masks:
+        memory.active_lanes = "%left"
+        is_full = code.define(f"icmp sge i64 %left, {width}")
+        emitter.two_ways(is_full, lambda: emitter.in_full(write), lambda: emitter.in_part(write_part))
     else:
         code.declare("i64", "llvm.smin.i64", ["i64", "i64"])
-        memory.active_lanes = code.define(f"call i64 @llvm.smin.i64(i64 %{loop}.left, i64 {width})")
-        lanes = code.splat(code.define(f"trunc i64 {memory.active_lanes} to i32"), "i32")
-        emitter.mask = code.define(f"icmp ult {code.vector('i32')} {code.iota('i32')}, {lanes}")
-    emitter.thread_mask = emitter.mask
-    first = Lanes(code.define(f"trunc i64 {col} to i32"), int32, Shape(1), BODY)
-    emitter.coordinates, emitter.first_column = [*rows, first], col
-    emitter.tape.start()
-    emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN)
-    emitter.block(kernel.body)
-    code.line(f"br label %{loop}.latch")
-    code.label(f"{loop}.latch")
-    code.line(f"{col}.next = add i64 {col}, {width}")
-    code.line(f"br label %{loop}.head")
+        memory.active_lanes = code.define(f"call i64 @llvm.smin.i64(i64 %left, i64 {width})")
+        write_part()
+    _loop_end(code, width)
+
+
+def _loop_head(code: Code) -> None:
+    """The start of the loop over the columns of a row: `%col` is the one at hand, `%left` says how many there are."""
+    code.label("col.head")
+    code.line("%col = phi i64 [%col.begin, %row.start], [%col.next, %col.latch]")
+    code.line("%left = sub i64 %col.end, %col")
+    code.line("%col.more = icmp sge i64 %left, 1")
+    code.line("br i1 %col.more, label %col.body, label %row.latch")
+    code.label("col.body")
+
+
+def _loop_end(code: Code, step: int) -> None:
+    code.line("br label %col.latch")
+    code.label("col.latch")
+    code.line(f"%col.next = add i64 %col, {step}")
+    code.line("br label %col.head")
 
 
 def _block_loop(emitter: BodyEmitter, rows: list[Lanes]) -> None:
     """A loop over the columns of a kernel with tiles, each of which is a block."""
     code, memory, kernel = emitter.code, emitter.memory, emitter.proofs.kernel
-    col = "%rest.col"
-    code.label("rest.head")
-    code.line(f"{col} = phi i64 [%col.begin, %row.start], [{col}.next, %rest.latch]")
-    code.line(f"%rest.more = icmp slt i64 {col}, %col.end")
-    code.line("br i1 %rest.more, label %rest.body, label %row.latch")
-    code.label("rest.body")
+    _loop_head(code)
     memory.active_lanes = "1"
     # What is not done for the elements of tiles is done once, as if by a vector with one lane that is active.
     emitter.mask = "<" + ", ".join(f"i1 {'false' if k else 'true'}" for k in code.lane_numbers) + ">"
-    emitter.thread_mask = emitter.mask
-    column = Lanes(code.define(f"trunc i64 {col} to i32"), int32, UNIFORM, BODY)
-    emitter.coordinates, emitter.first_column = [*rows, column], col
+    emitter.thread_mask, emitter.is_partial = emitter.mask, code.width > 1
+    column = Lanes(code.define("trunc i64 %col to i32"), int32, UNIFORM, BODY)
+    emitter.coordinates, emitter.first_column = [*rows, column], "%col"
     emitter.tape.start()
     emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN)
     emitter.block(kernel.body)
-    code.line("br label %rest.latch")
-    code.label("rest.latch")
-    code.line(f"{col}.next = add i64 {col}, 1")
-    code.line("br label %rest.head")
+    _loop_end(code, 1)
 
 
 def _row_starts(memory: Memory, leading: list[int]) -> list[str]:

@@ -248,6 +248,8 @@ class Accesses(Body):
 
         With a condition `inside`, that has to hold, too.
         """
+        if self.is_partial:
+            return masked() or []
         holds = inside
         if self.mask is not None:
             width = self.code.width

@@ -43,7 +43,7 @@ class _Writer:
         self.out = emitter.code.instructions(BODY, False)
         self.kind = scalar_type(node.index.type)
         self.types = [p.type for p in node.params]
-        self.outer = emitter.mask, emitter.thread_mask, emitter.memory.active_lanes
+        self.outer = emitter.mask, emitter.thread_mask, emitter.is_partial, emitter.memory.active_lanes
 
     def write(self) -> None:
         node, e = self.node, self.emitter
@@ -71,7 +71,7 @@ class _Writer:
             first, whole, carried = self.chains(first, whole, carried)
             carried = self.loop(first, whole, carried, down)
             carried = self.tail(self.plus(first, whole), rest, carried)
-        e.mask, e.thread_mask, e.memory.active_lanes = self.outer
+        e.mask, e.thread_mask, e.is_partial, e.memory.active_lanes = self.outer
         for k, (result, text) in enumerate(zip(node.results, carried, strict=True)):
             e.bind(result, self.combined(k, text))
 
@@ -191,6 +191,7 @@ class _Writer:
         e, code, node = self.emitter, self.code, self.node
         mask = None if active == str(code.width) else self.first_lanes(active)
         e.mask = e.thread_mask = mask
+        e.is_partial = mask is not None
         e.memory.active_lanes = active if active.isdigit() or self.kind == "i64" else self.out.emit(
             f"zext {self.kind} {active} to i64"
         )  # fmt: skip

@@ -41,7 +41,7 @@ def lone(emitter: Body, node: For | While, write: Callable[[], None]) -> None:
     code.label(body)
     code.declare("i64", "llvm.cttz.i64", ["i64", "i1"])
     lane = code.define(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
-    outer = e.values, e.shapes, e.mask, e.thread_mask, e.memory.active_lanes
+    outer = e.values, e.shapes, e.mask, e.thread_mask, e.is_partial, e.memory.active_lanes
     own = {
         x: Lanes(_taken(e, lanes, lane, places.get(x)), x.type, UNIFORM, BODY)
         for x, lanes in given
@@ -51,7 +51,7 @@ def lone(emitter: Body, node: For | While, write: Callable[[], None]) -> None:
     e.shapes = ChainMap(dict.fromkeys(own, UNIFORM), e.shapes)  # type: ignore[arg-type]
     # As in kernels of blocks: what is not done for many trips is done once, as if in the first lane.
     e.mask = e.thread_mask = "<" + ", ".join(f"i1 {'false' if k else 'true'}" for k in code.lane_numbers) + ">"
-    e.memory.active_lanes = "1"
+    e.is_partial, e.memory.active_lanes = code.width > 1, "1"
     write()
     for r, place in made:
         text, kind = e.lanes(r).text, _memory_type(r.type)
@@ -59,7 +59,7 @@ def lone(emitter: Body, node: For | While, write: Callable[[], None]) -> None:
             text = code.define(f"zext i1 {text} to i8")
         at = code.define(f"getelementptr {kind}, ptr {place}, i64 {lane}")
         code.line(f"store {kind} {text}, ptr {at}")
-    e.values, e.shapes, e.mask, e.thread_mask, e.memory.active_lanes = outer
+    e.values, e.shapes, e.mask, e.thread_mask, e.is_partial, e.memory.active_lanes = outer
     e.jump(latch)
     code.label(latch)
     less = code.define(f"sub i64 {left}, 1")

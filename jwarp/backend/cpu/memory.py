@@ -337,7 +337,7 @@ class Memory:
             code.line(f"store {memory_type(element.type)} {stored}, ptr {place}, align {element.type.bits // 8}")
 
     def prefetch(self, element: Element) -> None:
-        """Have the processor fetch one element, wherever it is."""
+        """Have the processor fetch one element, or what the first of consecutive ones lies in, wherever it is."""
         self.code.declare("void", "llvm.prefetch.p0", ["ptr", "i32", "i32", "i32"])
         self.code.line(f"call void @llvm.prefetch.p0(ptr {self.address(element)}, i32 0, i32 3, i32 1)")
 

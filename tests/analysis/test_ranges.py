@@ -342,10 +342,17 @@ def own_elements_in_a_loop(x: wp.array[float], y: wp.array[float]):
         y[i] = 1.0
 
 
+@wp.kernel
+def own_elements_read(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    x[i] = y[i]
+
+
 @pytest.mark.parametrize(
     ("kernel", "cover"),
     [
         (own_elements, 1),
+        (own_elements_read, 0),
         (own_elements_some, 2),
         (own_elements_narrowed, 0),
         (own_elements_swapped, 0),

@@ -11,6 +11,7 @@ from jwarp.analysis.sums import sums_of
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.local_arrays import PrivateMemory
 from jwarp.backend.cpu.memory import Memory
+from jwarp.backend.cpu.past_caches import PastCaches
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory
@@ -64,6 +65,7 @@ class Body(Visitor):
         self.private = PrivateMemory(code, memory, proofs.kernel)
         self.blocks = BlockMemory(code, memory, proofs.kernel)
         self.tape = TapeMemory(code, memory, proofs.kernel)
+        self.past_caches = PastCaches(memory, proofs.kernel, proofs.covers)
         self.coordinates: list[Lanes] = []
         self.first_column = ""  # of the vector at hand
         self.mask: str | None = None

@@ -18,6 +18,7 @@ from jwarp.backend.cpu.grouped import Accesses
 from jwarp.backend.cpu.lanes import vectors
 from jwarp.backend.cpu.lone import lone
 from jwarp.backend.cpu.loops import conditional, counted
+from jwarp.backend.cpu.memory import Element
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
@@ -174,7 +175,15 @@ class BodyEmitter(Accesses):
             self.memory.store_uniform(self.element(node, node.args[:-1]), value.text)
             return
         text = self.vector(value)
-        self.access(node, node.args[:-1], lambda element: self.memory.store(element, text, self.mask))
+
+        def write(element: Element) -> None:
+            past_caches = self.mask is None and element.shape.stride == 1 and node.array in self.past_caches.arrays
+            if past_caches:
+                self.past_caches.store(element, text)
+            else:
+                self.memory.store(element, text, self.mask)
+
+        self.access(node, node.args[:-1], write)
 
     def prefetch(self, node: Op) -> None:
         element = self.memory.element(node.array, [self.lanes(x) for x in node.args], proven=True)

@@ -148,10 +148,12 @@ def _body(emitter: BodyEmitter, runs: str) -> list[str]:
         _block_loop(emitter, coordinates)
     else:
         _vector_loop(emitter, coordinates)
-    return _assembled(code, rows, starts, following, runs)
+    return _assembled(code, rows, starts, following, runs, emitter.past_caches.end())
 
 
-def _assembled(code: Code, rows: list[str], starts: list[str], following: list[str], runs: str) -> list[str]:
+def _assembled(
+    code: Code, rows: list[str], starts: list[str], following: list[str], runs: str, ending: list[str]
+) -> list[str]:
     """The sections of code in the loop over rows."""
     entry, row, body = code.sections
     return [
@@ -172,6 +174,7 @@ def _assembled(code: Code, rows: list[str], starts: list[str], following: list[s
         "  %row.more = icmp slt i64 %row.next, %row.end",
         "  br i1 %row.more, label %row.start, label %exit",
         "exit:",
+        *ending,
         "  ret void",
     ]
 

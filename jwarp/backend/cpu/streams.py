@@ -1,7 +1,7 @@
 """Fetches ahead where threads load from several rows of an array that are beside each other, as in a grid.
 
-Processors fetch ahead by themselves along few streams. Rows of a stencil are too many for them, and only the last one of
-these comes from far away: the others have been read with the rows before.
+Processors fetch ahead by themselves along few streams. Rows of a stencil are too many for them, and only the last one
+of these comes from far away: the others have been read with the rows before.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class _Fetching(Rewriter):
         """Of each array that a block loads several rows of, the id of the load that comes last in memory."""
         rows: dict[tuple[int, tuple[Operand, ...]], dict[tuple[int, ...], int]] = {}
         for node in block.nodes:
-            place = self.place(node) if isinstance(node, Op) and node.name == "load" else None
-            if place is not None:
+            if isinstance(node, Op) and node.name == "load" and (place := self.place(node)) is not None:
                 rows.setdefault((node.array, place.bases), {}).setdefault(place.offsets[:-1], id(node))
         return {found[max(found)] for found in rows.values() if len(found) > 1}
 
@@ -91,6 +90,8 @@ class _Fetching(Rewriter):
         last = array.dims - 1
         builder = Builder()
         builder.span = load.span
-        ahead = builder.op("add", load.args[last], Const(int32, AHEAD // (array.dtype.bits // 8 * math.prod(array.components))))
+        ahead = builder.op(
+            "add", load.args[last], Const(int32, AHEAD // (array.dtype.bits // 8 * math.prod(array.components)))
+        )
         builder.append(Op("prefetch", (*load.args[:last], ahead, *load.args[last + 1 :]), load.attr, None, load.span))
         return builder.nodes

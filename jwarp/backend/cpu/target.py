@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
@@ -18,7 +19,7 @@ class Target:
     """What code is generated for.
 
     `width` is the number of threads that run side by side in one vector. `masks` says that masked
-    loads and stores are cheap, so that the last, partial vector of a row needs no copy of the code.
+    loads and stores are there, so that not every kernel needs a copy of the code for the last, partial vector of a row.
     """
 
     triple: str
@@ -28,6 +29,7 @@ class Target:
     masks: bool
     fma: bool
     half: bool = True  # converts between float16 and float32
+    past_caches: int = 0  # bytes of an array from which on stores to it had better go past the caches; 0 for none
 
 
 # Widest first: the feature, threads to a vector of 32-bit values.
@@ -60,7 +62,17 @@ def host_target(width: int | None = None) -> Target:
         masks=bool(features.get("avx512vl") and features.get("avx512bw")),
         fma=bool(features.get("fma") or is_arm),
         half=bool(features.get("f16c") or is_arm),
+        past_caches=_largest_cache() if features.get("avx2") else 0,
     )
+
+
+def _largest_cache() -> int:
+    """Bytes of the cache that is the last before memory; 0 if the system does not tell, as only Linux does."""
+    sizes = [0]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError):
+            sizes.append(int(path.read_text().strip().removesuffix("K")) << 10)
+    return max(sizes)
 
 
 @cached("widths of vectors")

@@ -195,6 +195,19 @@ template <int N> JW_INLINE jw_floats<N> jw_roots(const float (&x)[N]) {
   return q;
 }
 #endif
+template <int N> JW_INLINE jw_floats<N> jw_inverse_roots(const float (&x)[N]) {
+#ifdef JW_FAST
+  jw_floats<N> q;
+#pragma unroll
+  for (int k = 0; k < N; ++k) q.at[k] = rsqrtf(x[k]);
+  return q;
+#else
+  jw_floats<N> one;
+#pragma unroll
+  for (int k = 0; k < N; ++k) one.at[k] = 1.0f;
+  return jw_quotients<N>(one.at, jw_roots<N>(x).at);
+#endif
+}
 
 // ---- conversions
 

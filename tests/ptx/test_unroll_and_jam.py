@@ -28,18 +28,19 @@ def agree(made, count, args, order=0, **close):
 
 
 @wp.kernel
-def quotients(x: A, y: A, q: wp.array2d[float], r: wp.array2d[float]):
+def quotients(x: A, y: A, q: wp.array2d[float], r: wp.array2d[float], s: wp.array2d[float]):
     i = wp.tid()
     for j in range(y.shape[0]):
         q[i, j] = x[i] / y[j]
         r[i, j] = wp.sqrt(y[j])
+        s[i, j] = 1.0 / wp.sqrt(y[j])
 
 
 def rounded_as_written(made, x, y):
     q = np.zeros((len(x), len(y)), np.float32)
     with np.errstate(all="ignore"):
-        expected = x[:, None] / y, np.broadcast_to(np.sqrt(y), q.shape)
-    for found, right in zip(made.run((len(x),), [x, y, q, q])[2:], expected, strict=True):
+        expected = x[:, None] / y, np.broadcast_to(np.sqrt(y), q.shape), np.broadcast_to(1 / np.sqrt(y), q.shape)
+    for found, right in zip(made.run((len(x),), [x, y, q, q, q])[2:], expected, strict=True):
         np.testing.assert_array_equal(found.view(np.uint32)[~np.isnan(right)], right.view(np.uint32)[~np.isnan(right)])
         assert np.isnan(found[np.isnan(right)]).all()
 
@@ -47,6 +48,7 @@ def rounded_as_written(made, x, y):
 def test_quotients_and_roots_are_those_of_ieee_754():
     made, rng = PtxKernel(quotients.ir(), "narrow flat fast"), np.random.default_rng(0)
     assert turns(made) == [8] and "jw_quotients<8>" in made.unit.text and "jw_roots<8>" in made.unit.text
+    assert "jw_inverse_roots<8>" in made.unit.text
     ordinary = np.ldexp(rng.uniform(0.5, 1.0, (2, 128)), rng.integers(-50, 50, (2, 128))).astype(np.float32)
     rounded_as_written(made, *ordinary)
     any_bits = rng.integers(0, 2**32, (2, 64), np.uint32).view(np.float32)

@@ -18,6 +18,7 @@ from jwarp.backend.cuda.common_sums import Line
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare
 from jwarp.backend.cuda.texts import cannot_overflow
 from jwarp.ir.nodes import Const, For, Kernel, Op, Value, walk, written_params
+from jwarp.passes.reciprocal_roots import inverse_root
 from jwarp.types import float32
 
 if TYPE_CHECKING:
@@ -168,15 +169,17 @@ def _line(emitter: BodyEmitter, loop: For, first: dict[Value, str], distance: in
 def _at_once(emitter: BodyEmitter, node: Op, copies: list[dict[Value, str]]) -> None:
     """An operation of all trips by one call."""
     emitter.span = node.span
+    root = inverse_root(node, emitter.definitions)
+    function, args = (TOGETHER[node.name], node.args) if root is None else ("jw_inverse_roots", (root,))
     rows = []
-    for x in node.args:
+    for x in args:
         texts = []
         for values in copies:
             emitter.values = values
             texts.append(bare(emitter.text(x)))
         rows.append(f"{{{', '.join(texts)}}}")
     name = emitter.name()
-    emitter.line(f"const auto {name} = {TOGETHER[node.name]}<{len(copies)}>({', '.join(rows)});")
+    emitter.line(f"const auto {name} = {function}<{len(copies)}>({', '.join(rows)});")
     assert node.result is not None
     for k, values in enumerate(copies):
         values[node.result] = f"{name}.at[{k}]"

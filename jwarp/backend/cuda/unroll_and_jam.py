@@ -9,26 +9,23 @@ warps for several trips in one go.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from jwarp.analysis.ownership import Definitions
 from jwarp.analysis.thread_values import MOST, CommonSums, thread_values, waits_through
-from jwarp.backend.cuda.common_sums import Line
-from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare
+from jwarp.backend.cuda.common_sums import Line, Together
+from jwarp.backend.cuda.rules import AT_ONCE, C_TYPES, CUDA_RULES, INVERSE_ROOTS, bare
 from jwarp.backend.cuda.texts import cannot_overflow
-from jwarp.ir.nodes import Const, For, Kernel, Op, Value, walk, written_params
+from jwarp.errors import Span
+from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk, written_params
 from jwarp.passes.reciprocal_roots import inverse_root
 from jwarp.types import float32
 
-if TYPE_CHECKING:
-    from jwarp.backend.cuda.emit import BodyEmitter
-
-AT_ONCE = 8
+MOST_TRIPS = 8
 # A body of more operations has enough to do between two branches, and would take too many registers.
 LARGEST_BODY = 96
-# Functions of the device library for several operands at once.
-TOGETHER = {"div": "jw_quotients", "sqrt": "jw_roots"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +64,10 @@ def _jam(
             waiting.add(node.result)
     held = [group for group in {sums[id(n)]: None for n in body if id(n) in sums} if _may_be_held(group, body)]
     reads_in_common = any(n.row.is_access and id(n) in early and own.isdisjoint(n.args) for n in body)
-    branches = any(n.name in TOGETHER and _is_single(n) and id(n) in early for n in body)
+    branches = any(n.name in AT_ONCE and _is_single(n) and id(n) in early for n in body)
     if not (reads_in_common and branches) and not held:
         return None
-    trips = AT_ONCE
+    trips = MOST_TRIPS
     while trips > 1 and any(len(group.nodes) * trips > MOST for group in held):
         trips //= 2
     return Jam(trips, frozenset(early), frozenset(id(n) for group in held for n in group.nodes)) if trips > 1 else None
@@ -86,7 +83,7 @@ def _is_worth_it(loop: For) -> bool:
     """Whether there may be enough trips."""
     if not isinstance(loop.lo, Const) or not isinstance(loop.hi, Const):
         return True
-    return (loop.hi.value - loop.lo.value) // loop.step >= AT_ONCE
+    return (loop.hi.value - loop.lo.value) // loop.step >= MOST_TRIPS
 
 
 def _reads_constant(node: Op, written: frozenset[int], params: int) -> bool:
@@ -97,7 +94,28 @@ def _is_single(node: Op) -> bool:
     return node.result is not None and node.result.type is float32
 
 
-def write_jammed(emitter: BodyEmitter, node: For, jam: Jam, index: str, names: list[str]) -> None:
+class Emitter(Protocol):
+    """What writes the operations of one trip; `values` says what stands for each value."""
+
+    definitions: Definitions
+    trusted: Container[int]
+    values: dict[Value, str]
+    together: Together
+    lines: list[str]
+    depth: int
+    span: Span
+    place_type: str
+
+    def node(self, node: Node) -> None: ...
+    def line(self, text: str) -> None: ...
+    def name(self, value: Value | None = None) -> str: ...
+    def text(self, x: Operand) -> str: ...
+    def define(self, value: Value, text: str) -> None: ...
+    def extent(self, array: int, axis: int) -> str: ...
+    def hand_on(self, names: Sequence[str], yields: Sequence[Operand]) -> None: ...
+
+
+def write_jammed(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -> None:
     """The turns, as long as there are enough trips: of a loop whose `index` has begun, and that carries on `names`."""
     hi, type, start = emitter.text(node.hi), C_TYPES[node.index.type], len(emitter.lines)
     high, low, sign = (hi, index, "<") if node.step > 0 else (index, hi, ">")
@@ -112,7 +130,7 @@ def write_jammed(emitter: BodyEmitter, node: For, jam: Jam, index: str, names: l
     emitter.together.before.clear()
 
 
-def _turn(emitter: BodyEmitter, node: For, jam: Jam, index: str, names: list[str]) -> None:
+def _turn(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -> None:
     """The trips of one turn, of which the first has the `index`."""
     before = emitter.values
     copies = [dict(before) for _ in range(jam.trips)]
@@ -121,7 +139,7 @@ def _turn(emitter: BodyEmitter, node: For, jam: Jam, index: str, names: list[str
         emitter.define(node.index, f"{index} + {k * node.step}" if node.step > 0 else f"{index} - {-k * node.step}")
     early = [n for n in node.body.nodes if id(n) in jam.early]
     for each in early:
-        if isinstance(each, Op) and each.name in TOGETHER and _is_single(each):
+        if isinstance(each, Op) and each.name in AT_ONCE and _is_single(each):
             _at_once(emitter, each, copies)
             continue
         for values in copies:
@@ -147,7 +165,7 @@ def _turn(emitter: BodyEmitter, node: For, jam: Jam, index: str, names: list[str
     emitter.values = before
 
 
-def _line(emitter: BodyEmitter, loop: For, first: dict[Value, str], distance: int, sum: Op) -> Line | None:
+def _line(emitter: Emitter, loop: For, first: dict[Value, str], distance: int, sum: Op) -> Line | None:
     """How the place of an addition goes along with the loop, in the trip at a distance from the `first` of a turn."""
     index, *rest = sum.indices
     if not isinstance(index, Value):
@@ -166,20 +184,20 @@ def _line(emitter: BodyEmitter, loop: For, first: dict[Value, str], distance: in
     )
 
 
-def _at_once(emitter: BodyEmitter, node: Op, copies: list[dict[Value, str]]) -> None:
+def _at_once(emitter: Emitter, node: Op, copies: list[dict[Value, str]]) -> None:
     """An operation of all trips by one call."""
     emitter.span = node.span
     root = inverse_root(node, emitter.definitions)
-    function, args = (TOGETHER[node.name], node.args) if root is None else ("jw_inverse_roots", (root,))
+    rule, args = (AT_ONCE[node.name], node.args) if root is None else (INVERSE_ROOTS, (root,))
     rows = []
     for x in args:
         texts = []
         for values in copies:
             emitter.values = values
             texts.append(bare(emitter.text(x)))
-        rows.append(f"{{{', '.join(texts)}}}")
+        rows.append(texts)
     name = emitter.name()
-    emitter.line(f"const auto {name} = {function}<{len(copies)}>({', '.join(rows)});")
+    emitter.line(f"const auto {name} = {rule(rows)};")
     assert node.result is not None
     for k, values in enumerate(copies):
         values[node.result] = f"{name}.at[{k}]"

@@ -46,7 +46,9 @@ class Writer:
     def number(self, depth: int) -> str:
         """An expression of floats, of a modest size where its variables are."""
         if depth == 0:
-            return self.random.choice([self.of(*_FLOATS), self.of(*_FLOATS), "0.5f", "1.25", "3e-1f", f"({self.of('int')} & 7)"])
+            return self.random.choice(
+                [self.of(*_FLOATS), self.of(*_FLOATS), "0.5f", "1.25", "3e-1f", f"({self.of('int')} & 7)"]
+            )
         x, y = self.number(depth - 1), self.number(depth - 1)
         return self.random.choice(
             [
@@ -95,10 +97,9 @@ class Writer:
 
     def body(self) -> tuple[str, str]:
         """The type of the result, and the text."""
-        lines = [self.statement(2) for _ in range(4)]
+        lines = [self.statement(2), self.statement(2)]
         kind = self.random.choice([*TYPES])
-        early = f"if ({self.integer(1)} == 3) return {self.of(*_INTS)};"
-        lines.insert(2, early)
+        lines += [f"if ({self.integer(1)} == 3) return {self.of(*_INTS)};", self.statement(2), self.statement(2)]
         lines.append(f"return {self.number(2) if kind in _FLOATS else self.integer(2)};")
         return kind, "\n".join(lines)
 

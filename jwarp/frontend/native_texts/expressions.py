@@ -158,7 +158,7 @@ class Expressions:
         return found
 
     def type(self) -> ScalarType | None:
-        """The type whose name comes next, which `auto` is none of; None, and nothing is read, where another word does."""
+        """The type whose name comes next; None, and nothing is read, where another word does, or `auto`."""
         words = list[str]()
         while self.peek() in QUALIFIERS or self.peek() in _TYPE_WORDS:
             words.append(self.take())

@@ -7,10 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.frontend.builtins import scalar
-from jwarp.frontend.builtins.scalar import abs, bit_count, cast, follow, isnan, max, min, where
-from jwarp.frontend.func import func
+from jwarp.frontend.builtins.scalar import abs, bit_count, isnan
+from jwarp.frontend.native_texts.own import (
+    bits_of_float,
+    first_bit,
+    float_of_bits,
+    greater,
+    leading_zeros_32,
+    leading_zeros_64,
+    lesser,
+    next_after,
+    rsqrt,
+    trailing_zeros,
+)
 from jwarp.types import (
-    Float,
     ScalarType,
     bool_,
     float32,
@@ -24,85 +34,6 @@ from jwarp.types import (
     uint32,
     uint64,
 )
-
-# -- written in the kernel language
-
-
-@func
-def rsqrt(x: float32) -> float32:
-    """1 / sqrt(x), correctly rounded but for a few in a thousand million."""
-    return float32(float64(1.0) / scalar.sqrt(float64(x)))
-
-
-@func
-def lesser(x: Float, y: Float) -> Float:
-    """The smaller one, and the other one where one is NaN."""
-    return where(isnan(x), y, where(isnan(y), x, min(x, y)))
-
-
-@func
-def greater(x: Float, y: Float) -> Float:
-    """The larger one, and the other one where one is NaN."""
-    return where(isnan(x), y, where(isnan(y), x, max(x, y)))
-
-
-@func
-def next_after(x: float32, y: float32) -> float32:
-    """The float beside x on the side of y. Its derivative is that of x."""
-    bits = cast(x, int32)
-    away = (x > 0.0) == (y > x)
-    beside = cast(where(away, bits + 1, bits - 1), float32)
-    if x == 0.0:  # the least number of the sign that y has
-        beside = cast(where(y < 0.0, int32(-2147483647), int32(1)), float32)
-    if x == y:
-        beside = y
-    if isnan(x) or isnan(y):
-        beside = x + y
-    return follow(beside, x)
-
-
-@func
-def trailing_zeros(x: Any) -> int32:
-    """How many bits below the lowest one that is set are not; all of them where none is set."""
-    return bit_count(~x & (x - type(x)(1)))
-
-
-@func
-def first_bit(x: Any) -> int32:
-    """The place of the lowest bit that is set, counted from 1; 0 where none is."""
-    found = trailing_zeros(x) + 1
-    return where(x == type(x)(0), 0, found)
-
-
-@func
-def leading_zeros_32(x: uint32) -> int32:
-    """How many bits above the highest one that is set are not."""
-    for k in range(5):
-        x = x | (x >> uint32(1 << k))
-    return 32 - bit_count(x)
-
-
-@func
-def leading_zeros_64(x: uint64) -> int32:
-    """The same of 64 bits."""
-    for k in range(6):
-        x = x | (x >> uint64(1 << k))
-    return 64 - bit_count(x)
-
-
-@func
-def bits_of_float(x: float32) -> int32:
-    """The bits of x."""
-    return cast(x, int32)
-
-
-@func
-def float_of_bits(x: int32) -> float32:
-    """The number with these bits."""
-    return cast(x, float32)
-
-
-# -- rows
 
 
 @dataclass(frozen=True)
@@ -124,12 +55,9 @@ def _both(name: str, function: Any, arguments: int = 1) -> dict[str, Row]:
     return {f"{name}f": Row(function, (float32,) * arguments, float32), name: Row(function, arguments=arguments)}
 
 
-def _bits(name: str, function: Any, wide: ScalarType, narrow: ScalarType, wide_function: Any = None) -> dict[str, Row]:
-    """A function of the bits of integers: GPUs' two widths `__name` and `__namell`."""
-    return {
-        f"__{name}": Row(function, (narrow,), int32),
-        f"__{name}ll": Row(wide_function or function, (wide,), int32),
-    }
+def _bits(name: str, narrow: ScalarType, wide: ScalarType, function: Any, of_wide: Any = None) -> dict[str, Row]:
+    """A function of the bits of integers of two widths, `name` and `namell`."""
+    return {name: Row(function, (narrow,), int32), f"{name}ll": Row(of_wide or function, (wide,), int32)}
 
 
 FUNCTIONS: dict[str, Row] = {
@@ -177,21 +105,14 @@ FUNCTIONS: dict[str, Row] = {
     "__logf": Row(scalar.log, (float32,), float32),
     "__float_as_int": Row(bits_of_float, (float32,), int32),
     "__int_as_float": Row(float_of_bits, (int32,), float32),
-    **_bits("popc", bit_count, uint64, uint32),
-    **_bits("ffs", first_bit, int64, int32),
-    **{
-        "__clz": Row(leading_zeros_32, (uint32,), int32),
-        "__clzll": Row(leading_zeros_64, (uint64,), int32),
-    },
+    **_bits("__popc", uint32, uint64, bit_count),
+    **_bits("__ffs", int32, int64, first_bit),
+    **_bits("__clz", uint32, uint64, leading_zeros_32, leading_zeros_64),
     # of compilers for processors
-    "__builtin_popcount": Row(bit_count, (uint32,), int32),
-    "__builtin_popcountll": Row(bit_count, (uint64,), int32),
-    "__builtin_ffs": Row(first_bit, (int32,), int32),
-    "__builtin_ffsll": Row(first_bit, (int64,), int32),
-    "__builtin_ctz": Row(trailing_zeros, (uint32,), int32),
-    "__builtin_ctzll": Row(trailing_zeros, (uint64,), int32),
-    "__builtin_clz": Row(leading_zeros_32, (uint32,), int32),
-    "__builtin_clzll": Row(leading_zeros_64, (uint64,), int32),
+    **_bits("__builtin_popcount", uint32, uint64, bit_count),
+    **_bits("__builtin_ffs", int32, int64, first_bit),
+    **_bits("__builtin_ctz", uint32, uint64, trailing_zeros),
+    **_bits("__builtin_clz", uint32, uint64, leading_zeros_32, leading_zeros_64),
     "__builtin_sqrtf": Row(scalar.sqrt, (float32,), float32),
     "__builtin_nextafterf": Row(next_after, (float32, float32), float32),
 }

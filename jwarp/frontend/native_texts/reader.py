@@ -74,11 +74,11 @@ class TextFunc(Func):
         self._native, self._body = native, body
 
     @property
-    def annotations(self) -> dict[str, Any]:  # type: ignore[override]
+    def annotations(self) -> dict[str, Any]:
         return self._native.annotations
 
     @property
-    def source(self) -> Source:  # type: ignore[override]
+    def source(self) -> Source:
         """The syntax tree: all of it stands where the function is defined."""
         written = self._native.source
         made = copy.copy(written.tree)

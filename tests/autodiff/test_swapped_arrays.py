@@ -28,13 +28,13 @@ def clip(
     """The part of one quadrangle that is in another one: its corners go from one array to the other, side by side."""
     i = wp.tid()
     polygon, other = first[i], second[i]
-    count = int(4)
+    count = 4
     for k in range(4):
         polygon[k] = clipped[i, k]
     for e in range(4):
         a, b = clipping[i, e], clipping[i, (e + 1) % 4]
         normal = wp.vec2(a[1] - b[1], b[0] - a[0])
-        found = int(0)
+        found = 0
         for k in range(count):
             p, q = polygon[k], polygon[(k + 1) % count]
             from_inside, to_inside = inside(a, normal, p), inside(a, normal, q)
@@ -51,7 +51,7 @@ def clip(
         polygon = other
         other = swapped
         count = found
-    total = float(0.0)
+    total = 0.0
     for k in range(count):
         p, q = polygon[k], polygon[(k + 1) % count]
         total += 0.5 * (p[0] * q[1] - p[1] * q[0])
@@ -105,7 +105,9 @@ def test_polygons_that_are_clipped(turned):
     compared, h = 0, 1e-6
     for i in range(N):
         (up, one), (down, two) = (
-            _in_numpy(*(x[i].astype(float) + s * h * d[i] for x, d in zip((clipping, clipped), directions, strict=True)))
+            _in_numpy(
+                *(x[i].astype(float) + s * h * d[i] for x, d in zip((clipping, clipped), directions, strict=True))
+            )
             for s in (1, -1)
         )
         if one == two:

@@ -88,6 +88,7 @@ class Accesses(Body):
             return False
         inside: str | None = None
         partial: elements.WideElements | None = None
+        anyway = False  # whether what lies inside is loaded for threads that are not active, too
         if counts_up(indices) and trusted and len(accesses) > 1:
             wide = elements.WideElements(self.code, self.memory, first.array, indices)
             if self.first_lanes_active:  # where the active lanes are the first ones, so are their elements
@@ -98,12 +99,13 @@ class Accesses(Body):
             if adds and made is StridedNumbers:
                 return False
             wide = strided = made(self.code, self.memory, first.array, indices)
-            inside, pays = None if trusted else strided.inside(), True
+            anyway = first.name == "load" and self.mask is not None
+            inside, pays = None if trusted and not anyway else strided.inside(), True
         else:
             return False
 
         def one_by_one() -> list[Element]:
-            if inside is None:
+            if inside is None or (trusted and anyway):
                 return wide.one_by_one(at)
             return [self.element(node, node.indices, lane_by_lane=True) for node in accesses]
 
@@ -135,7 +137,10 @@ class Accesses(Body):
 
         write = load if first.name == "load" else add if adds else store
         types = [self.code.vector(scalar_type(array.dtype))] * (len(accesses) if first.name == "load" else 0)
-        if pays:
+        if anyway:
+            assert inside is not None
+            texts = self.two_ways(inside, lambda: write(wide), lambda: write(partial), types)
+        elif pays:
             texts = self.if_all_lanes(lambda: write(wide), lambda: write(partial), types, inside)
         else:
             texts = write(None)

@@ -50,7 +50,6 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     call = kind_of(ctx, function, arguments)
     if call is not None and (known := called(ctx, call, span)) is not None:
         return known
-    said = len(ctx.warnings)
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
@@ -61,9 +60,12 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
-    only_scalars = ctx.only_scalars
+    only_scalars, trials = ctx.only_scalars, ctx.trials
     has_own_derivative = function.gradient is not None or function.replay is not None
     ctx.only_scalars |= has_own_derivative or isinstance(function, NativeFunc)
+    before, ctx.warnings = ctx.warnings, {}
+    if call is not None and call.kind not in ctx.functions.known:
+        ctx.trials = 0  # what is kept of it is for later calls, too, and those need the whole of it
     try:
         for name, binding in ctx.frame.env.items():
             ctx.frame.env[name] = stored.in_memory(ctx, name, binding, span)
@@ -78,10 +80,11 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise _inside(error, function, span) from None
     finally:
         ctx.stack.pop()
-        ctx.frame, ctx.only_scalars = caller, only_scalars
+        ctx.frame, ctx.only_scalars, ctx.trials = caller, only_scalars, trials
+        said, ctx.warnings = ctx.warnings, {**before, **ctx.warnings}
     leave_references(ctx, function, targets, arguments, after)
-    if call is not None and len(ctx.warnings) == said:
-        return kept(ctx, call, start, result, span)
+    if call is not None:
+        return kept(ctx, call, start, result, said, span)
     if ctx.in_gradient:
         return result
     body = nodes[start:]

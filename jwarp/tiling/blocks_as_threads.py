@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from jwarp.ir.nodes import For, Kernel, Node, Op, failure_texts, has_native_code, prints, walk
+from jwarp.ir.nodes import For, Kernel, Node, Op, While, failure_texts, has_native_code, prints, walk
 from jwarp.ir.visit import Rewriter
 from jwarp.tiling.forms import mapped_shape_of
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
@@ -24,7 +24,7 @@ _EFFECTS = ("pure", "tile", "read", "write")
 
 
 def gains_as_threads(kernel: Kernel) -> bool:
-    """Whether the blocks of a kernel may run side by side, and spend their time with operations that wait for themselves.
+    """Whether the blocks of a kernel may run side by side, and most of their time is for operations that wait.
 
     Nothing but its coordinates may depend on which block it is, and lanes may not go through loops of their own.
     """
@@ -42,9 +42,20 @@ def gains_as_threads(kernel: Kernel) -> bool:
 def _keeps_together(node: Node) -> bool:
     """Whether a node means more to a block than to a thread."""
     if not isinstance(node, Op):
-        return mapped_shape_of(node) != () or (isinstance(node, For) and node.lanes is not None)
+        return isinstance(node, (For, While)) and (mapped_shape_of(node) != () or has_lanes(node))
     row = node.row
-    return row.in_order or row.is_common or (row.tells_threads and row.attribute is None) or row.is_atomic or row.effect not in _EFFECTS
+    return (
+        row.in_order
+        or row.is_common
+        or (row.tells_threads and row.attribute is None)
+        or row.is_atomic
+        or row.effect not in _EFFECTS
+    )
+
+
+def has_lanes(node: Node) -> bool:
+    """Whether a node is a loop whose trips run together."""
+    return isinstance(node, For) and node.lanes is not None
 
 
 def as_threads(kernel: Kernel) -> Kernel | None:
@@ -62,4 +73,4 @@ class _OneByOne(Rewriter):
 
     def nodes(self, node: Node) -> Iterator[Node]:
         for made in super().nodes(node):
-            yield dataclasses.replace(made, lanes=None) if isinstance(made, For) and made.lanes is not None else made
+            yield dataclasses.replace(made, lanes=None) if isinstance(made, For) and has_lanes(made) else made

@@ -13,7 +13,7 @@ from jwarp.ir.nodes import Const, Operand, Value
 from jwarp.tiling.elements import Elements
 from jwarp.tiling.parts import Whole
 from jwarp.tiling.writer import Writer
-from jwarp.types import ScalarType, int32, scalar_of, shape_of
+from jwarp.types import int32, scalar_of, shape_of
 
 # Rows that are made at a time: their sums, and the products in the square where they meet, have registers.
 ROWS = 4
@@ -99,6 +99,7 @@ class _Solution:
         self.transposed, self.forward = told.transposed, told.lower != told.transposed
         self.n, *rest = shape_of(part.target.type)
         self.columns = rest[0] if rest else 1
+        self.column: Operand | int = 0
         self.memory = elements
 
     def entry(self, i: Operand | int, k: Operand | int) -> Value:
@@ -110,7 +111,6 @@ class _Solution:
             self.one()
 
         if self.columns == 1:
-            self.column = 0
             self.one()
         else:
             self.w.one_by_one(0, self.columns, column)
@@ -131,8 +131,9 @@ class _Solution:
             other = load(target, self.place(k))
             return [_minus(w, total, self.entry(i, k), other) for i, total in zip(numbers, sums, strict=True)]
 
-        known = (0, first) if self.forward else (_plus(w, first, count), self.n)
-        left: list[Operand] = list(w.loop(*known, minus, [load(target, self.place(i)) for i in numbers]))
+        lo: Operand | int = 0 if self.forward else _plus(w, first, count)
+        hi: Operand | int = first if self.forward else self.n
+        left: list[Operand] = list(w.loop(lo, hi, minus, [load(target, self.place(i)) for i in numbers]))
         order = range(count) if self.forward else range(count - 1, -1, -1)
         for r in order:
             solved = w.do("div", left[r], self.entry(numbers[r], numbers[r]))
@@ -179,10 +180,8 @@ def _minus(w: Writer, total: Operand, x: Operand, y: Operand) -> Operand:
     return w.do("sub", total, w.do("mul", x, y))
 
 
-def _inverse(w: Writer, x: Value) -> Value:
-    type = x.type
-    assert isinstance(type, ScalarType)
-    return w.do("div", Const(type, 1.0), x)
+def _inverse(w: Writer, x: Operand) -> Operand:
+    return w.do("div", Const(scalar_of(x.type), 1.0), x)
 
 
 def _int(number: int) -> Const:

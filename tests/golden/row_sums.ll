@@ -10,8 +10,10 @@ entry:
   %v30 = mul i64 %v27, 2
   %v31 = mul i64 %v27, 3
   %v32 = mul i64 %v27, 4
-  %v68 = insertelement <8 x i64> poison, i64 %v8, i64 0
-  %v69 = shufflevector <8 x i64> %v68, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v34 = getelementptr inbounds i64, ptr %symbols, i64 4
+  %v35 = load i64, ptr %v34, align 8, !invariant.load !0
+  %v74 = insertelement <8 x i64> poison, i64 %v8, i64 0
+  %v75 = shufflevector <8 x i64> %v74, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -33,7 +35,7 @@ loop10:
   br label %loop.head11
 loop.head11:
   %i14 = phi i32 [0, %loop10], [%i15, %loop.latch17]
-  %v18 = phi <8 x float> [splat (float 0x0000000000000000), %loop10], [%v77, %loop.latch17]
+  %v18 = phi <8 x float> [splat (float 0x0000000000000000), %loop10], [%v83, %loop.latch17]
   %v19 = icmp slt i32 %i14, %v9
   br i1 %v19, label %loop.body12, label %loop.done13
 loop.body12:
@@ -43,60 +45,64 @@ loop.body12:
   %v23 = add i64 %v22, %v21
   %v24 = mul i64 %v23, 1
   %v25 = getelementptr float, ptr %p0, i64 %v24
-  %v33 = bitcast <8 x i1> %v5 to i8
-  %v34 = icmp eq i8 %v33, -1
-  br i1 %v34, label %fast35, label %slow36
-fast35:
-  %v38 = load float, ptr %v25, align 4
-  %v39 = insertelement <8 x float> poison, float %v38, i64 0
-  %v40 = getelementptr float, ptr %v25, i64 %v29
-  %v41 = load float, ptr %v40, align 4
-  %v42 = insertelement <8 x float> %v39, float %v41, i64 1
-  %v43 = getelementptr float, ptr %v25, i64 %v30
-  %v44 = load float, ptr %v43, align 4
-  %v45 = insertelement <8 x float> %v42, float %v44, i64 2
-  %v46 = getelementptr float, ptr %v25, i64 %v31
+  %v33 = add i64 %v20, 7
+  %v36 = icmp ult i64 %v20, %v35
+  %v37 = icmp ult i64 %v33, %v35
+  %v38 = and i1 %v36, %v37
+  %v39 = icmp ult i64 %v21, %v8
+  %v40 = and i1 %v38, %v39
+  br i1 %v40, label %fast41, label %slow42
+fast41:
+  %v44 = load float, ptr %v25, align 4
+  %v45 = insertelement <8 x float> poison, float %v44, i64 0
+  %v46 = getelementptr float, ptr %v25, i64 %v29
   %v47 = load float, ptr %v46, align 4
-  %v48 = insertelement <8 x float> %v45, float %v47, i64 3
-  %v49 = getelementptr float, ptr %v25, i64 %v32
+  %v48 = insertelement <8 x float> %v45, float %v47, i64 1
+  %v49 = getelementptr float, ptr %v25, i64 %v30
   %v50 = load float, ptr %v49, align 4
-  %v51 = insertelement <8 x float> %v48, float %v50, i64 4
-  %v52 = getelementptr float, ptr %v49, i64 %v29
+  %v51 = insertelement <8 x float> %v48, float %v50, i64 2
+  %v52 = getelementptr float, ptr %v25, i64 %v31
   %v53 = load float, ptr %v52, align 4
-  %v54 = insertelement <8 x float> %v51, float %v53, i64 5
-  %v55 = getelementptr float, ptr %v49, i64 %v30
+  %v54 = insertelement <8 x float> %v51, float %v53, i64 3
+  %v55 = getelementptr float, ptr %v25, i64 %v32
   %v56 = load float, ptr %v55, align 4
-  %v57 = insertelement <8 x float> %v54, float %v56, i64 6
-  %v58 = getelementptr float, ptr %v49, i64 %v31
+  %v57 = insertelement <8 x float> %v54, float %v56, i64 4
+  %v58 = getelementptr float, ptr %v55, i64 %v29
   %v59 = load float, ptr %v58, align 4
-  %v60 = insertelement <8 x float> %v57, float %v59, i64 7
-  br label %done37
-slow36:
-  %v61 = insertelement <8 x i32> poison, i32 %v6, i64 0
-  %v62 = shufflevector <8 x i32> %v61, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v63 = add <8 x i32> %v62, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v64 = sext <8 x i32> %v63 to <8 x i64>
-  %v65 = sext i32 %i14 to i64
-  %v66 = insertelement <8 x i64> poison, i64 %v65, i64 0
-  %v67 = shufflevector <8 x i64> %v66, <8 x i64> poison, <8 x i32> zeroinitializer
-  %v70 = mul <8 x i64> %v64, %v69
-  %v71 = add <8 x i64> %v70, %v67
-  %v72 = mul <8 x i64> %v71, splat (i64 1)
-  %v73 = getelementptr float, ptr %p0, <8 x i64> %v72
-  %v74 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v73, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v75 = freeze <8 x float> %v74
-  br label %done37
-done37:
-  %v76 = phi <8 x float> [%v60, %fast35], [%v75, %slow36]
-  %v77 = fadd contract <8 x float> %v18, %v76
+  %v60 = insertelement <8 x float> %v57, float %v59, i64 5
+  %v61 = getelementptr float, ptr %v55, i64 %v30
+  %v62 = load float, ptr %v61, align 4
+  %v63 = insertelement <8 x float> %v60, float %v62, i64 6
+  %v64 = getelementptr float, ptr %v55, i64 %v31
+  %v65 = load float, ptr %v64, align 4
+  %v66 = insertelement <8 x float> %v63, float %v65, i64 7
+  br label %done43
+slow42:
+  %v67 = insertelement <8 x i32> poison, i32 %v6, i64 0
+  %v68 = shufflevector <8 x i32> %v67, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v69 = add <8 x i32> %v68, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v70 = sext <8 x i32> %v69 to <8 x i64>
+  %v71 = sext i32 %i14 to i64
+  %v72 = insertelement <8 x i64> poison, i64 %v71, i64 0
+  %v73 = shufflevector <8 x i64> %v72, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v76 = mul <8 x i64> %v70, %v75
+  %v77 = add <8 x i64> %v76, %v73
+  %v78 = mul <8 x i64> %v77, splat (i64 1)
+  %v79 = getelementptr float, ptr %p0, <8 x i64> %v78
+  %v80 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v79, <8 x i1> %v5, <8 x float> zeroinitializer)
+  %v81 = freeze <8 x float> %v80
+  br label %done43
+done43:
+  %v82 = phi <8 x float> [%v66, %fast41], [%v81, %slow42]
+  %v83 = fadd contract <8 x float> %v18, %v82
   %i15 = add i32 %i14, 1
   br label %loop.latch17
 loop.latch17:
   br label %loop.head11
 loop.done13:
-  %v78 = sext i32 %v6 to i64
-  %v79 = getelementptr float, ptr %p1, i64 %v78
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v18, ptr align 4 %v79, <8 x i1> %v5)
+  %v84 = sext i32 %v6 to i64
+  %v85 = getelementptr float, ptr %p1, i64 %v84
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v18, ptr align 4 %v85, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

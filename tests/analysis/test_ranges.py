@@ -399,7 +399,7 @@ def test_only_certain_accesses_are_refused() -> None:
 @wp.kernel
 def counted(count: wp.array[int], a: wp.array2d[float], b: wp.array[float]):
     i = wp.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(count[i]):
         total += a[i, k]
     b[i] = total

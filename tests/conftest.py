@@ -71,6 +71,14 @@ def update_golden(request) -> bool:
     return request.config.getoption("--update-golden")
 
 
+def pytest_collection_finish():
+    """Modules of tests live for good; the programs that JAX compiled for their numbers, 100 MB, need not."""
+    jax.clear_caches()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    gc.freeze()
+
+
 _resident = {"when_cleared": 0}
 
 

@@ -65,17 +65,51 @@ slow4:
   %v51 = sext i32 %v50 to i64
   %v52 = mul i64 %v51, 1
   %v53 = getelementptr float, ptr %p0, i64 %v52
-  %v54 = insertelement <8 x i32> poison, i32 %v50, i64 0
-  %v55 = shufflevector <8 x i32> %v54, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v56 = add <8 x i32> %v55, <i32 0, i32 -1, i32 -2, i32 -3, i32 -4, i32 -5, i32 -6, i32 -7>
-  %v57 = sext <8 x i32> %v56 to <8 x i64>
-  %v58 = mul <8 x i64> %v57, splat (i64 1)
-  %v59 = getelementptr float, ptr %p0, <8 x i64> %v58
-  %v60 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v59, <8 x i1> %v49, <8 x float> zeroinitializer)
-  %v61 = freeze <8 x float> %v60
-  %v62 = sext i32 %v1 to i64
-  %v63 = getelementptr float, ptr %p1, i64 %v62
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v61, ptr align 4 %v63, <8 x i1> %v49)
+  %v54 = add i64 %v51, -7
+  %v55 = icmp ult i64 %v51, %v7
+  %v56 = icmp ult i64 %v54, %v7
+  %v57 = and i1 %v55, %v56
+  br i1 %v57, label %fast58, label %slow59
+fast58:
+  %v61 = load float, ptr %v53, align 4
+  %v62 = insertelement <8 x float> poison, float %v61, i64 0
+  %v63 = getelementptr float, ptr %v53, i64 %v17
+  %v64 = load float, ptr %v63, align 4
+  %v65 = insertelement <8 x float> %v62, float %v64, i64 1
+  %v66 = getelementptr float, ptr %v53, i64 %v18
+  %v67 = load float, ptr %v66, align 4
+  %v68 = insertelement <8 x float> %v65, float %v67, i64 2
+  %v69 = getelementptr float, ptr %v53, i64 %v19
+  %v70 = load float, ptr %v69, align 4
+  %v71 = insertelement <8 x float> %v68, float %v70, i64 3
+  %v72 = getelementptr float, ptr %v53, i64 %v20
+  %v73 = load float, ptr %v72, align 4
+  %v74 = insertelement <8 x float> %v71, float %v73, i64 4
+  %v75 = getelementptr float, ptr %v72, i64 %v17
+  %v76 = load float, ptr %v75, align 4
+  %v77 = insertelement <8 x float> %v74, float %v76, i64 5
+  %v78 = getelementptr float, ptr %v72, i64 %v18
+  %v79 = load float, ptr %v78, align 4
+  %v80 = insertelement <8 x float> %v77, float %v79, i64 6
+  %v81 = getelementptr float, ptr %v72, i64 %v19
+  %v82 = load float, ptr %v81, align 4
+  %v83 = insertelement <8 x float> %v80, float %v82, i64 7
+  br label %done60
+slow59:
+  %v84 = insertelement <8 x i32> poison, i32 %v50, i64 0
+  %v85 = shufflevector <8 x i32> %v84, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v86 = add <8 x i32> %v85, <i32 0, i32 -1, i32 -2, i32 -3, i32 -4, i32 -5, i32 -6, i32 -7>
+  %v87 = sext <8 x i32> %v86 to <8 x i64>
+  %v88 = mul <8 x i64> %v87, splat (i64 1)
+  %v89 = getelementptr float, ptr %p0, <8 x i64> %v88
+  %v90 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v89, <8 x i1> %v49, <8 x float> zeroinitializer)
+  %v91 = freeze <8 x float> %v90
+  br label %done60
+done60:
+  %v92 = phi <8 x float> [%v83, %fast58], [%v91, %slow59]
+  %v93 = sext i32 %v1 to i64
+  %v94 = getelementptr float, ptr %p1, i64 %v93
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v92, ptr align 4 %v94, <8 x i1> %v49)
   br label %done5
 done5:
   br label %col.latch

@@ -1,17 +1,21 @@
 define internal void @jwarp_row_sums.rows(ptr noalias %p0, ptr noalias %p1, ptr noalias readonly %symbols, ptr noalias %failure, i64 %row.begin, i64 %row.end, i64 %col.begin, i64 %col.end, i64 %fill, i64 %first.thread, ptr noalias %tapes) nounwind {
 entry:
-  %v6 = getelementptr inbounds i64, ptr %symbols, i64 5
-  %v7 = load i64, ptr %v6, align 8, !invariant.load !0
-  %v8 = trunc i64 %v7 to i32
-  %v25 = mul i64 1, %v7
-  %v26 = mul i64 %v25, 1
-  %v27 = mul i64 %v26, 0
-  %v28 = mul i64 %v26, 1
-  %v29 = mul i64 %v26, 2
-  %v30 = mul i64 %v26, 3
-  %v31 = mul i64 %v26, 4
-  %v84 = insertelement <8 x i64> poison, i64 %v7, i64 0
-  %v85 = shufflevector <8 x i64> %v84, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v7 = getelementptr inbounds i64, ptr %symbols, i64 5
+  %v8 = load i64, ptr %v7, align 8, !invariant.load !0
+  %v9 = trunc i64 %v8 to i32
+  %v10 = call i32 @llvm.smax.i32(i32 %v9, i32 3)
+  %v11 = sub i32 %v10, 3
+  %v33 = mul i64 1, %v8
+  %v34 = mul i64 %v33, 1
+  %v35 = mul i64 %v34, 0
+  %v36 = mul i64 %v34, 1
+  %v37 = mul i64 %v34, 2
+  %v38 = mul i64 %v34, 3
+  %v39 = mul i64 %v34, 4
+  %v43 = getelementptr inbounds i64, ptr %symbols, i64 4
+  %v44 = load i64, ptr %v43, align 8, !invariant.load !0
+  %v88 = insertelement <8 x i64> poison, i64 %v8, i64 0
+  %v89 = shufflevector <8 x i64> %v88, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -23,100 +27,197 @@ col.head:
   br i1 %col.more, label %col.body, label %row.latch
 col.body:
   %v1 = trunc i64 %col to i32
-  %v2 = icmp sge i64 %left, 8
-  br i1 %v2, label %fast3, label %slow4
-fast3:
-  br label %loop9
-loop9:
-  br label %loop.head10
-loop.head10:
-  %i13 = phi i32 [0, %loop9], [%i14, %loop.latch16]
-  %v17 = phi <8 x float> [splat (float 0x0000000000000000), %loop9], [%v55, %loop.latch16]
-  %v18 = icmp slt i32 %i13, %v8
-  br i1 %v18, label %loop.body11, label %loop.done12
-loop.body11:
-  %v19 = sext i32 %v1 to i64
-  %v20 = sext i32 %i13 to i64
-  %v21 = mul i64 %v19, %v7
-  %v22 = add i64 %v21, %v20
-  %v23 = mul i64 %v22, 1
-  %v24 = getelementptr float, ptr %p0, i64 %v23
-  %v32 = load float, ptr %v24, align 4
-  %v33 = insertelement <8 x float> poison, float %v32, i64 0
-  %v34 = getelementptr float, ptr %v24, i64 %v28
-  %v35 = load float, ptr %v34, align 4
-  %v36 = insertelement <8 x float> %v33, float %v35, i64 1
-  %v37 = getelementptr float, ptr %v24, i64 %v29
-  %v38 = load float, ptr %v37, align 4
-  %v39 = insertelement <8 x float> %v36, float %v38, i64 2
-  %v40 = getelementptr float, ptr %v24, i64 %v30
-  %v41 = load float, ptr %v40, align 4
-  %v42 = insertelement <8 x float> %v39, float %v41, i64 3
-  %v43 = getelementptr float, ptr %v24, i64 %v31
-  %v44 = load float, ptr %v43, align 4
-  %v45 = insertelement <8 x float> %v42, float %v44, i64 4
-  %v46 = getelementptr float, ptr %v43, i64 %v28
-  %v47 = load float, ptr %v46, align 4
-  %v48 = insertelement <8 x float> %v45, float %v47, i64 5
-  %v49 = getelementptr float, ptr %v43, i64 %v29
-  %v50 = load float, ptr %v49, align 4
-  %v51 = insertelement <8 x float> %v48, float %v50, i64 6
-  %v52 = getelementptr float, ptr %v43, i64 %v30
-  %v53 = load float, ptr %v52, align 4
-  %v54 = insertelement <8 x float> %v51, float %v53, i64 7
-  %v55 = fadd contract <8 x float> %v17, %v54
-  %i14 = add i32 %i13, 1
-  br label %loop.latch16
-loop.latch16:
-  br label %loop.head10
-loop.done12:
-  %v56 = sext i32 %v1 to i64
-  %v57 = getelementptr float, ptr %p1, i64 %v56
-  store <8 x float> %v17, ptr %v57, align 4
-  br label %done5
-slow4:
-  %v58 = trunc i64 %left to i32
-  %v59 = insertelement <8 x i32> poison, i32 %v58, i64 0
-  %v60 = shufflevector <8 x i32> %v59, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v61 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v60
-  br label %loop62
-loop62:
-  br label %loop.head63
-loop.head63:
-  %i66 = phi i32 [0, %loop62], [%i67, %loop.latch69]
-  %v70 = phi <8 x float> [splat (float 0x0000000000000000), %loop62], [%v92, %loop.latch69]
-  %v71 = icmp slt i32 %i66, %v8
-  br i1 %v71, label %loop.body64, label %loop.done65
-loop.body64:
-  %v72 = sext i32 %v1 to i64
-  %v73 = sext i32 %i66 to i64
-  %v74 = mul i64 %v72, %v7
-  %v75 = add i64 %v74, %v73
-  %v76 = mul i64 %v75, 1
-  %v77 = getelementptr float, ptr %p0, i64 %v76
-  %v78 = insertelement <8 x i32> poison, i32 %v1, i64 0
-  %v79 = shufflevector <8 x i32> %v78, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v80 = add <8 x i32> %v79, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v81 = sext <8 x i32> %v80 to <8 x i64>
-  %v82 = insertelement <8 x i64> poison, i64 %v73, i64 0
-  %v83 = shufflevector <8 x i64> %v82, <8 x i64> poison, <8 x i32> zeroinitializer
-  %v86 = mul <8 x i64> %v81, %v85
-  %v87 = add <8 x i64> %v86, %v83
-  %v88 = mul <8 x i64> %v87, splat (i64 1)
-  %v89 = getelementptr float, ptr %p0, <8 x i64> %v88
-  %v90 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v89, <8 x i1> %v61, <8 x float> zeroinitializer)
-  %v91 = freeze <8 x float> %v90
-  %v92 = fadd contract <8 x float> %v70, %v91
-  %i67 = add i32 %i66, 1
-  br label %loop.latch69
-loop.latch69:
-  br label %loop.head63
-loop.done65:
-  %v93 = sext i32 %v1 to i64
-  %v94 = getelementptr float, ptr %p1, i64 %v93
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v70, ptr align 4 %v94, <8 x i1> %v61)
-  br label %done5
-done5:
+  %v2 = call i64 @llvm.smin.i64(i64 %left, i64 8)
+  %v3 = trunc i64 %v2 to i32
+  %v4 = insertelement <8 x i32> poison, i32 %v3, i64 0
+  %v5 = shufflevector <8 x i32> %v4, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v6 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v5
+  br label %loop12
+loop12:
+  br label %loop.head13
+loop.head13:
+  %i16 = phi i32 [0, %loop12], [%i17, %loop.latch19]
+  %ok18.in = phi i1 [true, %loop12], [%ok18, %loop.latch19]
+  %v20 = phi <8 x float> [splat (float 0x0000000000000000), %loop12], [%v123, %loop.latch19]
+  %v21 = phi i32 [0, %loop12], [%v124, %loop.latch19]
+  %v22 = icmp slt i32 %i16, %v11
+  %v23 = and i1 %v22, %ok18.in
+  br i1 %v23, label %loop.body14, label %loop.done15
+loop.body14:
+  %v24 = add i32 %i16, 1
+  %v25 = add i32 %i16, 2
+  %v26 = add i32 %i16, 3
+  %v27 = sext i32 %v1 to i64
+  %v28 = sext i32 %i16 to i64
+  %v29 = mul i64 %v27, %v8
+  %v30 = add i64 %v29, %v28
+  %v31 = mul i64 %v30, 1
+  %v32 = getelementptr float, ptr %p0, i64 %v31
+  %v40 = add i64 %v28, 3
+  %v41 = icmp ult i64 %v40, %v8
+  %v42 = add i64 %v27, 7
+  %v45 = icmp ult i64 %v27, %v44
+  %v46 = icmp ult i64 %v42, %v44
+  %v47 = and i1 %v45, %v46
+  %v48 = icmp ult i64 %v28, %v8
+  %v49 = and i1 %v47, %v48
+  %v50 = and i1 %v49, %v41
+  br i1 %v50, label %fast51, label %slow52
+fast51:
+  %v54 = load <4 x float>, ptr %v32, align 4
+  %v55 = getelementptr float, ptr %v32, i64 %v39
+  %v56 = load <4 x float>, ptr %v55, align 4
+  %v57 = shufflevector <4 x float> %v54, <4 x float> %v56, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v58 = getelementptr float, ptr %v32, i64 %v36
+  %v59 = load <4 x float>, ptr %v58, align 4
+  %v60 = getelementptr float, ptr %v55, i64 %v36
+  %v61 = load <4 x float>, ptr %v60, align 4
+  %v62 = shufflevector <4 x float> %v59, <4 x float> %v61, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v63 = getelementptr float, ptr %v32, i64 %v37
+  %v64 = load <4 x float>, ptr %v63, align 4
+  %v65 = getelementptr float, ptr %v55, i64 %v37
+  %v66 = load <4 x float>, ptr %v65, align 4
+  %v67 = shufflevector <4 x float> %v64, <4 x float> %v66, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v68 = getelementptr float, ptr %v32, i64 %v38
+  %v69 = load <4 x float>, ptr %v68, align 4
+  %v70 = getelementptr float, ptr %v55, i64 %v38
+  %v71 = load <4 x float>, ptr %v70, align 4
+  %v72 = shufflevector <4 x float> %v69, <4 x float> %v71, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v73 = shufflevector <8 x float> %v57, <8 x float> %v62, <8 x i32> <i32 0, i32 8, i32 1, i32 9, i32 4, i32 12, i32 5, i32 13>
+  %v74 = shufflevector <8 x float> %v67, <8 x float> %v72, <8 x i32> <i32 0, i32 8, i32 1, i32 9, i32 4, i32 12, i32 5, i32 13>
+  %v75 = shufflevector <8 x float> %v57, <8 x float> %v62, <8 x i32> <i32 2, i32 10, i32 3, i32 11, i32 6, i32 14, i32 7, i32 15>
+  %v76 = shufflevector <8 x float> %v67, <8 x float> %v72, <8 x i32> <i32 2, i32 10, i32 3, i32 11, i32 6, i32 14, i32 7, i32 15>
+  %v77 = shufflevector <8 x float> %v73, <8 x float> %v74, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v78 = shufflevector <8 x float> %v73, <8 x float> %v74, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v79 = shufflevector <8 x float> %v75, <8 x float> %v76, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v80 = shufflevector <8 x float> %v75, <8 x float> %v76, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  br label %done53
+slow52:
+  %v81 = insertelement <8 x i32> poison, i32 %v1, i64 0
+  %v82 = shufflevector <8 x i32> %v81, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v83 = add <8 x i32> %v82, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v84 = insertelement <8 x i32> poison, i32 %i16, i64 0
+  %v85 = shufflevector <8 x i32> %v84, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v86 = sext <8 x i32> %v83 to <8 x i64>
+  %v87 = sext <8 x i32> %v85 to <8 x i64>
+  %v90 = mul <8 x i64> %v86, %v89
+  %v91 = add <8 x i64> %v90, %v87
+  %v92 = getelementptr float, ptr %p0, <8 x i64> %v91
+  %v93 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v92, <8 x i1> %v6, <8 x float> zeroinitializer)
+  %v94 = freeze <8 x float> %v93
+  %v95 = insertelement <8 x i32> poison, i32 %v24, i64 0
+  %v96 = shufflevector <8 x i32> %v95, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v97 = sext <8 x i32> %v96 to <8 x i64>
+  %v98 = add <8 x i64> %v90, %v97
+  %v99 = getelementptr float, ptr %p0, <8 x i64> %v98
+  %v100 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v99, <8 x i1> %v6, <8 x float> zeroinitializer)
+  %v101 = freeze <8 x float> %v100
+  %v102 = insertelement <8 x i32> poison, i32 %v25, i64 0
+  %v103 = shufflevector <8 x i32> %v102, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v104 = sext <8 x i32> %v103 to <8 x i64>
+  %v105 = add <8 x i64> %v90, %v104
+  %v106 = getelementptr float, ptr %p0, <8 x i64> %v105
+  %v107 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v106, <8 x i1> %v6, <8 x float> zeroinitializer)
+  %v108 = freeze <8 x float> %v107
+  %v109 = insertelement <8 x i32> poison, i32 %v26, i64 0
+  %v110 = shufflevector <8 x i32> %v109, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v111 = sext <8 x i32> %v110 to <8 x i64>
+  %v112 = add <8 x i64> %v90, %v111
+  %v113 = getelementptr float, ptr %p0, <8 x i64> %v112
+  %v114 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v113, <8 x i1> %v6, <8 x float> zeroinitializer)
+  %v115 = freeze <8 x float> %v114
+  br label %done53
+done53:
+  %v116 = phi <8 x float> [%v77, %fast51], [%v94, %slow52]
+  %v117 = phi <8 x float> [%v78, %fast51], [%v101, %slow52]
+  %v118 = phi <8 x float> [%v79, %fast51], [%v108, %slow52]
+  %v119 = phi <8 x float> [%v80, %fast51], [%v115, %slow52]
+  %v120 = fadd contract <8 x float> %v20, %v116
+  %v121 = fadd contract <8 x float> %v120, %v117
+  %v122 = fadd contract <8 x float> %v121, %v118
+  %v123 = fadd contract <8 x float> %v122, %v119
+  %v124 = add i32 %i16, 4
+  %i17 = add i32 %i16, 4
+  %v125 = icmp sgt i32 %i17, %i16
+  %ok18 = and i1 %v125, true
+  br label %loop.latch19
+loop.latch19:
+  br label %loop.head13
+loop.done15:
+  %v126 = call i32 @llvm.smax.i32(i32 %v21, i32 0)
+  br label %loop127
+loop127:
+  br label %loop.head128
+loop.head128:
+  %i131 = phi i32 [%v126, %loop127], [%i132, %loop.latch134]
+  %v135 = phi <8 x float> [%v20, %loop127], [%v189, %loop.latch134]
+  %v136 = icmp slt i32 %i131, %v9
+  br i1 %v136, label %loop.body129, label %loop.done130
+loop.body129:
+  %v137 = sext i32 %v1 to i64
+  %v138 = sext i32 %i131 to i64
+  %v139 = mul i64 %v137, %v8
+  %v140 = add i64 %v139, %v138
+  %v141 = mul i64 %v140, 1
+  %v142 = getelementptr float, ptr %p0, i64 %v141
+  %v143 = add i64 %v137, 7
+  %v144 = icmp ult i64 %v137, %v44
+  %v145 = icmp ult i64 %v143, %v44
+  %v146 = and i1 %v144, %v145
+  %v147 = icmp ult i64 %v138, %v8
+  %v148 = and i1 %v146, %v147
+  br i1 %v148, label %fast149, label %slow150
+fast149:
+  %v152 = load float, ptr %v142, align 4
+  %v153 = insertelement <8 x float> poison, float %v152, i64 0
+  %v154 = getelementptr float, ptr %v142, i64 %v36
+  %v155 = load float, ptr %v154, align 4
+  %v156 = insertelement <8 x float> %v153, float %v155, i64 1
+  %v157 = getelementptr float, ptr %v142, i64 %v37
+  %v158 = load float, ptr %v157, align 4
+  %v159 = insertelement <8 x float> %v156, float %v158, i64 2
+  %v160 = getelementptr float, ptr %v142, i64 %v38
+  %v161 = load float, ptr %v160, align 4
+  %v162 = insertelement <8 x float> %v159, float %v161, i64 3
+  %v163 = getelementptr float, ptr %v142, i64 %v39
+  %v164 = load float, ptr %v163, align 4
+  %v165 = insertelement <8 x float> %v162, float %v164, i64 4
+  %v166 = getelementptr float, ptr %v163, i64 %v36
+  %v167 = load float, ptr %v166, align 4
+  %v168 = insertelement <8 x float> %v165, float %v167, i64 5
+  %v169 = getelementptr float, ptr %v163, i64 %v37
+  %v170 = load float, ptr %v169, align 4
+  %v171 = insertelement <8 x float> %v168, float %v170, i64 6
+  %v172 = getelementptr float, ptr %v163, i64 %v38
+  %v173 = load float, ptr %v172, align 4
+  %v174 = insertelement <8 x float> %v171, float %v173, i64 7
+  br label %done151
+slow150:
+  %v175 = insertelement <8 x i32> poison, i32 %v1, i64 0
+  %v176 = shufflevector <8 x i32> %v175, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v177 = add <8 x i32> %v176, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v178 = sext <8 x i32> %v177 to <8 x i64>
+  %v179 = sext i32 %i131 to i64
+  %v180 = insertelement <8 x i64> poison, i64 %v179, i64 0
+  %v181 = shufflevector <8 x i64> %v180, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v182 = mul <8 x i64> %v178, %v89
+  %v183 = add <8 x i64> %v182, %v181
+  %v184 = mul <8 x i64> %v183, splat (i64 1)
+  %v185 = getelementptr float, ptr %p0, <8 x i64> %v184
+  %v186 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v185, <8 x i1> %v6, <8 x float> zeroinitializer)
+  %v187 = freeze <8 x float> %v186
+  br label %done151
+done151:
+  %v188 = phi <8 x float> [%v174, %fast149], [%v187, %slow150]
+  %v189 = fadd contract <8 x float> %v135, %v188
+  %i132 = add i32 %i131, 1
+  br label %loop.latch134
+loop.latch134:
+  br label %loop.head128
+loop.done130:
+  %v190 = sext i32 %v1 to i64
+  %v191 = getelementptr float, ptr %p1, i64 %v190
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v135, ptr align 4 %v191, <8 x i1> %v6)
   br label %col.latch
 col.latch:
   %col.next = add i64 %col, 8

@@ -7,7 +7,7 @@ from typing import Any
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
-from jwarp.dispatch.tape import Entry, FunctionEntry, Retained, entry_of, refuse_aliases
+from jwarp.dispatch.tape import Backward, Entry, FunctionEntry, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Struct
 
@@ -153,13 +153,9 @@ class Tape:
                 a.grad = g
             else:
                 a.grad.assign(g)
-        refuse_aliases(self.launches)
-        retained = Retained()
-        for entry in reversed(self.launches):
-            entry.back(retained)
-        retained.put_back()
-        met = {id(a): a for entry in self.launches for a in entry.arrays}
-        self.gradients.update((a, a.grad) for a in met.values() if a.grad is not None)
+        command = Backward(self.launches)
+        submit(command)
+        self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
 
     def get_adjoint(self, a: Any) -> Any:
         """The gradient of an array, a struct of those of the arrays in a struct, or None."""

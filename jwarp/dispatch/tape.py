@@ -19,7 +19,7 @@ from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
 from jwarp.dispatch.array_reversal import WayBack, way_back
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.reversal import Reversal
-from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
+from jwarp.errors import NO_SPAN, JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 
 
 class Retained:
@@ -160,23 +160,52 @@ class CopyEntry(Entry):
         done()
 
 
-class AdjointEntry(Entry):
-    """An adjoint launch, which has no derivative on a tape."""
+class Backward(Command):
+    """What a tape does to go back through its entries, the last one first."""
 
-    def __init__(self, launch: ArrayAdjoint):
-        self.kernel, self.where = launch.kernel, place_of_caller()
-        self.arrays = self.written = tuple(launch.gradients)
+    def __init__(self, entries: Sequence[Entry]):
+        self.entries = tuple(entries)
+        self.met = tuple({id(a): a for entry in entries for a in entry.arrays}.values())
+
+    @property
+    def gradients(self) -> list[array]:
+        """The arrays that it writes to."""
+        return [a.grad for a in self.met if a.grad is not None]
+
+    def run(self) -> None:
+        refuse_aliases(self.entries)
+        retained = Retained()
+        for entry in reversed(self.entries):
+            entry.back(retained)
+        retained.put_back()
+
+
+class SecondOrderEntry(Entry):
+    """Gradients that were computed, which tapes do not go back through."""
+
+    def __init__(self, what: str, span: Span, gradients: Iterable[array]):
+        self.what, self.span, self.where = what, span, place_of_caller()
+        self.arrays = self.written = tuple(gradients)
 
     def back(self, retained: Retained) -> None:
         if any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written):
             raise _placed(
                 NotDifferentiableError(
-                    f"kernel '{self.kernel.name}': an adjoint launch was recorded, and tapes have no second derivative",
-                    self.kernel.span,
+                    f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
+                    self.span,
                     "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
                 ),
                 self.where,
             )
+
+
+def _of_adjoint(launch: ArrayAdjoint) -> Entry:
+    kernel = launch.kernel
+    return SecondOrderEntry(f"kernel '{kernel.name}': an adjoint launch", kernel.span, launch.gradients)
+
+
+def _of_backward(command: Backward) -> Entry:
+    return SecondOrderEntry("wp.Tape.backward of another tape", NO_SPAN, command.gradients)
 
 
 class LaunchEntry(Entry):
@@ -309,8 +338,9 @@ class LaunchEntry(Entry):
 
 # What remembers each kind of command.
 _ENTRIES: dict[type[Command], Callable[[Any], Entry]] = {
-    ArrayAdjoint: AdjointEntry,
+    ArrayAdjoint: _of_adjoint,
     ArrayLaunch: LaunchEntry,
+    Backward: _of_backward,
     Copy: CopyEntry,
     Computation: ComputationEntry,
     Fill: FillEntry,

@@ -258,6 +258,36 @@ def test_tapes_inside_of_each_other():
     assert list(inner.gradients) == [y, loss]
 
 
+def test_backward_of_a_tape_in_another_one():
+    x, y = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    loss, other = loss_of(), loss_of()
+    x.grad.requires_grad = True
+    with wp.Tape() as outer:
+        with wp.Tape() as inner:
+            wp.launch(square, dim=3, inputs=[x], outputs=[y])
+            wp.launch(total, dim=3, inputs=[y, loss])
+        inner.backward(loss)
+        wp.launch(total, dim=3, inputs=[y, other])
+    inner.zero()
+    outer.backward(other)  # asks for no second derivative
+    assert_allclose(x.grad.numpy(), 2 * x.numpy(), rtol=1e-6)
+    with wp.Tape() as last:
+        inner.backward(loss)
+        wp.launch(total, dim=3, inputs=[x.grad, other])
+    with pytest.raises(wp.NotDifferentiableError, match="backward of another tape.* no second derivative"):
+        last.backward(other)
+
+
+def test_a_graph_leaves_out_what_is_not_to_be_recorded():
+    x, loss = numbers(0, 3, requires_grad=True), loss_of()
+    with wp.ScopedCapture() as capture, wp.Tape() as tape:
+        wp.launch(total, dim=3, inputs=[x, loss])
+        wp.launch(total, dim=3, inputs=[x, loss], record_tape=False)
+    wp.capture_launch(capture.graph)
+    tape.backward(loss)
+    assert_array_equal(x.grad.numpy(), 1.0)
+
+
 def test_reset():
     x, y = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
     tape = wp.Tape()

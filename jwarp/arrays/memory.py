@@ -183,7 +183,9 @@ class HostMemory(Memory):
             self.will_write()
 
     def lend(self, view: View) -> np.ndarray:
-        """The elements that a view shows, for code that may write to them and is not watched."""
+        """The elements that a view shows, for code that may write to them and is not watched: as if it did so now."""
+        if self.is_watched:
+            self.will_write()
         self.snapshot = None
         if len(self.lent) > 8:
             self.lent = [known for known in self.lent if known() is not None]

@@ -128,6 +128,10 @@ class Kept:
         self.memory = copy
         self._saved = lambda: copy.read(self.view)
 
+    def keep_anew(self) -> None:
+        """Take the content from the memory as it is now."""
+        self._saved = None
+
     def save(self, content: Callable[[], Any]) -> None:
         """Take the content from `content` from now on."""
         self._saved = content
@@ -148,11 +152,18 @@ class _Elements:
         }
 
 
+# A copy of a buffer, the buffer, and the handles that it was made for.
+Saved = tuple[np.ndarray, np.ndarray, list[Kept]]
+
+
 class HostMemory(Memory):
     """Bytes of this computer's memory, aligned to 64 where they are its own.
 
     `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
+    Where somebody asks for it, `saves` gets what is copied for handles: the copy, what it is of, and the handles.
     """
+
+    saves: ClassVar[list[Saved] | None] = None
 
     __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
 
@@ -211,6 +222,8 @@ class HostMemory(Memory):
         self.keepers.clear()
         if handles:
             saved = self.buffer.copy()
+            if HostMemory.saves is not None:
+                HostMemory.saves.append((saved, self.buffer, handles))
             for handle in handles:
                 handle.save(_reader(saved, handle.view))
 

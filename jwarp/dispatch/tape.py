@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command
-from jwarp.arrays.memory import Kept, place_of_caller
+from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
 from jwarp.dispatch.array_reversal import WayBack, way_back
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.reversal import Reversal
+from jwarp.dispatch.scratch import Scratch
 from jwarp.errors import NO_SPAN, JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 
 
@@ -53,6 +54,15 @@ class Entry(abc.ABC):
         Raises:
             NotDifferentiableError: it has no exact derivative, and what it wrote to has a gradient other than zero.
         """
+
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        """The native steps that do the same each time that they run; None where Python is needed."""
+        return None
+
+    @property
+    def keeps(self) -> Iterable[Kept]:
+        """What it keeps of contents."""
+        return ()
 
 
 def entry_of(command: Command) -> Entry | None:
@@ -127,6 +137,12 @@ class FillEntry(Entry):
             target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
             done()
 
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        (target,) = self.written
+        if target.grad is None:
+            return []
+        return None if target.retain_grad or not _is_here(target.grad) else [zeroing(target.grad)]
+
 
 class CopyEntry(Entry):
     """A copy: the gradient goes to the source, and what was there before has none."""
@@ -159,6 +175,21 @@ class CopyEntry(Entry):
                 added(source.grad, flowing.reshape(layout.full_shape))
         done()
 
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        target, source = self.arrays
+        if target.grad is None:
+            return []
+        if target.retain_grad or not _is_here(target.grad):
+            return None
+        content = target.grad.host()
+        if source.grad is None:
+            return [zeroing(target.grad)]
+        into = source.grad.host() if _is_here(source.grad) else None
+        if into is None or (into.shape, into.dtype) != (content.shape, content.dtype):
+            return None
+        flowing = scratch.empty(content.shape, content.dtype)
+        return [(flowing, content), zeroing(target.grad), (into, flowing, "add")]
+
 
 class Backward(Command):
     """What a tape does to go back through its entries, the last one first."""
@@ -178,6 +209,25 @@ class Backward(Command):
         for entry in reversed(self.entries):
             entry.back(retained)
         retained.put_back()
+
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        """The native steps that do the same each time that they run; None where Python is needed."""
+        made: list[Any] = []
+        for entry in reversed(self.entries):
+            scratch.turn()
+            steps = entry.steps(scratch)
+            if steps is None:
+                return None
+            made += steps
+        return made
+
+
+class OfTape(Call):
+    """Something that a tape does. `steps` are the native steps that do the same after it has run, None for none."""
+
+    def __init__(self, tape: Any, function: Callable[[], Any], steps: Callable[[Scratch], list[Any] | None]):
+        super().__init__(function)
+        self.tape, self.steps = tape, steps
 
 
 class SecondOrderEntry(Entry):
@@ -271,23 +321,49 @@ class LaunchEntry(Entry):
             return None
         values = self.values
         done = None
-        if [p for p in self.moving if values[p].retain_grad and p in way.written]:
+        if self._retains(way):
             self._refuse_retained(way)
             done = retained.watch([values[p] for p in self.moving if p in way.written])
         followed = [values[p]._grad for p in self.moving]
         if [grad for grad in followed if grad.memory.is_traced]:
             _refuse_traced(f"kernel '{self.kernel.name}'", followed)
-        grads: list[Any] = [None] * len(values)
-        for p, grad in zip(self.moving, followed, strict=True):
-            grads[p] = way.shown(grad)
-        contents: list[Any] = [None] * len(values)
-        for p in reversal.reads:
-            contents[p] = self._content(way, p)
+        contents, grads = self._given(way, reversal)
         will_change(followed)
         reversal(contents, grads)
         if done is not None:
             done()
         return None
+
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        if not [a for a in self.written if a._grad is not None]:
+            return []
+        way, reversal = self.way, self.reversal
+        if way is None or way.on_gpu or not self.kernel.enable_backward or self.refusal is not None:
+            return None
+        if reversal is None:
+            return []
+        followed = [self.values[p]._grad for p in self.moving]
+        if self._moving(way) != self.moving or self._retains(way) or not all(map(_is_here, followed)):
+            return None
+        return reversal.steps(*self._given(way, reversal), scratch)
+
+    @property
+    def keeps(self) -> Iterable[Kept]:
+        return self.kept.values()
+
+    def _retains(self, way: WayBack) -> bool:
+        """Whether there are gradients to be retained of what it writes."""
+        return bool([p for p in self.moving if self.values[p].retain_grad and p in way.written])
+
+    def _given(self, way: WayBack, reversal: Reversal) -> tuple[list[Any], list[Any]]:
+        """What the adjoint is given: contents and gradients, by parameter."""
+        contents: list[Any] = [None] * len(self.values)
+        grads: list[Any] = [None] * len(self.values)
+        for p in self.moving:
+            grads[p] = way.shown(self.values[p]._grad)
+        for p in reversal.reads:
+            contents[p] = self._content(way, p)
+        return contents, grads
 
     def _is_asked(self) -> bool:
         """Whether there are gradients of what it wrote."""
@@ -400,6 +476,16 @@ def added(grad: array, more: Any) -> None:
     """Add to a gradient."""
     memory, layout = grad.memory, grad.layout
     memory.write(layout, memory.read(layout) + more)
+
+
+def zeroing(a: array) -> tuple[np.ndarray, np.ndarray]:
+    """The native step that sets an array of this computer's memory to zeros."""
+    return a.host(), np.broadcast_to(np.zeros((), a.layout.dtype), a.layout.full_shape)
+
+
+def _is_here(a: array) -> bool:
+    """Whether native code of the host may look at an array."""
+    return isinstance(a.memory, HostMemory)
 
 
 def _is_zero(content: Any) -> bool:

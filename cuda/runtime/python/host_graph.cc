@@ -7,6 +7,10 @@
 #include <cstring>
 #include <string>
 
+#include "cpu/staging.h"
+#include "cpu/sums.h"
+#include "cpu/worker_pool.h"
+#include "python/arrays.h"
 #include "python/gil.h"
 
 namespace py = pybind11;
@@ -65,6 +69,34 @@ struct Copy {
   }
 };
 
+// Elements that are added to those of another array, of any strides; the two do not overlap.
+struct Sum {
+  int64_t dtype;
+  cpu::StagedArray target;
+  cpu::StagedArray source;
+
+  static cpu::StagedArray staged(const py::array& array, void* data) {
+    return {data, std::vector<int64_t>(array.shape(), array.shape() + array.ndim()),
+            std::vector<int64_t>(array.strides(), array.strides() + array.ndim()), array.itemsize()};
+  }
+
+  Sum(const py::array& target_array, const py::array& source_array)
+      : dtype(dtype_code(target_array.dtype())),
+        target(staged(target_array, py::array(target_array).mutable_data())),
+        source(staged(source_array, const_cast<void*>(source_array.data()))) {
+    const bool same = target.shape() == source.shape() && dtype == dtype_code(source_array.dtype());
+    if (!same || dtype == XLA_FFI_DataType_PRED) throw py::value_error("jwarp: a sum is of arrays of one shape and type");
+  }
+
+  void run() const {
+    cpu::Pool& pool = cpu::WorkerPool::instance();
+    target.fetch(pool);
+    source.fetch(pool);
+    cpu::add_elements(dtype, target.memory(), source.memory(), target.bytes(), pool);
+    target.put_back(pool);
+  }
+};
+
 void look_for_signals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -75,6 +107,7 @@ void look_for_signals() {
 struct HostGraph::Step {
   BoundHostLaunch* launch = nullptr;
   std::unique_ptr<Copy> copy = nullptr;
+  std::unique_ptr<Sum> sum = nullptr;
   const int32_t* condition = nullptr;
   const HostGraph* first = nullptr;   // of a branch or a loop
   const HostGraph* second = nullptr;  // of a branch
@@ -96,6 +129,8 @@ HostGraph::HostGraph(const py::sequence& steps) {
           throw py::type_error("jwarp: a copy is between NumPy arrays");
         }
         step.copy = std::make_unique<Copy>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
+      } else if (parts.size() == 3 && py::isinstance<py::array>(parts[1])) {
+        step.sum = std::make_unique<Sum>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
       } else {
         const auto condition = parts[0].cast<py::array>();
         if (parts.size() != 3 || condition.size() < 1 || condition.itemsize() != sizeof(int32_t)) {
@@ -125,6 +160,8 @@ void HostGraph::run_steps() const {
       step.launch->run_checked();
     } else if (step.copy != nullptr) {
       step.copy->run();
+    } else if (step.sum != nullptr) {
+      step.sum->run();
     } else if (step.is_loop) {
       for (int64_t trip = 1; *step.condition != 0; ++trip) {
         step.first->run_steps();

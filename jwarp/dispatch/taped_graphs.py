@@ -67,11 +67,11 @@ class _Steps:
         self._graded = [(a, a._grad) for a in given.values()]
         grads = [g.memory for tape in tapes for g in tape.gradients.values()]
         self._written: list[Memory] = list(dict.fromkeys([*written_by(commands), *grads]))
-        # What tapes keep that is still in place, as nothing has been written there since.
-        self._live: dict[Memory, list[Kept]] = {}
+        in_place: dict[Memory, list[Kept]] = {}
         for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):
             if not kept.is_saved:
-                self._live.setdefault(kept.memory, []).append(kept)
+                in_place.setdefault(kept.memory, []).append(kept)
+        self._in_place = [_InPlace(memory, handles) for memory, handles in in_place.items()]
 
     def holds(self) -> bool:
         """Whether the steps do what the commands do."""
@@ -85,9 +85,8 @@ class _Steps:
         )
 
     def run(self) -> None:
-        for memory, handles in self._live.items():
-            if memory.is_watched:  # the tapes begin anew, and let go of what they keep
-                memory.keepers = [known for known in memory.keepers if known() not in handles]
+        for held in self._in_place:
+            held.let_go()
         for memory in self._written:
             if memory.is_watched:
                 memory.will_write()
@@ -97,13 +96,34 @@ class _Steps:
             raise LaunchError(f"a graph with a tape: {error}", hint="capture it anew") from None
         for tape, entries, _ in self._tapes:
             tape.launches[:] = entries
-        for memory, handles in self._live.items():
-            for kept in handles:
-                kept.keep_anew()
-            memory.keepers += map(weakref.ref, handles)
-            memory.is_watched = True
-            if isinstance(memory, HostMemory) and memory.is_open:
-                memory.will_write()
+        for held in self._in_place:
+            held.keep_anew()
+
+
+class _InPlace:
+    """What tapes keep of a memory that is still there, as nothing has been written since."""
+
+    __slots__ = ("_handles", "_memory", "_own", "_refs")
+
+    def __init__(self, memory: Memory, handles: list[Kept]):
+        self._memory, self._handles = memory, handles
+        self._refs: list[weakref.ref[Kept]] = list(map(weakref.ref, handles))
+        self._own = frozenset(map(id, self._refs))
+
+    def let_go(self) -> None:
+        """Before a run: the tapes begin anew."""
+        memory, own = self._memory, self._own
+        memory.keepers = [known for known in memory.keepers if id(known) not in own]
+
+    def keep_anew(self) -> None:
+        """After a run: keep what is there now."""
+        memory = self._memory
+        for kept in self._handles:
+            kept.keep_anew()
+        memory.keepers += self._refs
+        memory.is_watched = True
+        if isinstance(memory, HostMemory) and (memory.lent or memory.is_exposed) and memory.is_open:
+            memory.will_write()
 
 
 def _taken(commands: Sequence[Command]) -> _Steps | None:

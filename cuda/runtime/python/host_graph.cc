@@ -21,6 +21,9 @@ namespace {
 // Trips of a loop between two looks for a signal: a look takes the GIL.
 constexpr int64_t kTripsPerLook = 1024;
 
+// A fill copies about so many bytes at once, which stay in the nearest cache.
+constexpr int64_t kFillBytes = 1 << 14;
+
 // A copy of elements of any strides.
 struct Copy {
   char* target;
@@ -50,15 +53,38 @@ struct Copy {
       into.pop_back();
       from.pop_back();
     }
+    // So are neighbouring axes one axis, whose steps are all alike on both sides.
+    for (size_t axis = shape.size(); axis-- > 1;) {
+      if (into[axis - 1] != into[axis] * shape[axis] || from[axis - 1] != from[axis] * shape[axis]) continue;
+      shape[axis - 1] *= shape[axis];
+      into[axis - 1] = into[axis];
+      from[axis - 1] = from[axis];
+      shape.erase(shape.begin() + axis);
+      into.erase(into.begin() + axis);
+      from.erase(from.begin() + axis);
+    }
   }
 
   void run() const { run_axis(0, target, source); }
+
+  // One element, `bytes` over: what is there already is copied behind it, twice as much each time.
+  void fill(char* to, const char* out, int64_t bytes) const {
+    if (bytes == 0) return;
+    std::memmove(to, out, item);
+    const int64_t most = std::max(item, kFillBytes / item * item);
+    for (int64_t done = item; done < bytes;) {
+      const int64_t more = std::min(std::min(done, most), bytes - done);
+      std::memcpy(to + done, to, more);
+      done += more;
+    }
+  }
 
   void run_axis(size_t axis, char* to, const char* out) const {
     if (axis == shape.size()) {
       std::memmove(to, out, item);
       return;
     }
+    if (axis + 1 == shape.size() && from[axis] == 0 && into[axis] == item) return fill(to, out, shape[axis] * item);
     for (int64_t i = 0; i < shape[axis]; ++i, to += into[axis], out += from[axis]) {
       if (axis + 1 == shape.size()) {
         std::memmove(to, out, item);

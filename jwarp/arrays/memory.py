@@ -20,9 +20,9 @@ ALIGNMENT = 64
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-def place_of_caller() -> tuple[str, int]:
-    """File and line of the user's code that runs now."""
-    frame: Any = sys._getframe(1)
+def place_of_caller(depth: int = 1) -> tuple[str, int]:
+    """File and line of the user's code that runs now, of which at least `depth` calls are not the user's."""
+    frame: Any = sys._getframe(depth)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno

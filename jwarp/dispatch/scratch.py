@@ -14,6 +14,11 @@ class Scratch:
         self._arrays: dict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = collections.defaultdict(list)
         self._taken: collections.Counter[tuple[tuple[int, ...], np.dtype]] = collections.Counter()
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory it is."""
+        return sum(array.nbytes for arrays in self._arrays.values() for array in arrays)
+
     def turn(self) -> None:
         """All arrays are free again."""
         self._taken.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
+from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch import backward_plans
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
 from jwarp.dispatch.array_reversal import WayBack, way_back
 from jwarp.dispatch.arrays import ArrayLaunch
@@ -63,6 +65,10 @@ class Entry(abc.ABC):
     def keeps(self) -> Iterable[Kept]:
         """What it keeps of contents."""
         return ()
+
+    def key(self) -> Hashable | None:
+        """What must be alike for the same steps to go back through it; None where a closer look is needed."""
+        return None
 
 
 def entry_of(command: Command) -> Entry | None:
@@ -143,6 +149,9 @@ class FillEntry(Entry):
             return []
         return None if target.retain_grad or not _is_here(target.grad) else [zeroing(target.grad)]
 
+    def key(self) -> Hashable | None:
+        return FillEntry, *_tokens(self.arrays)
+
 
 class CopyEntry(Entry):
     """A copy: the gradient goes to the source, and what was there before has none."""
@@ -190,6 +199,9 @@ class CopyEntry(Entry):
         flowing = scratch.empty(content.shape, content.dtype)
         return [(flowing, content), zeroing(target.grad), (into, flowing, "add")]
 
+    def key(self) -> Hashable | None:
+        return CopyEntry, *_tokens(self.arrays)
+
 
 class Backward(Command):
     """What a tape does to go back through its entries, the last one first."""
@@ -204,6 +216,25 @@ class Backward(Command):
         return [a.grad for a in self.met if a.grad is not None]
 
     def run(self) -> None:
+        key = self._key() if is_not_tracing() else None
+        if key is not None and backward_plans.repeated(key):
+            return
+        self._go_back()
+        if key is not None:
+            arrays = [a for a in self.met if a.layout.size]
+            backward_plans.learn(key, self.steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
+
+    def _key(self) -> Hashable | None:
+        """What must be alike for the same steps to go back; None where a closer look is needed."""
+        parts: list[Hashable] = []
+        for entry in reversed(self.entries):
+            key = entry.key()
+            if key is None:
+                return None
+            parts.append(key)
+        return tuple(parts)
+
+    def _go_back(self) -> None:
         refuse_aliases(self.entries)
         retained = Retained()
         for entry in reversed(self.entries):
@@ -266,7 +297,7 @@ class LaunchEntry(Entry):
     """
 
     def __init__(self, launch: ArrayLaunch):
-        self.kernel, self.where, self.values = launch.kernel, place_of_caller(), launch.values
+        self.kernel, self.where, self.values = launch.kernel, place_of_caller(5), launch.values
         values = launch.values
         self.kept: dict[int, Kept] = {}
         self.refusal: JwarpError | None = None
@@ -351,6 +382,27 @@ class LaunchEntry(Entry):
     def keeps(self) -> Iterable[Kept]:
         return self.kept.values()
 
+    def key(self) -> Hashable | None:
+        way, reversal, values = self.way, self.reversal, self.values
+        if way is None or self.refusal is not None or self._moving(way) != self.moving:
+            return None
+        if not self.kernel.enable_backward:
+            return None
+        parts = _tokens(self.arrays)
+        parts.append(reversal)
+        if reversal is not None:
+            for p in reversal.reads:
+                of = values[p]
+                if type(of) is array:
+                    kept = self.kept.get(p)
+                    if kept is None or kept.is_saved:
+                        return None
+                elif type(of) in _NUMBERS and of != 0:  # zeros have signs
+                    parts += type(of), of
+                elif of is not None:
+                    return None
+        return tuple(parts)
+
     def _retains(self, way: WayBack) -> bool:
         """Whether there are gradients to be retained of what it writes."""
         return bool([p for p in self.moving if self.values[p].retain_grad and p in way.written])
@@ -412,6 +464,18 @@ class LaunchEntry(Entry):
                 )
 
 
+_NUMBERS = (float, int)
+
+
+def _tokens(arrays: Iterable[array]) -> list[Any]:
+    """What tells arrays and their gradients from others."""
+    made: list[Any] = []
+    for a in arrays:
+        grad = a._grad
+        made += a.token, None if grad is None else grad.token, a.retain_grad
+    return made
+
+
 # What remembers each kind of command.
 _ENTRIES: dict[type[Command], Callable[[Any], Entry]] = {
     ArrayAdjoint: _of_adjoint,
@@ -444,6 +508,8 @@ def refuse_aliases(entries: Iterable[Entry]) -> None:
     for entry in entries:
         given.update([(id(a), a) for a in entry.arrays])
         written.update([(id(a), a) for a in entry.written])
+    if len({id(a.memory) for a in given.values()}) == len(given):
+        return
     for a in given.values():
         if a.grad is not None:
             distance = a.grad.layout.offset - a.layout.offset

@@ -98,15 +98,20 @@ class Frame:
         return indexed_names(self.source.tree)
 
 
+# What is said once the kernel is read, by place: a set in order.
+Warnings = dict[tuple[Span, str], None]
+
+
 @dataclass
 class Kept:
     """What calls of one kind give: `result`, of values that are those of the first call, in order its arguments' and
-    the results' of the function of that number."""
+    the results' of the function of that number; and the warnings of reading it."""
 
     number: int
     result: Binding
     given: tuple[Value, ...]
     made: tuple[Value, ...]
+    warnings: Warnings
 
 
 @dataclass
@@ -153,7 +158,7 @@ class Context:
         self.stored: list[Local] = []  # those of them that hold the components of a variable
         self.free: list[ArrayRef] = []  # those of functions that have been read
         self.tid_arity = 0
-        self.warnings: dict[tuple[Span, str], None] = {}
+        self.warnings: Warnings = {}
         self.assigned_name = ""  # of the variable that the expression at hand is for
         self.unrolled = 1  # how many copies of the code at hand are being read
         self.stack: list[Func] = []  # the functions being read

@@ -11,6 +11,7 @@ from harness import TARGETS, Compiled, Variant
 import jwarp as wp
 from jwarp.analysis.sums import weight_of
 from jwarp.backend.interpreter.machine import run
+from jwarp.errors import KernelWarning
 from jwarp.ir.attributes import encode
 from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import Block, Const, Function, Kernel, Op, Param, Value, walk, walk_all
@@ -206,3 +207,103 @@ def test_calls_that_do_not_fit_are_refused(change, reason):
     with pytest.raises(InvalidIR, match="no part of"):
         verify(Kernel("k", (), 1, _block([Op("call_part", (Const(int32, 0),), 0, part)]), functions=(same,)))
     assert encode(0) == 0
+
+
+@wp.func
+def farthest(x: wp.vec3, first: int, steps: int):
+    """A loop that may return, so that what the function gives has no value before it."""
+    best, at = float(first), 0
+    for k in range(steps):
+        turned = wp.vec3(x[1] * float(k), x[2] - x[0], x[0] + float(first))
+        along = wp.dot(turned, x) + float(first * k)
+        if along > 3.0:
+            return wp.length(turned) * 0.25 - best, k
+        if along > best:
+            best, at = along, k
+    y = wp.cw_mul(x, x) + wp.vec3(best, float(at), 1.0)
+    z = wp.cross(y, x) / (1.0 + wp.length_sq(y))
+    z = z + 0.5 * wp.cross(z, wp.vec3(y[0], y[2], best)) - wp.cw_mul(z, x)
+    return z[0] * 0.5 + z[1] * y[0] - z[2], at + first
+
+
+@wp.kernel
+def climbed(points: wp.array[wp.vec3], steps: wp.array[int], out: wp.array[float], places: wp.array[int]):
+    i = wp.tid()
+    x = points[i]
+    for k in range(steps[i]):
+        for m in range(2):
+            found, place = farthest(x, k + m, 1 + steps[i])
+            x = x * 0.5 + wp.vec3(found, float(place), -found)
+        other, there = farthest(x, k, steps[i] + 2)
+        third, _ = farthest(x, there, 1 + k)
+    out[i] = found + other * third
+    places[i] = place + 100 * there
+
+
+def climbed_by_numpy(points, steps):
+    """The same, thread by thread, in float64."""
+
+    def farthest(x, first, steps):
+        best, at = float(first), 0
+        for k in range(steps):
+            turned = np.array([x[1] * k, x[2] - x[0], x[0] + first])
+            along = np.dot(turned, x) + first * k
+            if along > 3.0:
+                return np.linalg.norm(turned) * 0.25 - best, k
+            if along > best:
+                best, at = along, k
+        y = x * x + [best, at, 1.0]
+        z = np.cross(y, x) / (1.0 + np.dot(y, y))
+        z = z + 0.5 * np.cross(z, [y[0], y[2], best]) - z * x
+        return z[0] * 0.5 + z[1] * y[0] - z[2], at + first
+
+    out, places = np.zeros(len(points)), np.zeros(len(points), np.int32)
+    for i, x in enumerate(points.astype(np.float64)):
+        for k in range(steps[i]):
+            for m in range(2):
+                found, place = farthest(x, k + m, 1 + steps[i])
+                x = x * 0.5 + [found, place, -found]
+            other, there = farthest(x, k, steps[i] + 2)
+            third, _ = farthest(x, there, 1 + k)
+        out[i], places[i] = found + other * third, place + 100 * there
+    return out, places
+
+
+def test_functions_that_loops_call_first_have_all_of_their_loops():
+    # A loop that sets new names is read twice, at first without the loops inside.
+    with pytest.warns(KernelWarning):  # of a loop without a trip
+        kernel = climbed.ir()
+    points, steps = arguments()[:2]
+    steps = steps % 3 + 1
+    expected = climbed_by_numpy(points, steps)
+    out, places = np.zeros(SIZE, np.float32), np.zeros(SIZE, np.int32)
+    wp.launch(climbed, SIZE, [points, steps, out, places])
+    np.testing.assert_array_equal(places, expected[1])
+    np.testing.assert_allclose(out, expected[0], rtol=1e-4, atol=1e-4)
+    assert len(np.unique(places)) > 5
+    assert [f.name for f in kernel.functions] == ["farthest"]
+
+
+@wp.func
+def partial(x: wp.vec3, steps: int):
+    """What gives nothing on some path."""
+    y = wp.cross(x, wp.vec3(x[1], x[2], x[0] * x[1])) + wp.cw_mul(x, x) * float(steps)
+    z = wp.cross(y, x) / (1.0 + wp.length_sq(y)) + wp.cw_mul(y, x) - y * x[2]
+    if z[0] > 0.0:
+        return wp.dot(y, z) + z[0] * z[2] - wp.length(x + z)
+
+
+@wp.kernel
+def warned(points: wp.array[wp.vec3], steps: wp.array[int], out: wp.array[float]):
+    i = wp.tid()
+    for k in range(steps[i]):
+        found = partial(points[i], k) + partial(points[0], k + 1) * partial(points[i], k + 2)
+    out[i] = found + partial(points[i], steps[i])
+
+
+def test_functions_repeat_the_warnings_of_reading_them():
+    with pytest.warns(KernelWarning) as said:
+        kernel = warned.ir()
+    assert [f.name for f in kernel.functions] == ["partial"]
+    assert len(said) == 2
+    assert all(any(name in str(w.message) for w in said) for name in ("`found`", "the result of partial"))

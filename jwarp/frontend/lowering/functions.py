@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import Span
-from jwarp.frontend.context import Context, Kept
+from jwarp.frontend.context import Context, Kept, Warnings
 from jwarp.frontend.func import Func
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, StructValue
@@ -71,6 +71,7 @@ def called(ctx: Context, call: Call, span: Span) -> Binding | None:
 
 
 def _called(ctx: Context, kept: Kept, given: Sequence[Operand], span: Span) -> Binding:
+    ctx.warnings.update(kept.warnings)
     token = Value(int32)
     ctx.builder.append(Op("call", tuple(given), kept.number, token, span))
     values: dict[Value, Operand] = dict(zip(kept.given, given, strict=True))
@@ -93,8 +94,11 @@ def _rebuilt(binding: Any, values: Mapping[Value, Operand]) -> Any:
     return binding
 
 
-def kept(ctx: Context, call: Call, start: int, result: Binding, span: Span) -> Binding:
-    """The result of a call that was just read, its nodes those from `start`: they become a function if they may."""
+def kept(ctx: Context, call: Call, start: int, result: Binding, said: Warnings, span: Span) -> Binding:
+    """The result of a call that was just read, its nodes those from `start`: they become a function if they may.
+
+    `said` are the warnings of that, which all calls repeat: those of a body that is read for nothing are dropped.
+    """
     functions = ctx.functions
     if call.kind in functions.known:  # it is in line
         return result
@@ -112,7 +116,7 @@ def kept(ctx: Context, call: Call, start: int, result: Binding, span: Span) -> B
     body = copy.block(make_block(nodes, made))
     function = Function(call.name, params, body)
     functions.made.append(function)
-    known = functions.known[call.kind] = Kept(len(functions.made) - 1, result, call.given, made)
+    known = functions.known[call.kind] = Kept(len(functions.made) - 1, result, call.given, made, said)
     del ctx.builder.nodes[start:]
     return _called(ctx, known, call.given, span)
 

@@ -19,6 +19,7 @@ from jwarp.frontend.lowering.natives import native_result
 from jwarp.frontend.lowering.own_copies import arrays_of
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.native_texts.reader import for_processors, why_not
 from jwarp.frontend.values.bindings import (
     Binding,
     Stored,
@@ -50,7 +51,6 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     call = kind_of(ctx, function, arguments)
     if call is not None and (known := called(ctx, call, span)) is not None:
         return known
-    said = len(ctx.warnings)
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
@@ -61,9 +61,12 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
-    only_scalars = ctx.only_scalars
+    only_scalars, trials = ctx.only_scalars, ctx.trials
     has_own_derivative = function.gradient is not None or function.replay is not None
     ctx.only_scalars |= has_own_derivative or isinstance(function, NativeFunc)
+    before, ctx.warnings = ctx.warnings, {}
+    if call is not None and call.kind not in ctx.functions.known:
+        ctx.trials = 0  # what is kept of it is for later calls, too, and those need the whole of it
     try:
         for name, binding in ctx.frame.env.items():
             ctx.frame.env[name] = stored.in_memory(ctx, name, binding, span)
@@ -78,10 +81,11 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise _inside(error, function, span) from None
     finally:
         ctx.stack.pop()
-        ctx.frame, ctx.only_scalars = caller, only_scalars
+        ctx.frame, ctx.only_scalars, ctx.trials = caller, only_scalars, trials
+        said, ctx.warnings = ctx.warnings, {**before, **ctx.warnings}
     leave_references(ctx, function, targets, arguments, after)
-    if call is not None and len(ctx.warnings) == said:
-        return kept(ctx, call, start, result, span)
+    if call is not None:
+        return kept(ctx, call, start, result, said, span)
     if ctx.in_gradient:
         return result
     body = nodes[start:]
@@ -106,16 +110,17 @@ def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> 
 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
     """What a function of native code gives: on GPUs it itself, elsewhere what stands for it."""
-    span = given.span
+    span, cpu = given.span, for_processors(function)
     if ctx.block_dim:
-        if function.cpu is None:
+        if cpu is None:
             raise CompileError(
-                f"`{function.name}` is native code, which kernels with tiles or barriers cannot call",
+                f"`{function.name}` is native code, which kernels with tiles or barriers cannot call, as its text has "
+                f"{why_not(function)}",
                 span,
                 "give it the same in the kernel language: @wp.func_native(snippet, cpu=f) with a @wp.func f",
             )
-        return call_function(ctx, function.cpu, given)
-    if function.cpu is None:
+        return call_function(ctx, cpu, given)
+    if cpu is None:
         return call_function(ctx, function, given)
     if function.references:
         raise CompileError(
@@ -125,10 +130,10 @@ def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding
     with ctx.builder.block() as then:
         own = call_function(ctx, function, given)
     with ctx.builder.block() as orelse:
-        other = call_function(ctx, function.cpu, given)
+        other = call_function(ctx, cpu, given)
     if layout(own, span) != layout(other, span):
         raise KernelTypeError(
-            f"`{function.name}` gives {describe(own)}, and its `cpu`, `{function.cpu.name}`, {describe(other)}", span
+            f"`{function.name}` gives {describe(own)}, and its `cpu`, `{cpu.name}`, {describe(other)}", span
         )
     sides = [flatten(x, span) or [] for x in (own, other)]
     results = tuple(Value(x.type) for x in sides[0])

@@ -203,6 +203,10 @@ def barrier(): ...
 def native(x: float) -> float: ...
 
 
+@wp.func_native("return __shfl_xor_sync(0xffffffffu, x, 1);")
+def shuffled(x: float) -> float: ...
+
+
 @wp.kernel
 def with_barrier(x: wp.array[float], y: wp.array[float]):
     _, lane = wp.tid()
@@ -419,12 +423,12 @@ def test_errors_show_the_line_of_the_kernel():
     @wp.kernel
     def wrong(x: wp.array[float], y: wp.array[float]):
         i = wp.tid()
-        y[i] = native(x[i])
+        y[i] = shuffled(x[i])
 
-    with pytest.raises(jwarp.CompileError, match=r"`native` is native code") as caught:
+    with pytest.raises(jwarp.CompileError, match=r"`shuffled` is native code") as caught:
         run(wrong, X)
     assert "test_warp_definitions.py" in str(caught.value)
-    assert "y[i] = native(x[i])\n" in str(caught.value) and "^^^^^^^^" in str(caught.value)
+    assert "y[i] = shuffled(x[i])\n" in str(caught.value) and "^^^^^^^^" in str(caught.value)
 
     @wp.kernel
     def looking(texture: wp.Texture2D, y: wp.array[float]):

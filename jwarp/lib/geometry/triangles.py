@@ -147,6 +147,21 @@ def ray_frame(direction: vec3):
 
 
 @func
+def is_beside(start: vec3, x: vec3, y: vec3, a: vec3, b: vec3, c: vec3):
+    """Whether `crossing` may find something: a line passes on one side of all three sides, or about through one.
+
+    That is what it begins with; what is left is seldom asked for."""
+    ax, ay = dot(x, a - start), dot(y, a - start)
+    bx, by = dot(x, b - start), dot(y, b - start)
+    cx, cy = dot(x, c - start), dot(y, c - start)
+    u = difference_of_products(cx, by, cy, bx)
+    v = difference_of_products(ax, cy, ay, cx)
+    w = difference_of_products(bx, ay, by, ax)
+    is_near = u == 0.0 or v == 0.0 or w == 0.0
+    return is_near or (u > 0.0 and v > 0.0 and w > 0.0) or (u < 0.0 and v < 0.0 and w < 0.0)
+
+
+@func
 def crossing(start: vec3, x: vec3, y: vec3, z: vec3, a: vec3, b: vec3, c: vec3):
     """Where a ray with the frame (x, y, z) meets a triangle, as (t, u, v, determinant), t infinite if it does not.
 

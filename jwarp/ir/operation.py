@@ -175,7 +175,9 @@ class Operation:
             "is_native": self.attribute is NativeCall,
             "is_shared": self.effect in ("pure", "tile", "read", "call"),
             "in_functions": self.effect == "call"
-            or (self.effect == "pure" and self.attribute is None and self.arity != 0),
+            or (self.effect == "pure" and self.attribute is None and self.arity != 0)
+            or self.reads is Memory.EXTENTS
+            or (self.effect == "read" and is_access and not self.for_derivatives),
             "makes_nan": self.makes_nan and self.effect == "pure",
             "uses_notes": Memory.NOTES in used,
             "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES)),

@@ -1,7 +1,8 @@
-"""Calls of functions that stay functions of the kernel: large ones of numbers, read once for each kind of call."""
+"""Calls of functions that stay functions of the kernel: large ones that only read, once for each kind of call."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,22 @@ from jwarp.errors import Span
 from jwarp.frontend.context import Context, Kept, Warnings
 from jwarp.frontend.func import Func
 from jwarp.frontend.native import NativeFunc
-from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, StructValue
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Axis,
+    Binding,
+    Chosen,
+    Composite,
+    Number,
+    OneOf,
+    Part,
+    PythonRef,
+    StructArray,
+    StructValue,
+)
 from jwarp.ir.builder import make_block
 from jwarp.ir.clone import Cloner
+from jwarp.ir.functions import arrays_in
 from jwarp.ir.nodes import Const, Function, Node, Op, Operand, Value, inner_params, results, used_values, walk
 from jwarp.types import int32
 
@@ -30,7 +44,7 @@ class Call:
 
 
 def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> Call | None:
-    """The kind of a call; None where functions are read in line, or something else than numbers is given."""
+    """The kind of a call; None where functions are read in line, or something else than numbers and arrays is given."""
     if ctx.block_dim or ctx.debug or ctx.only_scalars or ctx.in_gradient or ctx.in_lanes:
         return None
     has_own_derivative = function.gradient is not None or function.replay is not None
@@ -45,7 +59,7 @@ def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> C
 
 
 class _NoNumbers(Exception):
-    """Something else than numbers is among the arguments."""
+    """Something else than numbers and arrays is among the arguments."""
 
 
 def _kind(binding: Binding, given: dict[Value, int]) -> Hashable:
@@ -61,7 +75,22 @@ def _kind(binding: Binding, given: dict[Value, int]) -> Hashable:
             return (binding.type, *(_kind(item, given) for item in binding.items))
         case tuple():
             return tuple(_kind(item, given) for item in binding)
+        case ArrayRef() if not isinstance(binding, OneOf) and (binding.is_missing or not binding.is_local):
+            return (binding.index, binding.type, *(_axis_kind(axis, given) for axis in binding.axes))
+        case StructArray():
+            return (binding.type, *(_kind(item, given) for item in binding.items))
     raise _NoNumbers
+
+
+def _axis_kind(axis: Axis, given: dict[Value, int]) -> Hashable:
+    match axis:
+        case None:
+            return None
+        case Part():
+            return (*(_kind(x, given) for x in (axis.start, axis.count, axis.step)), axis.limit)
+        case Chosen():
+            return _kind(axis.indices, given)
+    return _kind(axis, given)
 
 
 def called(ctx: Context, call: Call, span: Span) -> Binding | None:
@@ -91,6 +120,15 @@ def _rebuilt(binding: Any, values: Mapping[Value, Operand]) -> Any:
             return StructValue(binding.type, tuple(_rebuilt(item, values) for item in binding.items))
         case tuple():
             return tuple(_rebuilt(item, values) for item in binding)
+        case ArrayRef():
+            return dataclasses.replace(binding, axes=_rebuilt(binding.axes, values))
+        case StructArray():
+            return dataclasses.replace(binding, items=_rebuilt(binding.items, values))
+        case Part():
+            start, count, step = _rebuilt((binding.start, binding.count, binding.step), values)
+            return Part(start, count, step, binding.limit)
+        case Chosen():
+            return Chosen(_rebuilt(binding.indices, values))
     return binding
 
 
@@ -108,7 +146,7 @@ def kept(ctx: Context, call: Call, start: int, result: Binding, said: Warnings, 
         _kind(result, found)
     except _NoNumbers:
         return result
-    if not _is_function(nodes, call.given):
+    if not _is_function(nodes, call.given, ctx.first_local):
         return result
     made = tuple(value for value in found if value not in call.given)
     copy = Cloner()
@@ -121,11 +159,11 @@ def kept(ctx: Context, call: Call, start: int, result: Binding, said: Warnings, 
     return _called(ctx, known, call.given, span)
 
 
-def _is_function(nodes: Sequence[Node], given: Sequence[Value]) -> bool:
-    """Whether nodes are many, and do nothing but compute from values that are given."""
+def _is_function(nodes: Sequence[Node], given: Sequence[Value], first_local: int) -> bool:
+    """Whether nodes are many, and do nothing but compute from values that are given and elements of parameters."""
     block, count, defined = make_block(nodes), 0, set(given)
     for node in walk(block):
-        if isinstance(node, Op) and not node.row.in_functions:
+        if isinstance(node, Op) and not (node.row.in_functions and all(a < first_local for a in arrays_in(node))):
             return False
         count += 1
         defined.update(results(node), inner_params(node))

@@ -47,6 +47,15 @@ def arrays_of_functions(kernel: Kernel) -> list[frozenset[int]]:
     return found
 
 
+def reading_what_changes(kernel: Kernel) -> Function | None:
+    """A function that reads something else than parameters that the kernel leaves as they are, if there is one."""
+    if not kernel.functions:
+        return None
+    fixed = frozenset(range(len(kernel.params))).difference(written_params(kernel))
+    reading = zip(kernel.functions, arrays_of_functions(kernel), strict=True)
+    return next((function for function, arrays in reading if not arrays <= fixed), None)
+
+
 def settled_functions(kernel: Kernel) -> Kernel:
     """The kernel with those of its functions in line that save too little, or read arrays that the kernel changes.
 

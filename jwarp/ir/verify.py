@@ -18,7 +18,7 @@ from jwarp.ir.attributes import (
 )
 from jwarp.ir.evaluate import represents
 from jwarp.ir.formats import conversions
-from jwarp.ir.functions import arrays_of_functions
+from jwarp.ir.functions import reading_what_changes
 from jwarp.ir.native import check_call, parts_of
 from jwarp.ir.nodes import (
     Block,
@@ -39,7 +39,6 @@ from jwarp.ir.nodes import (
     operands,
     results,
     walk,
-    written_params,
 )
 from jwarp.ir.operation import INT, Operation, Stage
 from jwarp.ir.ops import COMBINERS, OPS
@@ -393,7 +392,8 @@ class _Verifier:
             for number, function in enumerate(kernel.functions):
                 self.function(number, function)
             self.block(kernel.body, (), ())
-            self.arrays_of_functions()
+            if (wrong := reading_what_changes(kernel)) is not None:
+                raise _Fault(f"function {wrong.name} reads an array that is no parameter, or that the kernel changes")
         except _Fault as fault:
             raise InvalidIR(self.message(str(fault), "", kernel.span)) from None
 
@@ -405,14 +405,6 @@ class _Verifier:
             if isinstance(node, Op) and node.name == "call" and not node.number < number:
                 raise _Fault(f"function {function.name} calls function {node.number}, which is not before it")
         self.block(function.body, function.params, [y.type for y in function.body.yields])
-
-    def arrays_of_functions(self) -> None:
-        """Check that functions read no arrays but parameters that the kernel does not change."""
-        if self.kernel.functions:
-            fixed = frozenset(range(len(self.kernel.params))).difference(written_params(self.kernel))
-            for function, arrays in zip(self.kernel.functions, arrays_of_functions(self.kernel), strict=True):
-                if arrays - fixed:
-                    raise _Fault(f"function {function.name} reads arrays that are not the same all the time")
 
     def message(self, reason: str, node: str, span: Span) -> str:
         where = f" ({short_file(span)}:{span.line})" if span.line else ""

@@ -22,9 +22,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from installed import versions
 
 # Before JAX: products are cuBLAS's own, and Warp gets memory, too.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_enable_triton_gemm=false".strip()
@@ -191,15 +192,12 @@ def machine(jax: Any) -> dict[str, Any]:
         gpu = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         gpu = f"no GPU: {jax.devices()[0]}"
-    packages = {name: _version(name) for name in PACKAGES}
-    return {"gpu": gpu, "date": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "packages": packages}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    return {
+        "gpu": gpu,
+        "date": time.strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        "packages": versions(PACKAGES),
+    }
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from gpu_cases import Case, Effort, Row
+from kernels_tiles import product_of
 
 import jwarp as wp
 
@@ -57,17 +58,7 @@ def kernel_of(kind: str, tiling: Tiling) -> Any:
 
         return product_tf32
 
-    @wp.kernel
-    def product(a: wp.array2d(dtype=dtype), b: wp.array2d(dtype=dtype), c: wp.array2d(dtype=dtype)):
-        i, j = wp.tid()
-        total = wp.tile_zeros(shape=(m, n), dtype=dtype)
-        for step in range(a.shape[1] // k):
-            left = wp.tile_load(a, shape=(m, k), offset=(i * m, step * k))
-            right = wp.tile_load(b, shape=(k, n), offset=(step * k, j * n))
-            wp.tile_matmul(left, right, total)
-        wp.tile_store(c, total, offset=(i * m, j * n))
-
-    return product
+    return product_of(wp, dtype, (m, n, k))
 
 
 def launched(kind: str, tiling: Tiling, size: int) -> Callable[..., jax.Array]:

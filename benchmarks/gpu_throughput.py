@@ -22,7 +22,8 @@ from gpu_cases import (
     warp,
     warp_device,
 )
-from kernels import MANDELBROT_STEPS, POLAR_STEPS, SOFTENING
+from kernels import POLAR_STEPS, SOFTENING
+from kernels_xla import mandelbrot as mandelbrot_by_xla
 from timing import Time
 
 import jwarp
@@ -355,18 +356,3 @@ def attract_by_xla(x: jax.Array, y: jax.Array, z: jax.Array, mass: jax.Array) ->
     inverse = jax.lax.rsqrt(dx * dx + dy * dy + dz * dz + SOFTENING)
     pull = inverse * inverse * inverse * mass
     return [jnp.sum(d * pull, 1) for d in (dx, dy, dz)]
-
-
-def mandelbrot_by_xla(side: int) -> jax.Array:
-    place = jnp.arange(side, dtype=jnp.float32)
-    cx = jnp.broadcast_to(-2.0 + 3.0 * place / side, (side, side))
-    cy = jnp.broadcast_to((-1.5 + 3.0 * place / side)[:, None], (side, side))
-
-    def step(_: Any, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        x, y, steps = carry
-        inside = x * x + y * y < 4.0
-        moved = (x * x - y * y + cx, 2.0 * x * y + cy, steps + 1)
-        return tuple(jnp.where(inside, new, old) for new, old in zip(moved, carry, strict=True))
-
-    start = (jnp.zeros_like(cx), jnp.zeros_like(cx), jnp.zeros(cx.shape, jnp.int32))
-    return jax.lax.fori_loop(0, MANDELBROT_STEPS, step, start)[2]

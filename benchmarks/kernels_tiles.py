@@ -13,22 +13,25 @@ ROW = 1024
 LANES = 64
 
 
+def product_of(wp: Any, dtype: Any, tile: tuple[int, int, int]) -> Any:
+    """C = A B: a block makes a tile of C."""
+    m, n, k = tile
+
+    @wp.kernel
+    def product(a: wp.array2d(dtype=dtype), b: wp.array2d(dtype=dtype), c: wp.array2d(dtype=dtype)):
+        i, j = wp.tid()
+        total = wp.tile_zeros(shape=(m, n), dtype=dtype)
+        for step in range(a.shape[1] // k):
+            left = wp.tile_load(a, shape=(m, k), offset=(i * m, step * k))
+            right = wp.tile_load(b, shape=(k, n), offset=(step * k, j * n))
+            wp.tile_matmul(left, right, total)
+        wp.tile_store(c, total, offset=(i * m, j * n))
+
+    return product
+
+
 def define(wp: Any, product_tile: tuple[int, int, int] = PRODUCT) -> SimpleNamespace:
     """The kernels as `wp` compiles them; `wp` is the module jwarp or warp."""
-    tm, tn, tk = product_tile
-
-    def product_of(dtype: Any) -> Any:
-        @wp.kernel
-        def product(a: wp.array2d(dtype=dtype), b: wp.array2d(dtype=dtype), c: wp.array2d(dtype=dtype)):
-            i, j = wp.tid()
-            total = wp.tile_zeros(shape=(tm, tn), dtype=dtype)
-            for k in range(a.shape[1] // tk):
-                left = wp.tile_load(a, shape=(tm, tk), offset=(i * tm, k * tk))
-                right = wp.tile_load(b, shape=(tk, tn), offset=(k * tk, j * tn))
-                wp.tile_matmul(left, right, total)
-            wp.tile_store(c, total, offset=(i * tm, j * tn))
-
-        return product
 
     @wp.kernel
     def softmax(x: wp.array2d[float], y: wp.array2d[float]):
@@ -45,6 +48,6 @@ def define(wp: Any, product_tile: tuple[int, int, int] = PRODUCT) -> SimpleNames
         wp.tile_store(y, wp.tile_sum(wp.tile_load(x[i], shape=(ROW,))), offset=i)
 
     return SimpleNamespace(
-        product32=product_of(wp.float32), product64=product_of(wp.float64), softmax=softmax, row_sums=row_sums,
-        tile=product_tile,
+        product32=product_of(wp, wp.float32, product_tile), product64=product_of(wp, wp.float64, product_tile),
+        softmax=softmax, row_sums=row_sums, tile=product_tile,
     )  # fmt: skip

@@ -21,9 +21,10 @@ import platform
 import re
 import time
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from installed import versions
 
 THREADS = 2
 GROUPS = ("launches", "throughput", "maths", "gradients", "tiles", "geometry", "startup")
@@ -102,7 +103,7 @@ def _machine(threads: int) -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 1),
         "date": time.strftime("%Y-%m-%d"),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": versions(PACKAGES),
     }
 
 
@@ -115,13 +116,6 @@ def _processor() -> str:
     name = re.search(r"model name\s*:\s*(.*)", text)
     vectors = next((wide for flag, wide in (("avx512f", " (AVX-512)"), ("avx2", " (AVX2)")) if flag in text), "")
     return f"{name[1].strip() if name else platform.machine()}{vectors}"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

@@ -226,6 +226,7 @@ NAMES: dict[str, Any] = {
     "tile": _tile,  # outside kernels the types of parameters
     "tile_stack": _tile_stack,
     "Function": Func,  # as Warp calls it where it annotates a parameter
+    "handle": _types.uint64,  # as Warp annotates parameters that are ids of grids, trees and meshes
     "__version__": _version("jwarp"),
 }
 NAMES["__all__"] = sorted({"config", "types", *NAMES} - {"__version__"})  # for `from jwarp import *`

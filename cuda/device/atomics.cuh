@@ -295,3 +295,39 @@ JW_INLINE void jw_add_together(bool whole, T* const (&arrays)[N], const P (&plac
 #pragma unroll
   for (int k = 0; k < N; ++k) jw_atomic_add(arrays[k] + places[k], values[k]);
 }
+
+// The same in a loop over `at`, to places that are at * stride + offset. A lane's own ones are found before the loop.
+template <class T, class P> struct jw_line {
+  T* array;
+  P stride;
+};
+template <class T, class P, int N>
+JW_INLINE jw_line<T, P> jw_own_line(T* const (&arrays)[N], const P (&strides)[N], const P (&offsets)[N]) {
+  jw_line<T, P> line = {nullptr, 0};
+#ifndef JW_HOST_SHIM
+  const int own = jw_own_sum<N>(threadIdx.x & 31);
+#pragma unroll
+  for (int k = N - 1; k >= 0; --k) {
+    line.array = own == k ? arrays[k] + offsets[k] : line.array;
+    line.stride = own == k ? strides[k] : line.stride;
+  }
+  // Else NVRTC finds them where they are used, at each turn.
+  asm volatile("" : "+l"(line.array));
+  if constexpr (sizeof(P) == 8) asm volatile("" : "+l"(line.stride));
+  else asm volatile("" : "+r"(line.stride));
+#endif
+  return line;
+}
+template <class T, class P, int N>
+JW_INLINE void jw_add_along(bool whole, jw_line<T, P> own, T* const (&arrays)[N], P at, const P (&strides)[N],
+                            const P (&offsets)[N], const T (&values)[N]) {
+#ifndef JW_HOST_SHIM
+  if (whole) {
+    const T sum = jw_sum_of_warp<16>(values, threadIdx.x & 31);
+    if (own.array) jw_atomic_add(own.array + at * own.stride, sum);
+    return;
+  }
+#endif
+#pragma unroll
+  for (int k = 0; k < N; ++k) jw_atomic_add(arrays[k] + (at * strides[k] + offsets[k]), values[k]);
+}

@@ -141,6 +141,74 @@ JW_INLINE float jw_inverse_root(float x) {
 #endif
 }
 
+// Several quotients, or roots, at once: as `/` and `sqrtf` round them, by the steps that these take for most operands, too;
+// but with one branch for all of them, for operands of which some are no ordinary numbers, or so large or small that a
+// step could overflow or lose bits.
+template <int N> struct jw_floats { float at[N]; };
+#if !defined(JW_HOST_SHIM) && !defined(JW_FAST)
+// From 2^-60 to 2^60: all steps of a quotient are ordinary numbers.
+JW_INLINE bool jw_is_tame(float x) { return __float_as_uint(x) * 2 - (67u << 24) < (120u << 24); }
+template <int N> JW_INLINE jw_floats<N> jw_quotients(const float (&x)[N], const float (&y)[N]) {
+  jw_floats<N> q;
+  bool tame = true;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    tame &= jw_is_tame(x[k]) & jw_is_tame(y[k]);
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(y[k]));
+    r = fmaf(r, fmaf(-y[k], r, 1.0f), r);
+    const float near = x[k] * r;
+    q.at[k] = fmaf(r, fmaf(-y[k], near, x[k]), near);
+  }
+  if (!tame) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) q.at[k] = x[k] / y[k];
+  }
+  return q;
+}
+template <int N> JW_INLINE jw_floats<N> jw_roots(const float (&x)[N]) {
+  jw_floats<N> q;
+  bool tame = true;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    tame &= __float_as_uint(x[k]) - (26u << 23) < (229u << 23);  // from 2^-101 on, and finite
+    float r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x[k]));
+    const float near = x[k] * r;
+    q.at[k] = fmaf(fmaf(-near, near, x[k]), 0.5f * r, near);
+  }
+  if (!tame) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) q.at[k] = sqrtf(x[k]);
+  }
+  return q;
+}
+#else
+template <int N> JW_INLINE jw_floats<N> jw_quotients(const float (&x)[N], const float (&y)[N]) {
+  jw_floats<N> q;
+  for (int k = 0; k < N; ++k) q.at[k] = x[k] / y[k];
+  return q;
+}
+template <int N> JW_INLINE jw_floats<N> jw_roots(const float (&x)[N]) {
+  jw_floats<N> q;
+  for (int k = 0; k < N; ++k) q.at[k] = sqrtf(x[k]);
+  return q;
+}
+#endif
+template <int N> JW_INLINE jw_floats<N> jw_inverse_roots(const float (&x)[N]) {
+#ifdef JW_FAST
+  jw_floats<N> q;
+#pragma unroll
+  for (int k = 0; k < N; ++k) q.at[k] = rsqrtf(x[k]);
+  return q;
+#else
+  jw_floats<N> one;
+#pragma unroll
+  for (int k = 0; k < N; ++k) one.at[k] = 1.0f;
+  return jw_quotients<N>(one.at, jw_roots<N>(x).at);
+#endif
+}
+
 // ---- conversions
 
 #ifdef JW_HOST_SHIM

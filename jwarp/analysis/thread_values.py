@@ -126,7 +126,7 @@ class _Search:
         for node in block.nodes:
             is_sum = isinstance(node, Op) and self.is_sum(node)
             key = self.key(node, steady) if isinstance(node, Op) and is_sum else None
-            for other in [k for k, nodes in found.items() if k != key and not _may_wait(nodes, node)]:
+            for other in [k for k, nodes in found.items() if k != key and not waits_through(nodes, node)]:
                 yield CommonSums(tuple(found.pop(other)), *other)
             if key is not None and isinstance(node, Op):
                 group = found.setdefault(key, [])
@@ -157,7 +157,7 @@ class _Search:
         return type, tuple(i for i in indices if not steady or i in self.uncertain)
 
 
-def _may_wait(sums: Sequence[Op], node: Node) -> bool:
+def waits_through(sums: Sequence[Op], node: Node) -> bool:
     """Whether sums may be done after a node: it neither ends the thread nor touches their arrays."""
     arrays = {n.array for n in sums}
     return all(

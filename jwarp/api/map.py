@@ -12,8 +12,9 @@ import jax
 import numpy as np
 
 from jwarp.api.launch import launch
-from jwarp.arrays.array import array, operate
+from jwarp.arrays.array import array
 from jwarp.arrays.create import empty
+from jwarp.arrays.operators import operate
 from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe

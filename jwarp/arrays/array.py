@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy as copying
 import ctypes
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from jwarp.arrays import making
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, borrowed_memory
+from jwarp.arrays.operators import Operators
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
@@ -54,29 +55,8 @@ _tokens = itertools.count()
 # The class of arrays whose elements are structs, which stands above.
 KINDS_OF_ARRAYS: dict[type, type] = {}
 
-# Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
-operate: list[Callable[..., Any]] = []
 
-
-def _operator(name: str) -> tuple[Any, Any, Any]:
-    """The methods of an operator: with the array on the left, on the right, and in place."""
-
-    def in_place(self: array, other: Any) -> array:
-        operate[0](name, self, other, out=self)
-        return self
-
-    def left(self: array, other: Any) -> array:
-        made: array = operate[0](name, self, other)
-        return made
-
-    def right(self: array, other: Any) -> array:
-        made: array = operate[0](name, other, self)
-        return made
-
-    return left, right, in_place
-
-
-class array(Written):
+class array(Operators, Written):
     """An array that changes: launches write to it, and views of it show the same elements.
 
     Made of `data` (a sequence, an array of NumPy, JAX or another library), of a `shape` (the content is anything), of
@@ -542,27 +522,6 @@ class array(Written):
         if dtype is not None and found.dtype != dtype:
             return found.astype(dtype)
         return found.copy() if copy else found
-
-    # -- arithmetic, element by element
-
-    def __matmul__(self, other: Any) -> Any:
-        raise KernelTypeError("arrays have no @; functions of tiles multiply matrices in kernels")
-
-    __add__, __radd__, __iadd__ = _operator("add")
-    __sub__, __rsub__, __isub__ = _operator("sub")
-    __mul__, __rmul__, __imul__ = _operator("mul")
-    __truediv__, __rtruediv__, __itruediv__ = _operator("div")
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floordiv")
-    __mod__, __rmod__, __imod__ = _operator("mod")
-    __pow__, __rpow__, __ipow__ = _operator("pow")
-
-    def __neg__(self) -> array:
-        made: array = operate[0]("neg", self)
-        return made
-
-    def __pos__(self) -> array:
-        made: array = operate[0]("pos", self)
-        return made
 
 
 _OWN = {

@@ -239,10 +239,10 @@ def _rounding_as(launch: Launch, sources: Iterable[Source]) -> Launch:
 
 
 def known_integers(launch: Descriptor, primals: Mapping[int, Any]) -> dict[int, int]:
-    """The integer arguments whose values are known while the launch is traced; `primals` are by parameter."""
+    """The integer arguments that are one known number for all of a batch; `primals` are by parameter."""
     params = launch.program.kernel.params
     scalars = ((p, x) for p, x in primals.items() if not params[p].is_array and params[p].dtype.is_int)
-    return {p: int(x) for p, x in scalars if not isinstance(x, compat.Tracer)}
+    return {p: int(x) for p, x in scalars if not isinstance(x, compat.Tracer) and np.ndim(x) == 0}
 
 
 def bind_variant(

@@ -66,12 +66,14 @@ def func_native(
             Without it, derivatives are those of `cpu`, on every platform.
         replay_snippet: The text that derivatives run in the place of `snippet`. Arrays that it does not name are then
             as the launch left them.
-        cpu: A `@wp.func` with the same parameters: what runs where there is no GPU, and with tiles.
+        cpu: A `@wp.func` with the same parameters: what runs where there is no GPU, and with tiles. Without it and
+            without the other texts, a text that is plain arithmetic on numbers stands for itself there: what it has
+            where `__CUDA_ARCH__` is not defined.
 
     Raises:
-        KernelTypeError: `cpu` is no `@wp.func`, or a text is none. A kernel that calls a function without `cpu`
-            raises a CompileError when it is to run on a processor.
-        NotDifferentiableError: where a derivative of it is taken: neither `adj_snippet` nor `cpu` says what it is.
+        KernelTypeError: `cpu` is no `@wp.func`, or a text is none. A kernel that calls a function for which nothing
+            stands raises a CompileError when it is to run on a processor, which names what the text has.
+        NotDifferentiableError: where a derivative of it is taken, and nothing says what it is.
     """
     if not isinstance(snippet, str):
         raise KernelTypeError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from jwarp.errors import CompileError
+from jwarp.frontend.native_texts.reader import hindrance
 from jwarp.ir.attributes import NativeCall
 from jwarp.ir.nodes import Const, Kernel, Op, walk
 from jwarp.ir.visit import Rebuilder
@@ -40,8 +41,10 @@ def refuse_native_code(kernel: Kernel) -> None:
     """
     for node in walk(kernel.body):
         if isinstance(node, Op) and node.row.is_native:
+            call = node.told(NativeCall)
             raise CompileError(
-                f"kernel `{kernel.name}`: `{node.told(NativeCall).function}` is native code, which runs on GPUs alone",
+                f"kernel `{kernel.name}`: `{call.function}` is native code, which runs on GPUs alone, as its text has "
+                f"{hindrance(call)}",
                 node.span,
                 "give it the same in the kernel language: @wp.func_native(snippet, cpu=f) with a @wp.func f",
             )

@@ -111,7 +111,7 @@ _MISSING: dict[str, dict[str, str]] = {
         "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
         "types of arrays inside of kernels outside of them": "fixedarray",
         "textures (interpolate between the elements of an array)": "Texture",
-        "addresses of memory": "address address_of handle",
+        "addresses of memory": "address address_of",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
         "matrices in one thread by these names (tile_matmul, tile_cholesky)": (
             "dense_chol dense_chol_batched dense_gemm dense_gemm_batched dense_solve dense_solve_batched dense_subs"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fuzzing import LONG
 from tile_kernels import COLUMNS, ROWS, Program
 
 from jwarp.autodiff.forward import jvp
@@ -91,6 +92,6 @@ def check(seed):
     ), text
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(240 if LONG else 30))
 def test_forward_and_reverse_mode(seed):
     check(seed)

@@ -12,6 +12,7 @@ import random
 import warnings
 from pathlib import Path
 
+import language_sources
 import numpy as np
 import pytest
 from derived_launches import Launch, Slopes, Values, dot, gradients, moved, same_branches, widened
@@ -30,7 +31,8 @@ from jwarp.ir.attributes import Origin
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.verify import verify
 
-FIRST_SEEDS, GROUP_SIZE = (0, 1000, 2000, 4000), 3
+FIRST_SEEDS, GROUP_SIZE = (0, 1000, 2000, 4000, 6000), 3
+LANGUAGE_FROM = 6000  # from this seed on every second kernel also has structs, quaternions, references and slices
 CODE_EVERY = 6  # of the long profile's kernels, how many are compiled, as that takes longest: one of so many
 
 DIMS = {1: [(1,), (5,), (19,)], 2: [(1, 1), (2, 5), (7, 3)]}
@@ -38,7 +40,8 @@ DIMS = {1: [(1,), (5,), (19,)], 2: [(1, 1), (2, 5), (7, 3)]}
 
 def read(seed: int, folder: Path) -> tuple[Writer, str, Kernel]:
     rng = random.Random(seed)
-    writer = Writer(rng, mixed=rng.random() < 0.2)
+    kind = language_sources.Writer if seed % 2 and seed >= LANGUAGE_FROM else Writer
+    writer = kind(rng, mixed=rng.random() < 0.2)
     source = writer.source()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 from exact_tiles import Maker
+from fuzzing import LONG
 from harness import TARGETS, VARIANTS, Compiled, Variant
 from launch_format import INPUT, ZEROS, make_launch
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
@@ -37,7 +38,7 @@ def order_matters(kernel: Kernel) -> bool:
     return any(sum(n.array == c.array for n in accesses) > 1 or c.name != "atomic_add" or c.result for c in changed)
 
 
-@pytest.mark.parametrize("seed", range(300, 340))
+@pytest.mark.parametrize("seed", range(300, 500 if LONG else 324))
 def test_random_kernels(seed):
     rng = random.Random(seed)
     case = Maker(rng, size=rng.choice([5, 14, 25])).case()
@@ -53,7 +54,7 @@ def test_random_kernels(seed):
             np.testing.assert_array_equal(found, wanted, err_msg=f"{variant}\n{format_kernel(case.kernel)}")
 
 
-@pytest.mark.parametrize("seed", range(400, 415))
+@pytest.mark.parametrize("seed", range(400, 460 if LONG else 408))
 def test_derivatives_of_random_kernels(seed):
     """Tapes and logs hold vectors of elements, and are taken back in the opposite order."""
     kernel = vjp(Program(seed).kernel(), [0, 1, 2, 3], [2, 3]).kernel

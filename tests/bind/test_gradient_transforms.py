@@ -110,6 +110,40 @@ def test_batches_of_gradients(kernel, point):
     assert_allclose(shared, sum(jax.grad(loss)(x, k) for k in ks), rtol=1e-12)
 
 
+@wp.kernel
+def powers(x: wp.array[F], n: int, y: wp.array[F]):
+    i = wp.tid()
+    v = F(1.0)
+    for _ in range(n):
+        v = v * x[i]
+    y[i] = v
+
+
+@wp.kernel
+def between(x: wp.array[F], n: int, y: wp.array[F]):
+    i = wp.tid()
+    if i >= n and i + n < x.shape[0]:
+        y[i] = x[i - n] - x[i + n]
+
+
+def test_integers_that_are_known_and_differ_in_the_batch(point):
+    """Derivatives are taken outside of the batch, where these integers are arrays of numbers."""
+    xs, counts = jnp.stack([point[0], 0.9 * point[0], point[0][::-1]]), jnp.array([3, 1, 2], jnp.int32)
+    for kernel in (powers, between):
+        loss = lambda x, n, kernel=kernel: (wp.launch(kernel, N, [x, n], [N])[0] ** 2).sum()  # noqa: E731
+        batch = lambda xs, loss=loss: jax.vmap(loss)(xs, counts)  # noqa: E731
+        expected = np.stack([jax.grad(loss)(x, int(n)) for x, n in zip(xs, counts, strict=True)])
+        assert_allclose(jax.grad(lambda xs, batch=batch: batch(xs).sum())(xs), expected, rtol=1e-12)
+        found = jax.jvp(batch, (xs,), (jnp.cos(xs),))[1]
+        assert_allclose(found, (expected * np.cos(xs)).sum(1), rtol=1e-12)
+    (back,) = jax.linear_transpose(
+        lambda xs: jax.vmap(lambda x, n: wp.launch(between, N, [x, n], [N])[0])(xs, counts), xs
+    )(xs)
+    for x, n, row in zip(xs, counts, back, strict=True):
+        (one,) = jax.linear_transpose(lambda x, n=int(n): wp.launch(between, N, [x, n], [N])[0], x)(x)
+        assert_allclose(row, one, rtol=1e-12)
+
+
 def test_scans_and_checkpoints(point):
     x, k = point
     step = function_of(recurrence)
@@ -208,5 +242,5 @@ def test_second_derivatives_of_extrema(batched):
     x = jnp.asarray(np.random.default_rng(4).normal(size=(3, 6)), jnp.float32)
     modes = (jax.hessian, lambda f: jax.jacrev(jax.grad(f)), lambda f: jax.jacfwd(jax.jacfwd(f)))
     for second in modes if batched else modes[:1]:
-        found, expected = (jax.vmap(second(f))(x) if batched else second(f)(x[0]) for f in (ours, plain))
+        found, expected = (jax.jit(jax.vmap(second(f)))(x) if batched else second(f)(x[0]) for f in (ours, plain))
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

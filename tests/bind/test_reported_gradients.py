@@ -37,10 +37,11 @@ def agree(function, reference, *args):
         for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True):
             assert_allclose(a, b, rtol=1e-9, atol=1e-10)
 
-    close(jax.jit(jax.grad(found, every))(*args), jax.grad(wanted, every)(*args))
-    close(jax.jvp(found, args, along)[1], jax.jvp(wanted, args, along)[1])
-    twice = lambda f: jax.jvp(jax.grad(f, every), args, along)[1]  # noqa: E731
-    close(twice(found), twice(wanted))
+    def derivatives(f):
+        """Gradients, how they change along `along`, and the tangent: one program for each function."""
+        return *jax.jvp(jax.grad(f, every), args, along), jax.jvp(f, args, along)[1]
+
+    close(*(jax.jit(derivatives, static_argnums=0)(f) for f in (found, wanted)))
 
 
 # Loops whose number of trips is known only at run time. NVIDIA/warp 140, 174, 729, 1293, 1552, 1694, 1740.

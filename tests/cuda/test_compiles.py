@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 from cuda_compiling import PLAIN, bodies, compiles, saxpy, stencil
+from fuzzing import LONG
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import casts_of, ops_of
@@ -42,17 +43,24 @@ def test_random_kernels(seed, tmp_path):
     compiles(ir, DEFAULT_ARCHITECTURES[seed % len(DEFAULT_ARCHITECTURES)], VERSIONS[seed % len(VERSIONS)], settings)
 
 
-@pytest.mark.parametrize("kernel", [k for kinds in KINDS.values() for k in kinds], ids=lambda k: k.name)
-def test_derivatives(kernel):
-    program = program_of(kernel, config.settings)
-    compiles(program.gpu_kernel, "sm_90")
-    variants = (
-        Variant("tangent", (2,), (0,), fresh=(2,), for_gpu=True),
-        Variant("adjoint", (0,), (2,), fresh=(2,), for_gpu=True),
-        Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,), for_gpu=True),
-    )
-    for k, variant in enumerate(variants):
-        compiles(derive(program, variant).program.gpu_kernel, DEFAULT_ARCHITECTURES[k])
+VARIANTS = (
+    Variant("tangent", (2,), (0,), fresh=(2,), for_gpu=True),
+    Variant("adjoint", (0,), (2,), fresh=(2,), for_gpu=True),
+    Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,), for_gpu=True),
+)
+DERIVED = [k for kinds in KINDS.values() for k in kinds]
+
+
+@pytest.mark.parametrize("number", range(len(DERIVED)), ids=[k.name for k in DERIVED])
+def test_derivatives(number):
+    """One of each kernel, in turns, as are the architectures; the long profile compiles all, and the kernels."""
+    program = program_of(DERIVED[number], config.settings)
+    if LONG:
+        compiles(program.gpu_kernel, "sm_90")
+    for k, variant in enumerate(VARIANTS):
+        if LONG or number % len(VARIANTS) == k:
+            architecture = DEFAULT_ARCHITECTURES[(number + k) % len(DEFAULT_ARCHITECTURES)]
+            compiles(derive(program, variant).program.gpu_kernel, architecture)
 
 
 @pytest.mark.parametrize("architecture", DEFAULT_ARCHITECTURES)

@@ -1,5 +1,7 @@
 """Launches lowered for CUDA on a machine that need not have a GPU: what is compiled, and what the call says."""
 
+import struct
+
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -131,7 +133,15 @@ def test_a_program_for_two_platforms_has_both():
 def test_several_architectures_are_one_file():
     with wp.config(cuda_arch="sm_80, sm_120"):
         text, _ = lowered(lambda x: springs(x, 2.0)[0] + 1.0, X)
-    assert attribute(text, "image").startswith(FATBIN)
+    image = attribute(text, "image")
+    assert image.startswith(FATBIN)
+    # After 16 bytes come images, each behind a header: of PTX (1) or machine code (2), sizes, the architecture.
+    found, at = set(), 16
+    while at < len(image):
+        kind, _, header, size = struct.unpack_from("<HHIQ", image, at)
+        found.add((kind, struct.unpack_from("<I", image, at + 28)[0]))
+        at += header + size
+    assert found >= {(2, 80), (2, 120), (1, 120)} and at == len(image)
 
 
 def test_debug_mode_is_another_target():

@@ -92,6 +92,7 @@ BODIES = {
     "matrix at a short vector": ("u = «m @ p»", T, "`@` does not take (mat33, vec2)", ""),
     "double vector times float": ("u = «d * x»", T, "got float64, float32", "convert"),
     "vector to a power": ("u = «v ** v»", T, "`**` does not take (vec3, vec3)", ""),
+    "vector to the power of a number": ("u = «v ** x»", T, "`**` does not take (vec3, float32)", "each component"),
     "inverted floats": ("u = «~v»", T, "`~` does not take (float32)", ""),
     "vector as a condition": ("if «v»:\n    pass", T, "condition must be a scalar, not vec3", ""),
     "vector to a number": ("u = «float(v)»", T, "must be a scalar, not vec3", ""),

@@ -37,7 +37,7 @@ def softplus_in_python(x: float, k: float) -> float:
 def softplus(x: float, k: float) -> float: ...
 
 
-@wp.func_native("return x + 1.0f;")
+@wp.func_native("return __shfl_xor_sync(0xffffffffu, x, 1);")
 def on_gpus_only(x: float) -> float: ...
 
 
@@ -78,11 +78,12 @@ def test_what_stands_for_native_code_runs_and_has_the_derivative():
 
 
 def test_native_code_alone_is_refused_on_processors_where_it_is_called():
-    assert 'native %0 "on_gpus_only" "return x + 1.0f;"' in wp.inspect(refused, "ir")
-    assert "return x + 1.0f;" in wp.inspect(refused, "cuda")
+    assert 'native %0 "on_gpus_only" "return __shfl_xor_sync(0xffffffffu, x, 1);"' in wp.inspect(refused, "ir")
+    assert "return __shfl_xor_sync(0xffffffffu, x, 1);" in wp.inspect(refused, "cuda")
     for use in (lambda: wp.inspect(refused, "llvm"), lambda: wp.launch(refused, 1, [], [jnp.ones(1)])):
         with pytest.raises(wp.CompileError, match="`on_gpus_only` is native code, which runs on GPUs alone") as caught:
             use()
+        assert "its text has `__shfl_xor_sync`" in str(caught.value)
         assert "cpu=f" in caught.value.diagnostic.hint and "x[0] = on_gpus_only(x[0])" in str(caught.value)
     with pytest.raises(wp.KernelTypeError, match="only be called inside a kernel"):
         on_gpus_only(1.0)

@@ -265,3 +265,17 @@ def limited(x: wp.array[float], y: wp.array[float]):
 def test_classes_of_vectors_have_functions():
     x = jnp.arange(3.0)
     np.testing.assert_array_equal(wp.jax_kernel(limited)(x)[0], 2.0 + 2.0 * x)
+
+
+@wp.kernel
+def left_open(a: wp.array[int], out: wp.array[int]):
+    i = wp.tid()
+    if a[i] < 0:
+        ...
+    else:
+        out[i] = a[i]
+
+
+def test_dots_do_nothing():
+    a = RNG.integers(-5, 5, 9).astype(np.int32)
+    np.testing.assert_array_equal(run_kernel(left_open, 9, a, np.zeros(9, np.int32))[-1], np.maximum(a, 0))

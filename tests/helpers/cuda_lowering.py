@@ -22,4 +22,8 @@ def calls(text):
 def attribute(text, name):
     """A string attribute of the one call of a program, as bytes."""
     (found,) = re.findall(rf'\b{name} = "((?:[^"\\]|\\.)*)"', text)
-    return re.sub(rb"\\([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), found.encode("latin-1")).replace(b'\\"', b'"')
+
+    def byte(match):
+        return match[1] if match[1] in b'\\"' else bytes([int(match[1], 16)])
+
+    return re.sub(rb'\\([0-9A-F]{2}|[\\"])', byte, found.encode("latin-1"))

@@ -33,9 +33,11 @@ def stays(x: A2, n: int, y: A, z: A, w: A, k: wp.array[int], p: A):
     for j in range(n):
         wp.atomic_add(y, 0, x[i, j])  # and is read in the loop
         z[j] = y[1]
+    for j in range(n):
         if x[i, j] > 0.0:
             wp.atomic_add(w, 0, x[i, j])
-        wp.atomic_add(p, 0, float(wp.atomic_add(k, 0, 1)))  # in a loop that asks for an old value
+    for _ in range(n):  # it asks for an old value
+        wp.atomic_add(p, 0, float(wp.atomic_add(k, 0, 1)))
 
 
 def inside(kernel):

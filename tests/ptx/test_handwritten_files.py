@@ -352,6 +352,15 @@ using real = float;
     assert "quiet" not in made and "Pair" in made and "c_function" not in made and "void k" in made
     for broken in ("void f() { {", "}", "void f(", "int x"):
         assert device_part({"": broken}, "k")[""] == broken
+    # What it names stays in other texts.
+    text, other = (
+        "__global__ void k() {} void f() { named();",
+        "int named() { return 1; }\nint unnamed() { return 2; }\n",
+    )
+    assert device_part({"": text, "other.h": other}, "k") == {
+        "": text,
+        "other.h": "int named() { return 1; }\n" + " " * 27 + "\n",
+    }
 
 
 # What the host's launcher is called, a kernel names too; its library is not here; the lambda is the GPU's.

@@ -157,7 +157,7 @@ def test_gradients_of_plain_kernels(kernel):
         shapes = [(*dims[: p.type.dims], *p.type.components) if p.is_array else () for p in made.params]
         args = [rng.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
         compiled = PtxKernel(made.gpu_kernel)
-        assert ("jw_add_together<" in compiled.unit.text) == (kernel is pulled and made is not program)
+        assert ("jw_add_along<" in compiled.unit.text) == (kernel is pulled and made is not program)
         for x, y in zip(compiled.run(dims, args), run(made.gpu_kernel, dims, args), strict=True):
             np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-4)
 

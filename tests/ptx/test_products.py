@@ -80,7 +80,8 @@ def test_sums_in_registers(case):
     assert made.unit.text.count("block_sums<") == count * copies and "gemm<" not in made.unit.text
     assert made.unit.text.count(".take<") == copies * (start not in (0.0, "twice")), "zeros are not stored first"
     rng, k = np.random.default_rng(0), extents[2]
-    for trips, order in ((0, 0), (1, -1), (2, 7), (5, 0), (6, 3)):
+    # Of the long loops, one goes through buffers an odd number of times.
+    for trips, order in ((0, 0), (1, -1), (2, 7), (5 + CASES.index(case) % 2, 3)):
         exact, args = operands(rng, type_, sums, extents, transposes, trips * k, count)
         before = args[2].astype(float) if start is None else 0.0 if start == "twice" else start
         expected = np.concatenate([exact, 2 * exact]) if count == 2 else exact + before

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 from exact_tiles import Maker
+from fuzzing import LONG
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp.autodiff.forward import jvp
@@ -35,7 +36,7 @@ def without_tiles(kernel: Kernel, flat: bool) -> Kernel:
 
 
 @pytest.mark.parametrize("flat", [False, True], ids=["vectors", "flat"])
-@pytest.mark.parametrize("seed", range(36))
+@pytest.mark.parametrize("seed", range(144 if LONG else 16))
 def test_random_kernels(seed, flat):
     rng = random.Random(seed)
     case = Maker(rng, size=rng.choice([5, 14, 30])).case()
@@ -48,7 +49,7 @@ def test_random_kernels(seed, flat):
 
 
 @pytest.mark.parametrize("flat", [False, True], ids=["vectors", "flat"])
-@pytest.mark.parametrize("seed", range(200, 212))
+@pytest.mark.parametrize("seed", range(200, 248 if LONG else 206))
 def test_derivatives_of_random_kernels(seed, flat):
     """Tapes and logs, which the reverse sweep takes back in the opposite order."""
     kernel = Program(seed).kernel()

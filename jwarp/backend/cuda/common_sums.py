@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,22 @@ from jwarp.ir.nodes import Kernel, Op, Operand
 
 
 @dataclass(frozen=True)
+class Line:
+    """A place that goes along with an index: at * stride + offset, of which the stride and the offset stay the same."""
+
+    at: str
+    stride: str
+    offset: str
+
+
+@dataclass(frozen=True)
 class Addition:
     """To the element of a number in the array of a name."""
 
     array: str
     place: str
     value: str
+    line: Line | None = None
 
 
 class Together:
@@ -31,6 +42,10 @@ class Together:
         self.groups = {id(node): group for group in common_sums(kernel, apart) for node in group.nodes}
         self.place, self.item = place, item
         self.waiting: dict[CommonSums, list[Addition]] = defaultdict(list)
+        self.keep: frozenset[int] = frozenset()  # nodes after which sums wait for those of the next trip
+        self.before: list[str] = []  # statements that belong before the loop
+        self.numbers = itertools.count()
+        self.line_of: Callable[[Op], Line | None] = lambda node: None
 
     def __contains__(self, node: Op) -> bool:
         return id(node) in self.groups
@@ -44,7 +59,7 @@ class Together:
         group = self.groups[id(node)]
         if addition is not None:
             self.waiting[group].append(addition)
-        if node is not group.nodes[-1]:
+        if node is not group.nodes[-1] or id(node) in self.keep:
             return None
         waiting = self.waiting.pop(group, [])
         return self.statement(group, waiting, text) if waiting else None
@@ -55,7 +70,15 @@ class Together:
         # What is beside each other in memory stays so: then lanes find their places by fewer steps.
         additions = sorted(additions, key=lambda a: a.array)
         arrays = ", ".join(a.array for a in additions)
-        places = ", ".join(f"({self.place})({a.place})" for a in additions)
         values = ", ".join(a.value for a in additions)
         kind = C_TYPES[group.type]
+        lines = [a.line for a in additions if a.line is not None]
+        if len(lines) == len(additions) and len({line.at for line in lines}) == 1:
+            strides, offsets = (", ".join(x) for x in zip(*((line.stride, line.offset) for line in lines), strict=True))
+            own = f"own_line{next(self.numbers)}"
+            types = f"<{kind}, {self.place}>"
+            self.before.append(f"const auto {own} = jw_own_line{types}({{{arrays}}}, {{{strides}}}, {{{offsets}}});")
+            given = f"{{{arrays}}}, {lines[0].at}, {{{strides}}}, {{{offsets}}}, {{{values}}}"
+            return f"jw_add_along{types}({whole}, {own}, {given});"
+        places = ", ".join(f"({self.place})({a.place})" for a in additions)
         return f"jw_add_together<{kind}, {self.place}>({whole}, {{{arrays}}}, {{{places}}}, {{{values}}});"

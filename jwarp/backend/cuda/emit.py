@@ -28,6 +28,7 @@ from jwarp.backend.cuda.texts import (
     used_once_nearby,
     zero,
 )
+from jwarp.backend.cuda.unroll_and_jam import jams_of, write_jammed
 from jwarp.errors import NO_SPAN, CompileError
 from jwarp.ir.attributes import Extent, NativeCall, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
@@ -95,6 +96,7 @@ class BodyEmitter(Visitor):
         self.grows = grows(kernel)
         self.used = used_values(kernel.body)
         self.together = Together(kernel, lambda node: constant_place(node) in self.sums, self.place_type, item)
+        self.jams = jams_of(kernel, self.together.groups.values())
         self.inlinable, self.definitions = used_once_nearby(kernel.body), definitions_of(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
@@ -202,7 +204,14 @@ class BodyEmitter(Visitor):
         sign = "<" if node.step > 0 else ">"
         if cannot_overflow(node):
             step = f"{'++' if node.step > 0 else '--'}{index}" if abs(node.step) == 1 else f"{index} += {node.step}"
-            self.line(f"for ({type} {index} = {bare(lo)}; {index} {sign} {hi}; {step}) {{")
+            start, jam = f"{type} {index} = {bare(lo)}", self.jams.get(id(node))
+            if jam is not None:
+                # The trips that are left over, if there are not enough of them, are made one by one.
+                self.line(f"{start};")
+                write_jammed(self, node, jam, index, names)
+                start = ""
+                self.lines.append("#pragma unroll 1")
+            self.line(f"for ({start}; {index} {sign} {hi}; {step}) {{")
             self.trip(node, names)
             self.line("}")
         else:
@@ -340,7 +349,8 @@ class BodyEmitter(Visitor):
             return
         element, inside = self.element(node)
         if node in self.together:
-            self.add_together(node, Addition(*self.parted(node, element), values[0]), inside)
+            addition = Addition(*self.parted(node, element), values[0], self.together.line_of(node))
+            self.add_together(node, addition, inside)
             return
         call = f"jw_{node.name}(&{element}, {', '.join(values)})"
         if node.result is None or node.result not in self.used:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -123,6 +123,16 @@ def _function(name: str) -> Rule:
     return lambda node, x: call(f"{name}{'f' if _type(node) is float32 else ''}", *x)
 
 
+def several(function: str) -> Callable[[Sequence[Sequence[str]]], str]:
+    """A call for several sets of arguments, which are given argument by argument."""
+
+    def rule(rows: Sequence[Sequence[str]]) -> str:
+        lists = ", ".join("{" + ", ".join(row) + "}" for row in rows)
+        return f"{function}<{len(rows[0])}>({lists})"
+
+    return rule
+
+
 def _mod(node: Op, x: list[str]) -> str:
     return _function("fmod")(node, x) if _type(node).is_float else call("jw_mod", *x)
 
@@ -237,3 +247,7 @@ CUDA_RULES: dict[str, Rule] = {
     "cast": _cast,
     "bitcast": _bitcast,
 }
+
+# Operations of float32 that have a branch for rare operands, which several of them have together.
+AT_ONCE = {"div": several("jw_quotients"), "sqrt": several("jw_roots")}
+INVERSE_ROOTS = several("jw_inverse_roots")

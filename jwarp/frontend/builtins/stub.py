@@ -53,6 +53,7 @@ from typing import overload as _overload
 
 _FOOTER = """
 Function = Callable[..., Any]
+handle = uint64
 __version__: str
 """
 

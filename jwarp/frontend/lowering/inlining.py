@@ -19,6 +19,7 @@ from jwarp.frontend.lowering.natives import native_result
 from jwarp.frontend.lowering.own_copies import arrays_of
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.native_texts.reader import for_processors, why_not
 from jwarp.frontend.values.bindings import (
     Binding,
     Stored,
@@ -109,16 +110,17 @@ def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> 
 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
     """What a function of native code gives: on GPUs it itself, elsewhere what stands for it."""
-    span = given.span
+    span, cpu = given.span, for_processors(function)
     if ctx.block_dim:
-        if function.cpu is None:
+        if cpu is None:
             raise CompileError(
-                f"`{function.name}` is native code, which kernels with tiles or barriers cannot call",
+                f"`{function.name}` is native code, which kernels with tiles or barriers cannot call, as its text has "
+                f"{why_not(function)}",
                 span,
                 "give it the same in the kernel language: @wp.func_native(snippet, cpu=f) with a @wp.func f",
             )
-        return call_function(ctx, function.cpu, given)
-    if function.cpu is None:
+        return call_function(ctx, cpu, given)
+    if cpu is None:
         return call_function(ctx, function, given)
     if function.references:
         raise CompileError(
@@ -128,10 +130,10 @@ def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding
     with ctx.builder.block() as then:
         own = call_function(ctx, function, given)
     with ctx.builder.block() as orelse:
-        other = call_function(ctx, function.cpu, given)
+        other = call_function(ctx, cpu, given)
     if layout(own, span) != layout(other, span):
         raise KernelTypeError(
-            f"`{function.name}` gives {describe(own)}, and its `cpu`, `{function.cpu.name}`, {describe(other)}", span
+            f"`{function.name}` gives {describe(own)}, and its `cpu`, `{cpu.name}`, {describe(other)}", span
         )
     sides = [flatten(x, span) or [] for x in (own, other)]
     results = tuple(Value(x.type) for x in sides[0])

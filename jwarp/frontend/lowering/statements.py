@@ -24,7 +24,9 @@ def expression_statement(ctx: Context, node: ast.Expr) -> None:
         choice = ast.If(value.test, [ast.Expr(value.body)], [ast.Expr(value.orelse)])
         lower_statements(ctx, [ast.fix_missing_locations(ast.copy_location(choice, node))])
         return
-    if isinstance(value, ast.Constant) and isinstance(value.value, str):  # a docstring
+    if isinstance(value, ast.Constant) and (
+        isinstance(value.value, str) or value.value is ...
+    ):  # a docstring, or no body
         return
     if not isinstance(value, ast.Constant):
         lower(ctx, value)  # what is wrong inside matters more

@@ -99,13 +99,17 @@ def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Spa
     if rule is None:
         left, right = (side.type.kind if isinstance(side, Composite) else None for side in (x, y))
         hint = _BETWEEN_TWO.get(name, "") if {left, right} <= {VECTOR, MATRIX} else ""
-        hint = _INSTEAD.get((name, left, right), hint if left and right else _WITH_A_NUMBER)
+        if not (left and right):
+            composite = x if left else y
+            hint = _WITH_A_NUMBER if operator(name, composite, composite) else _BY_COMPONENTS
+        hint = _INSTEAD.get((name, left, right), hint)
         raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
     return rule(e, symbol, name, x, y, span)
 
 
 # What to do instead of an operator that there is not.
 _WITH_A_NUMBER = "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
+_BY_COMPONENTS = "apply it to each component"
 _BETWEEN_TWO = {
     "mul": "wp.cw_mul multiplies component by component, wp.dot sums",
     "div": "wp.cw_div divides each",

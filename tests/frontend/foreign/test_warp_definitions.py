@@ -203,6 +203,10 @@ def barrier(): ...
 def native(x: float) -> float: ...
 
 
+@wp.func_native("return __shfl_xor_sync(0xffffffffu, x, 1);")
+def shuffled(x: float) -> float: ...
+
+
 @wp.kernel
 def with_barrier(x: wp.array[float], y: wp.array[float]):
     _, lane = wp.tid()
@@ -419,12 +423,12 @@ def test_errors_show_the_line_of_the_kernel():
     @wp.kernel
     def wrong(x: wp.array[float], y: wp.array[float]):
         i = wp.tid()
-        y[i] = native(x[i])
+        y[i] = shuffled(x[i])
 
-    with pytest.raises(jwarp.CompileError, match=r"`native` is native code") as caught:
+    with pytest.raises(jwarp.CompileError, match=r"`shuffled` is native code") as caught:
         run(wrong, X)
     assert "test_warp_definitions.py" in str(caught.value)
-    assert "y[i] = native(x[i])\n" in str(caught.value) and "^^^^^^^^" in str(caught.value)
+    assert "y[i] = shuffled(x[i])\n" in str(caught.value) and "^^^^^^^^" in str(caught.value)
 
     @wp.kernel
     def looking(texture: wp.Texture2D, y: wp.array[float]):
@@ -481,3 +485,33 @@ def test_classes_of_vectors_have_functions():
 
     with pytest.raises(jwarp.CompileError, match="`Yield` has no attribute `no_such`"):
         run(lacking, X)
+
+
+@wp.struct
+class Shape:
+    mesh: wp.handle
+    scale: float
+
+
+@wp.kernel
+def weighted(mesh: wp.handle, shape: Shape, meshes: wp.array[wp.handle], at: wp.array[wp.vec3]):
+    i = wp.tid()
+    u = wp.mesh_eval_position(mesh, 0, 0.25, 0.5)
+    v = wp.mesh_eval_position(shape.mesh, 0, 0.5, 0.25)
+    at[i] = u + shape.scale * v + wp.mesh_eval_position(meshes[i], 0, 0.0, 1.0)
+
+
+def test_handles_are_ids():
+    """`warp.handle` is `warp.uint64` by another name, and so it is here."""
+    rng = np.random.default_rng(2)
+    corners = rng.normal(size=(2, 3, 3)).astype(np.float32)
+    meshes = [jwarp.Mesh(jwarp.array(c, dtype=jwarp.vec3), jwarp.array([0, 1, 2], dtype=int)) for c in corners]
+    fields = {"__annotations__": {"mesh": jwarp.handle, "scale": float}}
+    shape = jwarp.struct(type("Shape", (), fields))()
+    shape.mesh, shape.scale = meshes[1].id, 2.0
+    ids = jwarp.array([m.id for m in meshes], dtype=jwarp.handle)
+    at = jwarp.zeros(2, dtype=jwarp.vec3)
+    jwarp.launch(weighted, 2, inputs=[meshes[0].id, shape, ids], outputs=[at])
+    weights = np.array([[0.25, 0.5, 0.25], [0.5, 0.25, 0.25]])
+    expected = weights[0] @ corners[0] + 2.0 * weights[1] @ corners[1] + corners[:, 1]
+    np.testing.assert_allclose(at.numpy(), expected, rtol=1e-5, atol=1e-6)

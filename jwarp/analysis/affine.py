@@ -119,13 +119,21 @@ ALWAYS: Condition = frozenset()
 UNKNOWN: Condition = frozenset({frozenset()})
 
 
+# Launches have fewer threads along a dimension than this, and arrays fewer elements along an axis.
+LIKELY_EXTENT = 1 << 30
+
+
 def at_least_zero(form: Affine) -> Condition:
-    """The condition that `form`, over symbols only, is not negative."""
+    """The condition that `form`, over symbols only, is not negative; unknown where no launch is likely to meet it.
+
+    What is asked of any int32 would be asked of all launches, and none would run the code that needs it to hold.
+    """
     lowest = highest = form.constant
     for symbol, c in form.terms:
         assert isinstance(symbol, Symbol)
         lowest += c * (symbol.min if c > 0 else symbol.max)
-        highest += c * (symbol.max if c > 0 else symbol.min)
+        most = symbol.max if symbol.min < 0 else min(symbol.max, LIKELY_EXTENT)
+        highest += c * (most if c > 0 else symbol.min)
     if lowest >= 0:
         return ALWAYS
     too_large = any(abs(number) > MAX_NUMBER for number in (form.constant, *form.coefficients.values()))

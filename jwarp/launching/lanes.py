@@ -1,6 +1,6 @@
 """Launches on the processor that have the lanes of vectors along their first dimension, where that is quicker.
 
-The last dimension may be too short for vectors, or its threads may each do something else.
+The last dimension may be too short for vectors, or its threads may each do something else. Blocks may have a lane each.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
+from jwarp.ir.functions import without_reading_functions
 from jwarp.ir.nodes import Kernel
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
 from jwarp.launching.sizes import is_known
 from jwarp.passes.rotate_axes import rotated, rotates, split
+from jwarp.tiling.blocks_as_threads import as_threads, gains_as_threads
 from jwarp.types import MAX_DIMS
 
 # Threads of the first dimension that stay together: a vector of most processors, or whole ones of others.
@@ -31,6 +33,7 @@ MOST_COLUMNS = 64
 LEAST_GAIN = 1.25
 
 _OTHERS: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs with other dimensions last", 2)
+_GAINS: PerOwner[GeneratedProgram, str, bool] = PerOwner("whether blocks run as threads", 2)
 _COSTS: PerOwner[GeneratedProgram, str, tuple[float, float] | None] = PerOwner("costs of vectors of a program", 2)
 
 
@@ -39,6 +42,8 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
 
     Which threads there are, and what each one does, stays the same.
     """
+    if program.kernel.block_dim:
+        return _blocks_as_threads(program, geometry)
     # Custom calls have nothing of the processor in them that they were made on.
     count, width = program.kernel.tid_dims, VECTOR
     dims, rest = geometry.dims[:count], geometry.dims[count:]
@@ -65,11 +70,37 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
     return _other(program, "rotated", rotated), Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
 
 
+def _blocks_as_threads(program: GeneratedProgram, geometry: Geometry) -> tuple[GeneratedProgram, Geometry]:
+    """What runs each block of a launch in one lane, where that is quicker and there are enough of them."""
+    count, width = program.kernel.tid_dims, VECTOR
+    dims, rest = geometry.dims[:count], geometry.dims[count:]
+    turns = is_known(*dims) and dims[-1] < width
+    if not is_known(*dims) or host_target().width < LEAST_WIDTH or program.shadows or geometry.may_repeat:
+        return program, geometry
+    if (dims[0] if turns else dims[-1]) < LEAST_VECTORS * width or (turns and count > 2):
+        return program, geometry
+
+    def gains() -> bool:
+        return gains_as_threads(program.kernel) and as_threads(program.kernel) is not None
+
+    if not _GAINS.of(program).made("", lambda: program.shelf.value("blocks as threads", gains, bool, bool)):
+        return program, geometry
+
+    def changed(kernel: Kernel) -> Kernel:
+        made = as_threads(kernel)
+        assert made is not None
+        return rotated(made) if turns else made
+
+    if turns:
+        geometry = Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
+    return _other(program, "blocks as threads" + " along the first dimension" * turns, changed), geometry
+
+
 def _costs(program: GeneratedProgram) -> tuple[float, float] | None:
     """The costs of full vectors along the last and along the first dimension, None where that cannot be."""
 
     def made() -> tuple[float, float] | None:
-        kernel = program.kernel
+        kernel = without_reading_functions(program.kernel)
         turns = rotates(kernel) and not runs_in_order(kernel)
         return (vector_cost(kernel), vector_cost(rotated(kernel))) if turns else None
 
@@ -83,7 +114,7 @@ def _other(program: GeneratedProgram, name: str, change: Callable[[Kernel], Kern
     shelf = program.shelf.derived(name)
 
     def changed(kernel: Kernel, which: str) -> Kernel:
-        return shelf.kernel(which, lambda: change(kernel))
+        return shelf.kernel(which, lambda: change(without_reading_functions(kernel)))
 
     def made() -> GeneratedProgram:
         kernel, unchecked = changed(program.kernel, "kernel"), program.unchecked

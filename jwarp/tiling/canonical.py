@@ -1,4 +1,7 @@
-"""Writes some operations on tiles as simpler ones, and sums of a tile and a few elements as additions to these."""
+"""Writes some operations on tiles as simpler ones, and sums of a tile and a few elements as additions to these.
+
+Systems of equations with the transpose of a matrix become systems with the matrix itself, which needs no copy.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-from jwarp.ir.attributes import Iota, Reduction, Strided
+from jwarp.ir.attributes import Iota, Reduction, Strided, Triangle
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.evaluate_tiles import places
@@ -31,6 +34,7 @@ class _Simpler(Cloner):
         super().__init__()
         self.additions = _additions(kernel)
         self.gone = {id(addend) for _, addend in self.additions.values()}
+        self.transposes = {n.result: n.args[0] for n in walk(kernel.body) if isinstance(n, Op) and _is_transpose(n)}
 
     def fresh(self, value: Value) -> Value:
         return value
@@ -47,6 +51,11 @@ class _Simpler(Cloner):
                 made = _spread(builder, self.operands(node.args)[0], node.told(Strided))
             case Op(name="add") if id(node) in self.additions:
                 return [self.addition(node)]
+            case Op(name="tri_solve", args=(Value() as t, b)) if t in self.transposes:
+                triangle = node.told(Triangle)
+                flipped = Triangle(not triangle.lower, not triangle.transposed)
+                args = self.operands((self.transposes[t], b))
+                return [dataclasses.replace(node, args=args, attr=flipped)]
             case _:
                 return super().nodes(node)
         self.known[result_of(node)] = made
@@ -58,6 +67,13 @@ class _Simpler(Cloner):
         name = "put_add" if addend.name == "put_add" else "spread_add"
         rest = addend.args[1:] if addend.name == "put_add" else addend.args
         return Op(name, self.operands((tile, *rest)), addend.attr, node.result, node.span)
+
+
+def _is_transpose(node: Op) -> bool:
+    """Whether an operation gives the transpose of a square matrix."""
+    if node.name != "view" or len(shape := shape_of(node.args[0].type)) != 2 or shape[0] != shape[1] or shape[0] == 1:
+        return False
+    return node.told(Strided) == Strided(shape, 0, (1, shape[0]))
 
 
 def _additions(kernel: Kernel) -> dict[int, tuple[Operand, Op]]:

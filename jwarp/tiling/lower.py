@@ -20,8 +20,8 @@ from jwarp.types import ArrayType, shape_of
 class Lowering:
     """Writes one kernel."""
 
-    def __init__(self, kernel: Kernel, routines: Container[str], flat: bool):
-        self.kernel, self.routines, self.flat = kernel, routines, flat
+    def __init__(self, kernel: Kernel, routines: Container[str], flat: bool, alone: bool = False):
+        self.kernel, self.routines, self.flat, self.alone = kernel, routines, flat, alone
         self.forms = Forms(kernel)
         self.scheduler = Scheduler(kernel, self.forms)
         schedule = self.scheduler.schedule(kernel.body)
@@ -57,7 +57,7 @@ class Lowering:
                 self.move(part)
             case Whole():
                 self.builder.span = part.node.span
-                write_whole(self.elements, self.routines, part)
+                write_whole(self.elements, self.routines, part, self.alone)
             case Control():
                 self.control(part)
 

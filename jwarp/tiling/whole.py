@@ -11,6 +11,7 @@ from jwarp.ir.evaluate_tiles import neutral
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
 from jwarp.tiling.elements import Elements
+from jwarp.tiling.factors import factor_by_rows, solve_by_rows
 from jwarp.tiling.fourier import transform
 from jwarp.tiling.parts import Whole
 from jwarp.tiling.sorting import sort_numbers
@@ -18,8 +19,16 @@ from jwarp.tiling.writer import Writer
 from jwarp.types import TileType, int32
 
 
-def write_whole(elements: Elements, routines: Container[str], part: Whole) -> None:
-    """Write one operation, on tiles in memory; `routines` are those that the backend has."""
+def is_whole(node: Op) -> bool:
+    """Whether an operation works on whole tiles."""
+    return node.name in WHOLE or node.row.attribute is Transposes
+
+
+def write_whole(elements: Elements, routines: Container[str], part: Whole, alone: bool = False) -> None:
+    """Write one operation, on tiles in memory; `routines` are those that the backend has.
+
+    Where a block runs `alone` in its lane, no loop is for vectors of elements.
+    """
     if part.node.name == "matmul":
         m, n = _shape(part.target)
         k = _tile(part.reads[0]).size // m
@@ -28,7 +37,9 @@ def write_whole(elements: Elements, routines: Container[str], part: Whole) -> No
         elements.builder.effect("tile_matmul", attr=matmul)
         return
     row = WHOLE[part.node.name]
-    if row.told is not None and row.routine in routines:
+    if alone and row.alone is not None:
+        row.alone(elements, part)
+    elif row.told is not None and row.routine in routines:
         told = row.told(part, *(elements.array(x) for x in (part.target, *part.reads)))
         elements.builder.effect(row.routine, attr=told)
     else:
@@ -164,20 +175,22 @@ class WholeOperation:
     """How an operation on whole tiles is written: by `loops`, or as a `routine` where the backend has that.
 
     A routine is `told` an attribute, which is made from the operation and the arrays of its result and operands.
-    The result takes the place of operand number `replaced`, if there is one.
+    The result takes the place of operand number `replaced`, if there is one. `alone` writes loops without lanes, where
+    the operation waits for itself in others.
     """
 
     loops: Callable[[Elements, Whole], None]
     routine: str = ""
     told: Callable[..., Attribute] | None = None
     replaced: int | None = None
+    alone: Callable[[Elements, Whole], None] | None = None
 
 
 # All of them but products of matrices, for which every backend has a routine.
 WHOLE = {
     "scan": WholeOperation(_scan, "tile_scan", _told_scan),
-    "cholesky": WholeOperation(_cholesky, "tile_cholesky", _told_cholesky),
-    "tri_solve": WholeOperation(_solve, "tile_solve", _told_solve, replaced=1),
+    "cholesky": WholeOperation(_cholesky, "tile_cholesky", _told_cholesky, alone=factor_by_rows),
+    "tri_solve": WholeOperation(_solve, "tile_solve", _told_solve, replaced=1, alone=solve_by_rows),
     "argsort": WholeOperation(sort_numbers),
     "fourier": WholeOperation(transform),
 }

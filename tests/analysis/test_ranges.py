@@ -396,6 +396,23 @@ def test_only_certain_accesses_are_refused() -> None:
         check(invariant_load, (10,), ((5,), None, (9,)))
 
 
+@wp.kernel
+def counted(count: wp.array[int], a: wp.array2d[float], b: wp.array[float]):
+    i = wp.tid()
+    total = 0.0
+    for k in range(count[i]):
+        total += a[i, k]
+    b[i] = total
+
+
+def test_what_a_loaded_count_asks_of_arrays_is_no_condition() -> None:
+    compiled = CpuKernel(counted.ir(Settings()), Settings())
+    symbols = compiled.symbol_values((8,), {0: (8,), 1: (8, 4), 2: (8,)})
+    assert compiled.needed(symbols) == ("fast",)
+    loads = {id(n): n for n in walk(compiled.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access}
+    assert [n.name for key, n in loads.items() if key not in compiled.proofs.proven] == ["load"]
+
+
 def test_numbers_beyond_int64_are_not_for_conditions() -> None:
     made = prepared(large_coefficient)
     assert [holds for _, holds in proved(made, (5,), [(9,), (5,)])] == [NO, YES]

@@ -82,7 +82,6 @@ DIFFERENCES = {
     "tests.test_quat:test_quat_rpy_grad.<locals>.rpy_to_quat_kernel_forward": BESIDE,
     "tests.test_quat:test_quat_to_axis_angle_grad.<locals>.quat_sampler": SINGLE,
     "tests.test_quat:test_slerp_grad.<locals>.quat_sampler_slerp": SINGLE,
-    "tests.test_quat:test_slerp_grad.<locals>.slerp_kernel_forward": BESIDE,
     "tests.tile.test_tile_matmul:tile_matmul_mixed_precision_kernel": LITERAL,
     "tests.tile.test_tile_solve:tile_upper_solve_kernel": SINGULAR,
     "tests.tile.test_tile_stack:float16_dtype_kernel": TAKEN,

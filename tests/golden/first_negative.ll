@@ -10,8 +10,10 @@ entry:
   %v37 = mul i64 %v34, 2
   %v38 = mul i64 %v34, 3
   %v39 = mul i64 %v34, 4
-  %v75 = insertelement <8 x i64> poison, i64 %v10, i64 0
-  %v76 = shufflevector <8 x i64> %v75, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v41 = getelementptr inbounds i64, ptr %symbols, i64 4
+  %v42 = load i64, ptr %v41, align 8, !invariant.load !0
+  %v81 = insertelement <8 x i64> poison, i64 %v10, i64 0
+  %v82 = shufflevector <8 x i64> %v81, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -35,8 +37,8 @@ rest.body:
 loop12:
   br label %loop.head13
 loop.head13:
-  %v17 = phi <8 x i1> [splat (i1 false), %loop12], [%v89, %loop.latch16]
-  %v18 = phi i32 [0, %loop12], [%v88, %loop.latch16]
+  %v17 = phi <8 x i1> [splat (i1 false), %loop12], [%v95, %loop.latch16]
+  %v18 = phi i32 [0, %loop12], [%v94, %loop.latch16]
   %v19 = phi <8 x i1> [%v5, %loop12], [%v25, %loop.latch16]
   %v20 = xor <8 x i1> %v17, splat (i1 true)
   %v21 = icmp slt i32 %v18, %v11
@@ -53,58 +55,62 @@ loop.body14:
   %v30 = add i64 %v29, %v28
   %v31 = mul i64 %v30, 1
   %v32 = getelementptr float, ptr %p0, i64 %v31
-  %v40 = bitcast <8 x i1> %v25 to i8
-  %v41 = icmp eq i8 %v40, -1
-  br i1 %v41, label %fast42, label %slow43
-fast42:
-  %v45 = load float, ptr %v32, align 4
-  %v46 = insertelement <8 x float> poison, float %v45, i64 0
-  %v47 = getelementptr float, ptr %v32, i64 %v36
-  %v48 = load float, ptr %v47, align 4
-  %v49 = insertelement <8 x float> %v46, float %v48, i64 1
-  %v50 = getelementptr float, ptr %v32, i64 %v37
-  %v51 = load float, ptr %v50, align 4
-  %v52 = insertelement <8 x float> %v49, float %v51, i64 2
-  %v53 = getelementptr float, ptr %v32, i64 %v38
+  %v40 = add i64 %v7, 7
+  %v43 = icmp ult i64 %v7, %v42
+  %v44 = icmp ult i64 %v40, %v42
+  %v45 = and i1 %v43, %v44
+  %v46 = icmp ult i64 %v28, %v10
+  %v47 = and i1 %v45, %v46
+  br i1 %v47, label %fast48, label %slow49
+fast48:
+  %v51 = load float, ptr %v32, align 4
+  %v52 = insertelement <8 x float> poison, float %v51, i64 0
+  %v53 = getelementptr float, ptr %v32, i64 %v36
   %v54 = load float, ptr %v53, align 4
-  %v55 = insertelement <8 x float> %v52, float %v54, i64 3
-  %v56 = getelementptr float, ptr %v32, i64 %v39
+  %v55 = insertelement <8 x float> %v52, float %v54, i64 1
+  %v56 = getelementptr float, ptr %v32, i64 %v37
   %v57 = load float, ptr %v56, align 4
-  %v58 = insertelement <8 x float> %v55, float %v57, i64 4
-  %v59 = getelementptr float, ptr %v56, i64 %v36
+  %v58 = insertelement <8 x float> %v55, float %v57, i64 2
+  %v59 = getelementptr float, ptr %v32, i64 %v38
   %v60 = load float, ptr %v59, align 4
-  %v61 = insertelement <8 x float> %v58, float %v60, i64 5
-  %v62 = getelementptr float, ptr %v56, i64 %v37
+  %v61 = insertelement <8 x float> %v58, float %v60, i64 3
+  %v62 = getelementptr float, ptr %v32, i64 %v39
   %v63 = load float, ptr %v62, align 4
-  %v64 = insertelement <8 x float> %v61, float %v63, i64 6
-  %v65 = getelementptr float, ptr %v56, i64 %v38
+  %v64 = insertelement <8 x float> %v61, float %v63, i64 4
+  %v65 = getelementptr float, ptr %v62, i64 %v36
   %v66 = load float, ptr %v65, align 4
-  %v67 = insertelement <8 x float> %v64, float %v66, i64 7
-  br label %done44
-slow43:
-  %v68 = insertelement <8 x i32> poison, i32 %v6, i64 0
-  %v69 = shufflevector <8 x i32> %v68, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v70 = add <8 x i32> %v69, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v71 = sext <8 x i32> %v70 to <8 x i64>
-  %v72 = sext i32 %v18 to i64
-  %v73 = insertelement <8 x i64> poison, i64 %v72, i64 0
-  %v74 = shufflevector <8 x i64> %v73, <8 x i64> poison, <8 x i32> zeroinitializer
-  %v77 = mul <8 x i64> %v71, %v76
-  %v78 = add <8 x i64> %v77, %v74
-  %v79 = mul <8 x i64> %v78, splat (i64 1)
-  %v80 = getelementptr float, ptr %p0, <8 x i64> %v79
-  %v81 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v80, <8 x i1> %v25, <8 x float> zeroinitializer)
-  %v82 = freeze <8 x float> %v81
-  br label %done44
-done44:
-  %v83 = phi <8 x float> [%v67, %fast42], [%v82, %slow43]
-  %v84 = fcmp olt <8 x float> %v83, splat (float 0x0000000000000000)
-  %v85 = and <8 x i1> %v25, %v84
-  %v86 = insertelement <8 x i32> poison, i32 %v18, i64 0
-  %v87 = shufflevector <8 x i32> %v86, <8 x i32> poison, <8 x i32> zeroinitializer
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v87, ptr align 4 %v8, <8 x i1> %v85)
-  %v88 = add i32 %v18, 1
-  %v89 = select <8 x i1> %v25, <8 x i1> %v84, <8 x i1> %v17
+  %v67 = insertelement <8 x float> %v64, float %v66, i64 5
+  %v68 = getelementptr float, ptr %v62, i64 %v37
+  %v69 = load float, ptr %v68, align 4
+  %v70 = insertelement <8 x float> %v67, float %v69, i64 6
+  %v71 = getelementptr float, ptr %v62, i64 %v38
+  %v72 = load float, ptr %v71, align 4
+  %v73 = insertelement <8 x float> %v70, float %v72, i64 7
+  br label %done50
+slow49:
+  %v74 = insertelement <8 x i32> poison, i32 %v6, i64 0
+  %v75 = shufflevector <8 x i32> %v74, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v76 = add <8 x i32> %v75, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v77 = sext <8 x i32> %v76 to <8 x i64>
+  %v78 = sext i32 %v18 to i64
+  %v79 = insertelement <8 x i64> poison, i64 %v78, i64 0
+  %v80 = shufflevector <8 x i64> %v79, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v83 = mul <8 x i64> %v77, %v82
+  %v84 = add <8 x i64> %v83, %v80
+  %v85 = mul <8 x i64> %v84, splat (i64 1)
+  %v86 = getelementptr float, ptr %p0, <8 x i64> %v85
+  %v87 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v86, <8 x i1> %v25, <8 x float> zeroinitializer)
+  %v88 = freeze <8 x float> %v87
+  br label %done50
+done50:
+  %v89 = phi <8 x float> [%v73, %fast48], [%v88, %slow49]
+  %v90 = fcmp olt <8 x float> %v89, splat (float 0x0000000000000000)
+  %v91 = and <8 x i1> %v25, %v90
+  %v92 = insertelement <8 x i32> poison, i32 %v18, i64 0
+  %v93 = shufflevector <8 x i32> %v92, <8 x i32> poison, <8 x i32> zeroinitializer
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v93, ptr align 4 %v8, <8 x i1> %v91)
+  %v94 = add i32 %v18, 1
+  %v95 = select <8 x i1> %v25, <8 x i1> %v90, <8 x i1> %v17
   br label %loop.latch16
 loop.latch16:
   br label %loop.head13

@@ -31,49 +31,51 @@ rest.body:
   %v12 = sext i32 %v11 to i64
   %v13 = mul i64 %v12, 1
   %v14 = getelementptr float, ptr %p0, i64 %v13
-  %v22 = bitcast <8 x i1> %v5 to i8
-  %v23 = icmp eq i8 %v22, -1
-  br i1 %v23, label %fast24, label %slow25
-fast24:
-  %v27 = load float, ptr %v14, align 4
-  %v28 = insertelement <8 x float> poison, float %v27, i64 0
-  %v29 = getelementptr float, ptr %v14, i64 %v18
-  %v30 = load float, ptr %v29, align 4
-  %v31 = insertelement <8 x float> %v28, float %v30, i64 1
-  %v32 = getelementptr float, ptr %v14, i64 %v19
-  %v33 = load float, ptr %v32, align 4
-  %v34 = insertelement <8 x float> %v31, float %v33, i64 2
-  %v35 = getelementptr float, ptr %v14, i64 %v20
-  %v36 = load float, ptr %v35, align 4
-  %v37 = insertelement <8 x float> %v34, float %v36, i64 3
-  %v38 = getelementptr float, ptr %v14, i64 %v21
-  %v39 = load float, ptr %v38, align 4
-  %v40 = insertelement <8 x float> %v37, float %v39, i64 4
-  %v41 = getelementptr float, ptr %v38, i64 %v18
-  %v42 = load float, ptr %v41, align 4
-  %v43 = insertelement <8 x float> %v40, float %v42, i64 5
-  %v44 = getelementptr float, ptr %v38, i64 %v19
-  %v45 = load float, ptr %v44, align 4
-  %v46 = insertelement <8 x float> %v43, float %v45, i64 6
-  %v47 = getelementptr float, ptr %v38, i64 %v20
-  %v48 = load float, ptr %v47, align 4
-  %v49 = insertelement <8 x float> %v46, float %v48, i64 7
-  br label %done26
-slow25:
-  %v50 = insertelement <8 x i32> poison, i32 %v11, i64 0
-  %v51 = shufflevector <8 x i32> %v50, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v52 = add <8 x i32> %v51, <i32 0, i32 -1, i32 -2, i32 -3, i32 -4, i32 -5, i32 -6, i32 -7>
-  %v53 = sext <8 x i32> %v52 to <8 x i64>
-  %v54 = mul <8 x i64> %v53, splat (i64 1)
-  %v55 = getelementptr float, ptr %p0, <8 x i64> %v54
-  %v56 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v55, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v57 = freeze <8 x float> %v56
-  br label %done26
-done26:
-  %v58 = phi <8 x float> [%v49, %fast24], [%v57, %slow25]
-  %v59 = sext i32 %v6 to i64
-  %v60 = getelementptr float, ptr %p1, i64 %v59
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v58, ptr align 4 %v60, <8 x i1> %v5)
+  %v22 = add i64 %v12, -7
+  %v23 = icmp ult i64 %v12, %v8
+  %v24 = icmp ult i64 %v22, %v8
+  %v25 = and i1 %v23, %v24
+  br i1 %v25, label %fast26, label %slow27
+fast26:
+  %v29 = load float, ptr %v14, align 4
+  %v30 = insertelement <8 x float> poison, float %v29, i64 0
+  %v31 = getelementptr float, ptr %v14, i64 %v18
+  %v32 = load float, ptr %v31, align 4
+  %v33 = insertelement <8 x float> %v30, float %v32, i64 1
+  %v34 = getelementptr float, ptr %v14, i64 %v19
+  %v35 = load float, ptr %v34, align 4
+  %v36 = insertelement <8 x float> %v33, float %v35, i64 2
+  %v37 = getelementptr float, ptr %v14, i64 %v20
+  %v38 = load float, ptr %v37, align 4
+  %v39 = insertelement <8 x float> %v36, float %v38, i64 3
+  %v40 = getelementptr float, ptr %v14, i64 %v21
+  %v41 = load float, ptr %v40, align 4
+  %v42 = insertelement <8 x float> %v39, float %v41, i64 4
+  %v43 = getelementptr float, ptr %v40, i64 %v18
+  %v44 = load float, ptr %v43, align 4
+  %v45 = insertelement <8 x float> %v42, float %v44, i64 5
+  %v46 = getelementptr float, ptr %v40, i64 %v19
+  %v47 = load float, ptr %v46, align 4
+  %v48 = insertelement <8 x float> %v45, float %v47, i64 6
+  %v49 = getelementptr float, ptr %v40, i64 %v20
+  %v50 = load float, ptr %v49, align 4
+  %v51 = insertelement <8 x float> %v48, float %v50, i64 7
+  br label %done28
+slow27:
+  %v52 = insertelement <8 x i32> poison, i32 %v11, i64 0
+  %v53 = shufflevector <8 x i32> %v52, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v54 = add <8 x i32> %v53, <i32 0, i32 -1, i32 -2, i32 -3, i32 -4, i32 -5, i32 -6, i32 -7>
+  %v55 = sext <8 x i32> %v54 to <8 x i64>
+  %v56 = mul <8 x i64> %v55, splat (i64 1)
+  %v57 = getelementptr float, ptr %p0, <8 x i64> %v56
+  %v58 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v57, <8 x i1> %v5, <8 x float> zeroinitializer)
+  %v59 = freeze <8 x float> %v58
+  br label %done28
+done28:
+  %v60 = phi <8 x float> [%v51, %fast26], [%v59, %slow27]
+  %v61 = sext i32 %v6 to i64
+  %v62 = getelementptr float, ptr %p1, i64 %v61
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v60, ptr align 4 %v62, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -386,7 +386,8 @@ def test_random_tiles_with_exact_sums(seed):
         assert np.all(agree(x, y)), f"seed {seed}, array {k}:\n{x}\n{y}"
 
 
-@pytest.mark.parametrize("seed", range(40 if LONG else 3))
+# The last factors and solves, and has a tenth of the code of others that do.
+@pytest.mark.parametrize("seed", range(40) if LONG else (0, 1, 22))
 def test_random_tiles(seed):
     """Every operation on tiles, and the adjoint."""
     rng = random.Random(seed)

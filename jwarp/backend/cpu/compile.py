@@ -20,6 +20,7 @@ from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.loading import emit
 from jwarp.backend.cpu.optimize import optimized_module
+from jwarp.backend.cpu.runs import with_runs
 from jwarp.backend.cpu.shared_trips import with_shared_trips
 from jwarp.backend.cpu.target import host_target, machine_code
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
@@ -52,7 +53,7 @@ def optimized(kernel: Kernel) -> Kernel:
         kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)
     kernel = simplify(kernel, flatten=is_cheap)
-    return with_shared_trips(in_turn(kernel, lone_loops(kernel)))
+    return with_runs(with_shared_trips(in_turn(kernel, lone_loops(kernel))))
 
 
 class CpuKernel(AnalysedKernel):

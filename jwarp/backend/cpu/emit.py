@@ -10,7 +10,8 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
 
-from jwarp.backend.cpu import atomics, effects, elements, functions, quotients
+from jwarp.analysis.ownership import Definitions, definitions_of
+from jwarp.backend.cpu import atomics, effects, elements, functions, quotients, runs
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.grouped import Accesses
@@ -37,12 +38,21 @@ class BodyEmitter(Accesses):
         found = (node for node in walk(self.memory.kernel.body) if isinstance(node, Op))
         return {node.args for node in found if node.name in quotients.RULES and node.name != "mod"}
 
+    @functools.cached_property
+    def definitions(self) -> Definitions:
+        """The operation that defines each value, as far as one does."""
+        return definitions_of(self.memory.kernel.body)
+
     def block(self, block: Block) -> None:
         at = 0
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
             with self.code.part(block.nodes[at].span):
-                if any(written(accesses) for written in self.ways_of_groups):
+                run = runs.run_of(block.nodes, at, self.definitions)
+                if self.run_of_loads(run):
+                    self.note(run)
+                    at += len(run)
+                elif any(written(accesses) for written in self.ways_of_groups):
                     self.note(accesses)
                     at += len(accesses)
                 else:
@@ -392,8 +402,8 @@ class BodyEmitter(Accesses):
 def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:
     """What writes the code of a function that is the whole of `kernel`."""
     code, memory = functions.nested(caller.code, kernel, caller.memory.first_extent)
-    made = BodyEmitter(code, memory, dataclasses.replace(caller.proofs, kernel=kernel), {}, (), ())
-    made.functions = caller.functions
+    made = BodyEmitter(code, memory, dataclasses.replace(caller.proofs, kernel=kernel), {}, caller.trusted, ())
+    made.functions, made.ways = caller.functions, caller.ways
     return made
 
 

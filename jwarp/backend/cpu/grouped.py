@@ -14,7 +14,7 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.loading import Loading, declaration, near
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, is_strided, is_transposed
+from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, StridedRun, is_strided, is_transposed
 from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 
@@ -88,6 +88,7 @@ class Accesses(Body):
             return False
         inside: str | None = None
         partial: elements.WideElements | None = None
+        anyway = False  # whether what lies inside is loaded for threads that are not active, too
         if counts_up(indices) and trusted and len(accesses) > 1:
             wide = elements.WideElements(self.code, self.memory, first.array, indices)
             if self.first_lanes_active:  # where the active lanes are the first ones, so are their elements
@@ -98,12 +99,13 @@ class Accesses(Body):
             if adds and made is StridedNumbers:
                 return False
             wide = strided = made(self.code, self.memory, first.array, indices)
-            inside, pays = None if trusted else strided.inside(), True
+            anyway = first.name == "load" and self.mask is not None
+            inside, pays = None if trusted and not anyway else strided.inside(), True
         else:
             return False
 
         def one_by_one() -> list[Element]:
-            if inside is None:
+            if inside is None or (trusted and anyway):
                 return wide.one_by_one(at)
             return [self.element(node, node.indices, lane_by_lane=True) for node in accesses]
 
@@ -135,11 +137,39 @@ class Accesses(Body):
 
         write = load if first.name == "load" else add if adds else store
         types = [self.code.vector(scalar_type(array.dtype))] * (len(accesses) if first.name == "load" else 0)
-        if pays:
+        if anyway:
+            assert inside is not None
+            texts = self.two_ways(inside, lambda: write(wide), lambda: write(partial), types)
+        elif pays:
             texts = self.if_all_lanes(lambda: write(wide), lambda: write(partial), types, inside)
         else:
             texts = write(None)
         for node, text in zip(accesses, texts, strict=False):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def run_of_loads(self, loads: list[Op]) -> bool:
+        """Write loads of numbers side by side in rows at equal distances together; whether that was possible."""
+        if not loads or loads[0].array in self.private.arrays or loads[0].array in self.blocks.arrays:
+            return False
+        first, array = loads[0], self.memory.arrays[loads[0].array]
+        indices = [self.lanes(i) for i in first.args]
+        if array.components or not indices[-1].shape.is_uniform or not is_strided(indices, array, self.code):
+            return False
+        run = StridedRun(self.code, self.memory, first.array, indices)
+        trusted = self.mask is None and all(id(node) in self.trusted for node in loads)
+
+        def one_by_one() -> list[str]:
+            found = (self.element(node, node.indices, lane_by_lane=True) for node in loads)
+            return [self.memory.load(element, self.mask) for element in found]
+
+        def together() -> list[str]:
+            return run.load(range(len(loads)))
+
+        types = [self.code.vector(scalar_type(array.dtype))] * len(loads)
+        texts = together() if trusted else self.two_ways(run.inside(), together, one_by_one, types)
+        for node, text in zip(loads, texts, strict=True):
             assert node.result is not None
             self.bind(node.result, text)
         return True

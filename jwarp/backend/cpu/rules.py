@@ -217,6 +217,8 @@ def convert(out: Instructions, source: ScalarType, target: ScalarType, x: str) -
     if source.is_float and target.is_float:
         return out.convert("fpext" if target.bits > source.bits else "fptrunc", source, x, target)
     if source.is_float:
+        if out.width and not out.code.options.target.saturates:
+            return _saturated(out, source, x, target)
         name = "fptosi.sat" if target.kind == "int" else "fptoui.sat"
         return out.intrinsic(name, target, (source, x), of=scalar_type(source))
     if target.is_float:
@@ -226,6 +228,22 @@ def convert(out: Instructions, source: ScalarType, target: ScalarType, x: str) -
     if source is bool_ or target.bits > source.bits:
         return out.convert("sext" if source.kind == "int" else "zext", source, x, target)
     return out.convert("trunc", source, x, target)
+
+
+def _saturated(out: Instructions, source: ScalarType, x: str, target: ScalarType) -> str:
+    """Vectors of floats as integers: the nearest one there is for what is too large, and 0 for NaN.
+
+    LLVM's own conversions that saturate take vectors apart on processors that have no instruction for them.
+    """
+    signed = target.kind == "int"
+    end = out.constant(source, 2.0 ** (target.bits - signed))
+    begin = out.constant(source, -(2.0 ** (target.bits - 1)) if signed else -1.0)
+    below, above = out.compare("olt", source, x, end), out.compare("oge" if signed else "ogt", source, x, begin)
+    inside = out.select(out.binary("and", "i1", below, above), source, x, out.constant(source, 0.0))
+    made = out.convert("fptosi" if signed else "fptoui", source, inside, target)
+    if signed:
+        made = out.select(out.compare("olt", source, x, begin), target, out.constant(target, target.min), made)
+    return out.select(out.compare("oge", source, x, end), target, out.constant(target, target.max), made)
 
 
 def _round_to_bfloat16(out: Instructions, x: str) -> str:

@@ -185,6 +185,23 @@ class StridedElements(StridedNumbers):
         return self.code.define(f"shufflevector {type} {x}, {type} {y}, {self._mask([str(k) for k in order])}")
 
 
+class StridedRun(StridedElements):
+    """A few numbers side by side in the rows of all threads of a vector, from the place of the indices on.
+
+    They are only loaded; the positions count from the first one on.
+    """
+
+    def cut(self) -> None:
+        self.starts, self.part = [0], BLOCK
+
+    def inside(self) -> str:
+        """Whether all of them are in their array."""
+        code, last = self.code, self.indices[-1]
+        end = code.define(f"add i64 {self.memory.wide(last)}, {BLOCK - 1}", last.level)
+        fits = code.define(f"icmp ult i64 {end}, {self.memory.extent(self.param, len(self.indices) - 1)}", last.level)
+        return code.define(f"and i1 {super().inside()}, {fits}")
+
+
 class AnyElements(StridedElements):
     """The elements of the threads of a vector, wherever they are in an array that has any: they are only loaded.
 

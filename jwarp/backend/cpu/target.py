@@ -28,6 +28,7 @@ class Target:
     masks: bool
     fma: bool
     half: bool = True  # converts between float16 and float32
+    saturates: bool = False  # converts vectors of floats that are no integers of a type to the nearest there are
 
 
 # Widest first: the feature, threads to a vector of 32-bit values.
@@ -60,6 +61,7 @@ def host_target(width: int | None = None) -> Target:
         masks=bool(features.get("avx512vl") and features.get("avx512bw")),
         fma=bool(features.get("fma") or is_arm),
         half=bool(features.get("f16c") or is_arm),
+        saturates=is_arm,
     )
 
 

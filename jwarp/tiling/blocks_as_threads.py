@@ -1,0 +1,76 @@
+"""Makes a kernel with tiles one whose threads do what its blocks do, so that blocks run side by side in a vector.
+
+Factors of small matrices, and systems of equations with them, have few operations that may run at once: a vector of
+blocks is busy where a vector of elements waits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from jwarp.ir.nodes import For, Kernel, Node, Op, While, failure_texts, has_native_code, prints, walk
+from jwarp.ir.visit import Rewriter
+from jwarp.tiling.forms import mapped_shape_of
+from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
+from jwarp.tiling.whole import WHOLE, is_whole
+
+# The tiles of so many blocks, which are in memory at once, take no more than caches of a processor have.
+BLOCKS = 16
+MOST_BYTES = 1 << 18
+
+# What operations may do that threads do as blocks do.
+_EFFECTS = ("pure", "tile", "read", "write")
+
+
+def gains_as_threads(kernel: Kernel) -> bool:
+    """Whether the blocks of a kernel may run side by side, and most of their time is for operations that wait.
+
+    Nothing but its coordinates may depend on which block it is, and lanes may not go through loops of their own.
+    """
+    if not kernel.block_dim or kernel.order or kernel.locals or kernel.functions:
+        return False
+    if failure_texts(kernel) or prints(kernel) or has_native_code(kernel.body):
+        return False
+    nodes = list(walk(kernel.body))
+    wholes = [node.name for node in nodes if isinstance(node, Op) and is_whole(node)]
+    if not wholes or not all(name in WHOLE and WHOLE[name].alone for name in wholes):
+        return False
+    return not any(_keeps_together(node) for node in nodes)
+
+
+def _keeps_together(node: Node) -> bool:
+    """Whether a node means more to a block than to a thread."""
+    if not isinstance(node, Op):
+        return isinstance(node, (For, While)) and (mapped_shape_of(node) != () or has_lanes(node))
+    row = node.row
+    return (
+        row.in_order
+        or row.is_common
+        or (row.tells_threads and row.attribute is None)
+        or row.is_atomic
+        or row.effect not in _EFFECTS
+    )
+
+
+def has_lanes(node: Node) -> bool:
+    """Whether a node is a loop whose trips run together."""
+    return isinstance(node, For) and node.lanes is not None
+
+
+def as_threads(kernel: Kernel) -> Kernel | None:
+    """The kernel of launches with a thread for each block; None if its tiles take too much memory."""
+    lowered = lower_tiles(kernel, alone=True)
+    if shared_bytes(lowered) * BLOCKS > MOST_BYTES:
+        return None
+    locals_ = tuple(dataclasses.replace(local, shared=False) for local in lowered.locals)
+    body = _OneByOne().block(lowered.body)
+    return dataclasses.replace(lowered, body=body, locals=locals_, block_dim=0)
+
+
+class _OneByOne(Rewriter):
+    """Loops go from trip to trip."""
+
+    def nodes(self, node: Node) -> Iterator[Node]:
+        for made in super().nodes(node):
+            yield dataclasses.replace(made, lanes=None) if isinstance(made, For) and has_lanes(made) else made

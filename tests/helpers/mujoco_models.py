@@ -249,19 +249,6 @@ FINGER = """
 </mujoco>
 """
 
-STACK = """
-<mujoco>
-  <option timestep="0.004" iterations="30" ls_iterations="30"/>
-  <default><geom type="box" friction="0.7 0.01 0.001"/></default>
-  <worldbody>
-    <geom type="plane" size="5 5 0.1"/>
-    <body pos="0 0 0.0993"><freejoint/><geom size="0.2 0.2 0.1" mass="2"/></body>
-    <body pos="0.02 -0.03 0.297"><freejoint/><geom size="0.15 0.16 0.1" mass="1"/></body>
-    <body pos="0.03 -0.01 0.4945"><freejoint/><geom size="0.11 0.1 0.1" mass="0.5"/></body>
-  </worldbody>
-</mujoco>
-"""
-
 MODELS = {
     "pendulum": PENDULUM,
     "cartpole": CARTPOLE,
@@ -276,7 +263,6 @@ MODELS = {
     "arm": ARM,
     "quadruped": QUADRUPED,
     "finger": FINGER,
-    "stack": STACK,
     "humanoid": "humanoid/humanoid.xml",  # mujoco_warp's own
     "humanoid in the air": "humanoid/humanoid.xml",
 }
@@ -306,10 +292,6 @@ def load(name: str) -> tuple[Any, Any]:
         data.qpos[7:] = 0.2 * rng.normal(size=model.nq - 7)
     if name == "hopper, bent":  # on its foot, and away from the ends of its joints, where derivatives jump
         data.qpos[1:] = -0.0033, 0.0, -0.05, -0.05, 0.1
-    if name == "stack":  # a little turned: where faces are aligned, MuJoCo and mujoco_warp are not the same function
-        for k in range(3):
-            data.qpos[7 * k + 4 : 7 * k + 7] = 0.002 * rng.normal(size=3)
-            data.qpos[7 * k + 3 : 7 * k + 7] /= np.linalg.norm(data.qpos[7 * k + 3 : 7 * k + 7])
     if name == "sphere that slides":
         data.qvel[:3] = 0.5, 0.3, -0.1
     data.ctrl[:] = 0.3 * rng.normal(size=model.nu)

@@ -121,26 +121,6 @@ def reverse(name: str, steps: int = 1) -> float:
     return _error(jax.jit(jax.jacrev(f))(zeros), of_mujoco(mjm, mjd, steps))
 
 
-def in_double(name: str) -> float:
-    """The error of forward mode against differences of the same step with float64 in the place of float32."""
-    import jax
-    import jax.numpy as jnp
-    from in_float64 import in_float64
-    from mujoco_matrices import step_in_tangents
-
-    f, zeros = step_in_tangents(*started(name))
-    found, wide = np.asarray(jax.jit(jax.jacfwd(f))(zeros), float), in_float64(f, zeros)
-    h, rng = 1e-7, np.random.default_rng(3)
-    directions = [*np.eye(len(zeros)), *rng.normal(size=(3, len(zeros)))]
-    jax.config.update("jax_enable_x64", True)
-    run, errors = jax.jit(wide), []
-    for way in directions:
-        up, down = (np.asarray(run(jnp.asarray(sign * h * way))) for sign in (1, -1))
-        wanted = (up - down) / (2 * h)
-        errors.append(np.abs(found @ way - wanted).max() / np.abs(wanted).max())
-    return float(max(errors))
-
-
 def chained(name: str) -> float:
     """Reverse mode over twenty steps."""
     return reverse(name, 20)

@@ -56,8 +56,3 @@ def test_implicit_rule_of_the_solver():
 @mujoco_runs.long
 def test_through_contacts():
     assert_right("forward", "hopper, bent", most=1e-3)
-
-
-@mujoco_runs.long
-def test_through_contacts_of_boxes():
-    assert_right("in_double", "stack", "sphere that slides", most=1e-4)

@@ -8,7 +8,8 @@ A line for each case: PTX instructions a thread, sectors of 32 bytes a thread th
 atomic operations and bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores)
 beside the fewest that their number of requests allows. For products these are of one step along K. These are counts
 of what NVRTC's PTX does, before ptxas makes machine code of it; they are no measured times, and say nothing about
-caches.
+caches. A quotient or root that is rounded as IEEE 754 says is one instruction there, and some ten in machine code; in a
+loop of which eight trips run at once, as that of n-body, PTX has those ten.
 """
 
 from __future__ import annotations

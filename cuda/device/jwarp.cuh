@@ -303,6 +303,24 @@ template <class T> JW_INLINE T jw_read(const T* place) {
   return __ldg(place);
 #endif
 }
+// Several times sixteen bytes of it: by as many accesses, where they begin at a multiple of sixteen, which holds for all
+// elements of an array if for the first one.
+template <class T> JW_INLINE bool jw_has_quads(const T* array) { return ((unsigned long long)array & 15) == 0; }
+template <class T, int N> struct jw_quads { T at[N * 16 / sizeof(T)]; };
+template <int N, class T> JW_INLINE jw_quads<T, N> jw_read_quads(const T* place, bool has_quads) {
+  jw_quads<T, N> read;
+#ifndef JW_HOST_SHIM
+  if (has_quads) {
+    struct all { uint4 part[N]; } parts;
+#pragma unroll
+    for (int k = 0; k < N; ++k) parts.part[k] = __ldg((const uint4*)place + k);
+    return jw_bitcast<jw_quads<T, N>>(parts);
+  }
+#endif
+#pragma unroll
+  for (int k = 0; k < int(N * 16 / sizeof(T)); ++k) read.at[k] = jw_read(place + k);
+  return read;
+}
 JW_INLINE jw_half jw_read(const jw_half* place) { return {jw_read(&place->bits)}; }
 JW_INLINE jw_bfloat jw_read(const jw_bfloat* place) { return {jw_read(&place->bits)}; }
 

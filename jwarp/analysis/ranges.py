@@ -114,6 +114,8 @@ def prove(kernel: Kernel, unmoved: Kernel | None = None) -> Proofs:
     certain to run.
     """
     analysis = _Analysis(kernel, unmoved or kernel)
+    for function in kernel.functions:
+        analysis.block(function.body)
     analysis.block(kernel.body)
     return Proofs(
         kernel,

@@ -21,6 +21,7 @@ from jwarp.bind.derivatives import DERIVATIVES
 from jwarp.bind.primitive import Shapes, core_extents, cut_launch_p, launch_p
 from jwarp.caches import PerOwner
 from jwarp.errors import CompileError, LaunchError
+from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor
 from jwarp.launching.program import GeneratedProgram, Program
@@ -51,7 +52,9 @@ class Factor:
 
 def axes_of(program: GeneratedProgram) -> tuple[Split | Obstacle, ...]:
     """For each coordinate of the threads, how launches of a program are cut along it, or why they are not."""
-    return _AXES.of(program).made("forward", lambda: independent_axes(simplify(program.kernel)))
+    return _AXES.of(program).made(
+        "forward", lambda: independent_axes(simplify(without_reading_functions(program.kernel)))
+    )
 
 
 def cut_launch(launch: Descriptor, rule: Any) -> Descriptor:

@@ -11,6 +11,7 @@ from jwarp.arrays.overlap import overlap
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.program import Program
 
 
@@ -31,7 +32,7 @@ def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
     """
     if kernel.uses_tiles or not isinstance(kernel, PythonKernel):
         return False
-    return in_order(kernel.ir(), read, changed)
+    return in_order(without_reading_functions(kernel.ir()), read, changed)
 
 
 def overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> Iterator[tuple[int, int]]:

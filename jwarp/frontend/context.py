@@ -41,7 +41,7 @@ from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Attribute, Extent
 from jwarp.ir.builder import FALSE, Builder, make_block, zero
-from jwarp.ir.nodes import Const, Function, Gradient, If, Local, Op, Operand, Param, Value
+from jwarp.ir.nodes import Block, Const, Function, Gradient, If, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import (
     ArrayType,
@@ -105,9 +105,9 @@ Warnings = dict[tuple[Span, str], None]
 @dataclass
 class Kept:
     """What calls of one kind give: `result`, of values that are those of the first call, in order its arguments' and
-    the results' of the function of that number; and the warnings of reading it."""
+    the results' of `code`, which is the number of a function or what is copied; and the warnings of reading it."""
 
-    number: int
+    code: int | Block
     result: Binding
     given: tuple[Value, ...]
     made: tuple[Value, ...]
@@ -116,7 +116,7 @@ class Kept:
 
 @dataclass
 class Functions:
-    """The functions of a kernel that is being read, and the calls by what was read of them: None is put in line."""
+    """The functions of a kernel that is being read, and the calls by what was read of them: None is read each time."""
 
     made: list[Function] = field(default_factory=list)
     known: dict[Hashable, Kept | None] = field(default_factory=dict)

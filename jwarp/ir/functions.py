@@ -1,12 +1,13 @@
-"""Functions of a kernel: puts in line those that are called too seldom, or all of them for what knows none."""
+"""Functions of a kernel: what they read; puts in line those that are called too seldom, or more for what knows none."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 
+from jwarp.ir.attributes import numbers_in
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, Function, Kernel, Op, Operand, walk
+from jwarp.ir.nodes import Block, Function, Kernel, Op, Operand, walk, written_params
 from jwarp.ir.visit import Rebuilder
 
 # A function stays out of line where that saves so many operations: machine code is slower with calls in it.
@@ -18,15 +19,56 @@ def inlined(kernel: Kernel) -> Kernel:
     return _with(kernel, {}) if kernel.functions else kernel
 
 
+def without_reading_functions(kernel: Kernel) -> Kernel:
+    """The kernel with those of its functions in line that read arrays, for what has to see how."""
+    if not kernel.functions:
+        return kernel
+    pure = [number for number, arrays in enumerate(arrays_of_functions(kernel)) if not arrays]
+    return _with(kernel, {number: k for k, number in enumerate(pure)})
+
+
+def arrays_in(node: Op) -> tuple[int, ...]:
+    """The arrays that an operation names, by their numbers."""
+    row = node.row
+    if row.attribute is None:
+        return ()
+    return tuple(number for role, number in numbers_in(node.attr, row.attribute) if role.what == "array")
+
+
+def arrays_of_functions(kernel: Kernel) -> list[frozenset[int]]:
+    """For each function of a kernel, the parameters that it or what it calls reads elements or extents of."""
+    found: list[frozenset[int]] = []
+    for function in kernel.functions:
+        own: set[int] = set()
+        for node in walk(function.body):
+            if isinstance(node, Op):
+                own |= found[node.number] if node.name == "call" else set(arrays_in(node))
+        found.append(frozenset(own))
+    return found
+
+
+def reading_what_changes(kernel: Kernel) -> Function | None:
+    """A function that reads something else than parameters that the kernel leaves as they are, if there is one."""
+    if not kernel.functions:
+        return None
+    fixed = frozenset(range(len(kernel.params))).difference(written_params(kernel))
+    reading = zip(kernel.functions, arrays_of_functions(kernel), strict=True)
+    return next((function for function, arrays in reading if not arrays <= fixed), None)
+
+
 def settled_functions(kernel: Kernel) -> Kernel:
-    """The kernel with those of its functions in line that save too little."""
+    """The kernel with those of its functions in line that save too little, or read arrays that the kernel changes.
+
+    A call is an operation without effect that gives the same wherever it stands. So what it reads must stay the same.
+    """
     if not kernel.functions:
         return kernel
     kept: list[int] = []
-    sites = _calls(kernel.body)
+    sites, arrays, written = _calls(kernel.body), arrays_of_functions(kernel), frozenset(written_params(kernel))
     for number in reversed(range(len(kernel.functions))):  # all callers of a function come after it
         count, body = sites.get(number, 0), kernel.functions[number].body
-        if stays := (count - 1) * sum(1 for _ in walk(body)) >= LEAST_SAVED:
+        saves = (count - 1) * sum(1 for _ in walk(body)) >= LEAST_SAVED
+        if stays := saves and arrays[number].isdisjoint(written):
             kept.append(number)
         for callee, calls in _calls(body).items():
             sites[callee] = sites.get(callee, 0) + (calls if stays else calls * count)

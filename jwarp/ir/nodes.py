@@ -254,7 +254,8 @@ class Gradient:
 class Function:
     """A function that the kernel calls: `params` stand for the arguments, what `body` yields are the results.
 
-    It is pure: arithmetic, control flow and calls of functions before it, but nothing of arrays, threads or effects.
+    It has no effect: arithmetic, control flow, calls of functions before it, elements and extents of parameters that
+    the kernel does not change; nothing of other arrays and of threads.
     """
 
     name: str

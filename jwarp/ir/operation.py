@@ -143,6 +143,7 @@ class Operation:
     is_native: bool = field(init=False)  # runs a text in C++
     is_shared: bool = field(init=False)  # run once where it is written twice
     in_functions: bool = field(init=False)  # may be in a function of a kernel
+    in_copies: bool = field(init=False)  # may be in what is copied to where a function is called again
     settles: bool = field(
         init=False
     )  # an atomic one that, done again with the same values, leaves the element as it is
@@ -155,6 +156,13 @@ class Operation:
         reads, changes = Memory.ELEMENTS in self.reads, Memory.ELEMENTS in self.writes
         at_indices = self.indices is not None and self.attribute is ArrayNumber
         is_access = at_indices and (reads or changes) and self.adds is Memory.NONE
+        in_functions = (
+            self.effect == "call"
+            or (self.effect == "pure" and self.attribute is None and self.arity != 0)
+            or self.reads is Memory.EXTENTS
+            or (self.effect == "read" and is_access and not self.for_derivatives)
+        )
+        has_effect = is_access or self.effect in ("print", "check")
         facts = {
             "fits": checker(self.attribute),
             "is_pure": self.effect == "pure",
@@ -174,8 +182,8 @@ class Operation:
             "uses_tape": Memory.TAPE in used,
             "is_native": self.attribute is NativeCall,
             "is_shared": self.effect in ("pure", "tile", "read", "call"),
-            "in_functions": self.effect == "call"
-            or (self.effect == "pure" and self.attribute is None and self.arity != 0),
+            "in_functions": in_functions,
+            "in_copies": in_functions or (has_effect and not self.for_derivatives),
             "makes_nan": self.makes_nan and self.effect == "pure",
             "uses_notes": Memory.NOTES in used,
             "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES)),

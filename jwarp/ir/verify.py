@@ -18,6 +18,7 @@ from jwarp.ir.attributes import (
 )
 from jwarp.ir.evaluate import represents
 from jwarp.ir.formats import conversions
+from jwarp.ir.functions import reading_what_changes
 from jwarp.ir.native import check_call, parts_of
 from jwarp.ir.nodes import (
     Block,
@@ -391,6 +392,8 @@ class _Verifier:
             for number, function in enumerate(kernel.functions):
                 self.function(number, function)
             self.block(kernel.body, (), ())
+            if (wrong := reading_what_changes(kernel)) is not None:
+                raise _Fault(f"function {wrong.name} reads an array that is no parameter, or that the kernel changes")
         except _Fault as fault:
             raise InvalidIR(self.message(str(fault), "", kernel.span)) from None
 

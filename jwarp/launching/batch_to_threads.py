@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jwarp.caches import PerOwner
+from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import Geometry
@@ -55,7 +56,7 @@ def _program(program: GeneratedProgram, batched: frozenset[int]) -> GeneratedPro
     """The program that is spread over these parameters; made once."""
 
     def made() -> GeneratedProgram | None:
-        kernel = None if program.shadowed else batch_to_threads(program.kernel, batched)
+        kernel = None if program.shadowed else batch_to_threads(without_reading_functions(program.kernel), batched)
         return None if kernel is None else GeneratedProgram(simplify(kernel), program.settings, program.owner)
 
     return _SPREAD.of(program).made(batched, made)

@@ -12,6 +12,7 @@ from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
+from jwarp.ir.functions import without_reading_functions
 from jwarp.ir.nodes import Kernel
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
@@ -99,7 +100,7 @@ def _costs(program: GeneratedProgram) -> tuple[float, float] | None:
     """The costs of full vectors along the last and along the first dimension, None where that cannot be."""
 
     def made() -> tuple[float, float] | None:
-        kernel = program.kernel
+        kernel = without_reading_functions(program.kernel)
         turns = rotates(kernel) and not runs_in_order(kernel)
         return (vector_cost(kernel), vector_cost(rotated(kernel))) if turns else None
 
@@ -113,7 +114,7 @@ def _other(program: GeneratedProgram, name: str, change: Callable[[Kernel], Kern
     shelf = program.shelf.derived(name)
 
     def changed(kernel: Kernel, which: str) -> Kernel:
-        return shelf.kernel(which, lambda: change(kernel))
+        return shelf.kernel(which, lambda: change(without_reading_functions(kernel)))
 
     def made() -> GeneratedProgram:
         kernel, unchecked = changed(program.kernel, "kernel"), program.unchecked

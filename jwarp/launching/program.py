@@ -28,7 +28,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.contents import contents_of
-from jwarp.ir.functions import inlined
+from jwarp.ir.functions import inlined, without_reading_functions
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, not_whole
@@ -508,7 +508,7 @@ def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> Generate
     bounds, shadowed = settings.debug or settings.bounds == "error", tuple[int, ...]()
     shelf, ran = Shelf.of(ir, settings), ir
     if bounds:
-        made = instrument(plain(ir), bounds=True, values=settings.debug)
+        made = instrument(plain(without_reading_functions(ir)), bounds=True, values=settings.debug)
         ran, shadowed = by_settings(made.kernel, settings), made.shadowed
     elif settings.deterministic or not nodes.is_plain(ir):
         ran = shelf.kernel("ran", lambda: by_settings(plain(ir), settings))

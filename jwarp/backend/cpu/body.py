@@ -21,11 +21,12 @@ from jwarp.types import ScalarType, bool_
 
 @dataclass(frozen=True)
 class Made:
-    """A function in the code: its name, the type of its results together, and whether it takes a mask."""
+    """A function in the code: its name, the type of its results together, whether it takes a mask, and its pointers."""
 
     name: str
     type: str
     takes_mask: bool
+    pointers: tuple[str, ...] = ()
 
 
 @dataclass

@@ -402,8 +402,8 @@ class BodyEmitter(Accesses):
 def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:
     """What writes the code of a function that is the whole of `kernel`."""
     code, memory = functions.nested(caller.code, kernel, caller.memory.first_extent)
-    made = BodyEmitter(code, memory, dataclasses.replace(caller.proofs, kernel=kernel), {}, (), ())
-    made.functions = caller.functions
+    made = BodyEmitter(code, memory, dataclasses.replace(caller.proofs, kernel=kernel), {}, caller.trusted, ())
+    made.functions, made.ways = caller.functions, caller.ways
     return made
 
 

@@ -12,7 +12,7 @@ from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
 from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
-from jwarp.ir.nodes import Kernel, walk
+from jwarp.ir.nodes import Kernel, walk_all
 from jwarp.types import ArrayType, int32
 from jwarp.wire import FRAME, Cover, type_of
 
@@ -94,7 +94,7 @@ def generate(
 def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[int]:
     """The ids of the accesses that a version makes without testing them."""
     if not bounds:
-        return frozenset(map(id, walk(proofs.kernel.body)))
+        return frozenset(map(id, walk_all(proofs.kernel)))
     given = components_fit(proofs.kernel, proofs.symbols)
     return frozenset(node for node, condition in proofs.proven.items() if not checked or condition <= given)
 

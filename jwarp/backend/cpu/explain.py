@@ -11,7 +11,7 @@ from jwarp.analysis.affine import Extents, evaluate
 from jwarp.analysis.conditions import condition_text
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
 from jwarp.ir.attributes import RecordFields
-from jwarp.ir.nodes import Kernel, Op, Param, walk
+from jwarp.ir.nodes import Kernel, Op, Param, walk_all
 from jwarp.ir.printing import short_file
 from jwarp.types import shape_of
 from jwarp.wire import Cover
@@ -211,7 +211,7 @@ def explain_launch(
 
 
 def _ops(kernel: Kernel) -> list[Op]:
-    return [n for n in walk(kernel.body) if isinstance(n, Op)]
+    return [n for n in walk_all(kernel) if isinstance(n, Op)]
 
 
 def _taped(kernel: Kernel) -> dict[int, int]:
@@ -231,7 +231,7 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
     assert version in VERSIONS
     proofs, generated = kernel.proofs, kernel.generate(version, kernel.options)
     counts: dict[Access, int] = {}
-    for node in walk(proofs.kernel.body):
+    for node in walk_all(proofs.kernel):
         if not isinstance(node, Op) or not node.row.is_access:
             continue
         array = proofs.kernel.array(node.array)

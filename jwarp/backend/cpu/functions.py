@@ -13,6 +13,7 @@ from jwarp.backend.cpu.body import Body, Made
 from jwarp.backend.cpu.code import BODY, ENTRY, Code
 from jwarp.backend.cpu.memory import Memory
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape, shapes_of_call
+from jwarp.ir.functions import arrays_of_functions
 from jwarp.ir.nodes import Function, Kernel, Op, Operand
 from jwarp.types import ScalarType, bool_
 
@@ -36,6 +37,7 @@ def _called(emitter: Body, made: Made, passed: list[str]) -> str:
     if made.takes_mask:
         lanes = code.define(f"zext {code.vector('i1')} {emitter.mask or 'splat (i1 true)'} to {code.vector('i8')}")
         passed = [*passed, f"{code.vector('i8')} {lanes}"]
+    passed += (f"ptr {pointer}" for pointer in made.pointers)
     return code.define(f"call fastcc {made.type} {made.name}({', '.join(passed)})")
 
 
@@ -69,8 +71,10 @@ def _taken(emitter: Body, text: str, type: ScalarType, shape: Shape) -> str:
 
 def _made(caller: Body, function: Function, number: int, uniform: tuple[bool, ...]) -> Made:
     """Write a function for arguments of which some are `uniform`."""
-    kernel = dataclasses.replace(caller.proofs.kernel, params=(), locals=(), body=function.body)
-    takes_mask = any(not isinstance(n, Op) or n.row.effect == "call" for n in function.body.nodes)
+    kernel = dataclasses.replace(caller.proofs.kernel, locals=(), body=function.body)
+    takes_mask = any(not isinstance(n, Op) or n.row.effect in ("call", "read") for n in function.body.nodes)
+    arrays = sorted(arrays_of_functions(kernel)[number])
+    pointers = (*(f"%p{array}" for array in arrays), "%symbols") if arrays else ()
     emitter = caller.functions.begin(caller, kernel)
     emitter.shapes = shapes_of_call(kernel, number, uniform)
     code, params = emitter.code, []
@@ -84,24 +88,30 @@ def _made(caller: Body, function: Function, number: int, uniform: tuple[bool, ..
     if takes_mask:
         emitter.mask = _taken(emitter, "%lanes", bool_, VARYING)
         params.append(f"{code.vector('i8')} %lanes")
+    params += (f"ptr noalias readonly {pointer}" for pointer in pointers)
     emitter.block(function.body)
     name = f"{function.name}.{number}.{sum(same << k for k, same in enumerate(uniform))}"
-    return _written(emitter, name, params, function.body.yields, takes_mask)
+    type = _written(emitter, name, params, function.body.yields)
+    return Made(f"@{_symbol(name)}", type, takes_mask, pointers)
 
 
-def _written(emitter: Body, name: str, params: Sequence[str], yields: Sequence[Operand], takes_mask: bool) -> Made:
-    """Write down a function whose body has been emitted, with the results that it gives together."""
+def _symbol(name: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c == ".") else "_" for c in name)
+
+
+def _written(emitter: Body, name: str, params: Sequence[str], yields: Sequence[Operand]) -> str:
+    """Write down a function whose body has been emitted; the type of the results that it gives together."""
     code, shapes = emitter.code, [emitter.shape_of(y) for y in yields]
     types = [_type(emitter, y.type, s) for y, s in zip(yields, shapes, strict=True)]
     type, result = f"{{ {', '.join(types)} }}", "poison"
     for k, (y, shape) in enumerate(zip(yields, shapes, strict=True)):
         result = code.define(f"insertvalue {type} {result}, {_passed(emitter, y, shape)}, {k}")
-    name = "@" + "".join(c if c.isascii() and (c.isalnum() or c == ".") else "_" for c in name)
+    name = f"@{_symbol(name)}"
     entry, row, body = code.sections
     head = f"define internal fastcc {type} {name}({', '.join(params)}) noinline nounwind{code.source.of_function()} {{"
     lines = [head, "entry:", *entry, *row, "  br label %body", *body, f"  ret {type} {result}", "}", ""]
     code.functions[name] = "\n".join(lines)
-    return Made(name, type, takes_mask)
+    return type
 
 
 def nested(outer: Code, kernel: Kernel, first_extent: dict[int, int]) -> tuple[Code, Memory]:

@@ -16,6 +16,7 @@ from jwarp.backend.cuda.native import (
     native_functions,
 )
 from jwarp.backend.cuda.native import parts as native_parts
+from jwarp.backend.cuda.quads import quads_of
 from jwarp.backend.cuda.records import FULL, Log, Notes, Tape, grows, logs_of, notes_of, tapes_of
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
 from jwarp.backend.cuda.texts import (
@@ -96,6 +97,7 @@ class BodyEmitter(Visitor):
         self.grows = grows(kernel)
         self.used = used_values(kernel.body)
         self.together = Together(kernel, lambda node: constant_place(node) in self.sums, self.place_type, item)
+        self.quads = quads_of(kernel, trusted)
         self.jams = jams_of(kernel, self.together.groups.values())
         self.inlinable, self.definitions = used_once_nearby(kernel.body), definitions_of(kernel.body)
         self.values: dict[Value, str] = {}
@@ -204,13 +206,9 @@ class BodyEmitter(Visitor):
         sign = "<" if node.step > 0 else ">"
         if cannot_overflow(node):
             step = f"{'++' if node.step > 0 else '--'}{index}" if abs(node.step) == 1 else f"{index} += {node.step}"
-            start, jam = f"{type} {index} = {bare(lo)}", self.jams.get(id(node))
-            if jam is not None:
-                # The trips that are left over, if there are not enough of them, are made one by one.
-                self.line(f"{start};")
-                write_jammed(self, node, jam, index, names)
-                start = ""
-                self.lines.append("#pragma unroll 1")
+            start = f"{type} {index} = {bare(lo)}"
+            if id(node) in self.jams:
+                start = write_jammed(self, node, self.jams[id(node)], start, index, names)
             self.line(f"for ({start}; {index} {sign} {hi}; {step}) {{")
             self.trip(node, names)
             self.line("}")
@@ -309,6 +307,13 @@ class BodyEmitter(Visitor):
     def load(self, node: Op) -> None:
         assert node.result is not None
         type = node.result.type
+        quads = self.quads.get(id(node)) if self.is_constant(node) else None
+        if quads is not None:
+            if node is quads.nodes[0]:
+                self.values[quads.value] = name = self.name()
+                self.line(f"const auto {name} = {quads.access(self.names[node.array], self.element(node)[0])};")
+            self.values[node.result] = f"{self.text(quads.value)}.at[{quads.places[id(node)]}]"
+            return
         element, inside = self.element(node)
         read = element
         if self.is_constant(node):

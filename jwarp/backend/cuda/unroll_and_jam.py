@@ -115,8 +115,11 @@ class Emitter(Protocol):
     def hand_on(self, names: Sequence[str], yields: Sequence[Operand]) -> None: ...
 
 
-def write_jammed(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -> None:
-    """The turns, as long as there are enough trips: of a loop whose `index` has begun, and that carries on `names`."""
+def write_jammed(emitter: Emitter, node: For, jam: Jam, begin: str, index: str, names: list[str]) -> str:
+    """The turns of a loop, as long as there are enough trips: it `begin`s at its `index` and carries on `names`.
+
+    Gives how the loop over what is left begins, of which the trips are made one by one."""
+    emitter.line(f"{begin};")
     hi, type, start = emitter.text(node.hi), C_TYPES[node.index.type], len(emitter.lines)
     high, low, sign = (hi, index, "<") if node.step > 0 else (index, hi, ">")
     wide = f"(jw_unsigned<{type}>)"  # in which the difference cannot overflow
@@ -128,6 +131,8 @@ def write_jammed(emitter: Emitter, node: For, jam: Jam, index: str, names: list[
     emitter.line("}")
     emitter.lines[start:start] = ["  " * emitter.depth + text for text in emitter.together.before]
     emitter.together.before.clear()
+    emitter.lines.append("#pragma unroll 1")
+    return ""
 
 
 def _turn(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -> None:

@@ -1,7 +1,11 @@
-"""Calls of functions that stay functions of the kernel: large ones of numbers, read once for each kind of call."""
+"""Calls of functions that are read once for each kind of call: further calls get copies of what was read.
+
+Large ones that only read stay functions of the kernel.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +14,23 @@ from jwarp.errors import Span
 from jwarp.frontend.context import Context, Kept, Warnings
 from jwarp.frontend.func import Func
 from jwarp.frontend.native import NativeFunc
-from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, StructValue
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Axis,
+    Binding,
+    Chosen,
+    Composite,
+    Number,
+    OneOf,
+    Part,
+    PythonRef,
+    StructArray,
+    StructValue,
+)
 from jwarp.ir.builder import make_block
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Const, Function, Node, Op, Operand, Value, inner_params, results, used_values, walk
+from jwarp.ir.functions import arrays_in
+from jwarp.ir.nodes import Block, Const, Function, Op, Operand, Value, inner_params, results, used_values, walk
 from jwarp.types import int32
 
 # Of fewer operations than these, a function is put where it is called.
@@ -30,7 +47,7 @@ class Call:
 
 
 def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> Call | None:
-    """The kind of a call; None where functions are read in line, or something else than numbers is given."""
+    """The kind of a call; None where functions are read in line, or something else than numbers and arrays is given."""
     if ctx.block_dim or ctx.debug or ctx.only_scalars or ctx.in_gradient or ctx.in_lanes:
         return None
     has_own_derivative = function.gradient is not None or function.replay is not None
@@ -45,7 +62,7 @@ def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> C
 
 
 class _NoNumbers(Exception):
-    """Something else than numbers is among the arguments."""
+    """Something else than numbers and arrays is among the arguments."""
 
 
 def _kind(binding: Binding, given: dict[Value, int]) -> Hashable:
@@ -61,19 +78,40 @@ def _kind(binding: Binding, given: dict[Value, int]) -> Hashable:
             return (binding.type, *(_kind(item, given) for item in binding.items))
         case tuple():
             return tuple(_kind(item, given) for item in binding)
+        case ArrayRef() if not isinstance(binding, OneOf) and (binding.is_missing or not binding.is_local):
+            return (binding.index, binding.type, *(_axis_kind(axis, given) for axis in binding.axes))
+        case StructArray():
+            return (binding.type, *(_kind(item, given) for item in binding.items))
     raise _NoNumbers
 
 
+def _axis_kind(axis: Axis, given: dict[Value, int]) -> Hashable:
+    match axis:
+        case None:
+            return None
+        case Part():
+            return (*(_kind(x, given) for x in (axis.start, axis.count, axis.step)), axis.limit)
+        case Chosen():
+            return _kind(axis.indices, given)
+    return _kind(axis, given)
+
+
 def called(ctx: Context, call: Call, span: Span) -> Binding | None:
-    """What a call gives of a function that the kernel has; None where it is to be read."""
+    """What a call gives of a function that was read for one of its kind; None where it is to be read."""
     kept = ctx.functions.known.get(call.kind)
-    return None if kept is None else _called(ctx, kept, call.given, span)
-
-
-def _called(ctx: Context, kept: Kept, given: Sequence[Operand], span: Span) -> Binding:
+    if kept is None:
+        return None
     ctx.warnings.update(kept.warnings)
+    if isinstance(kept.code, int):
+        return _called(ctx, kept, kept.code, call.given, span)
+    copy = Cloner(dict(zip(kept.given, call.given, strict=True)))
+    ctx.builder.extend(copy.block(kept.code).nodes)
+    return _rebuilt(kept.result, copy.known)
+
+
+def _called(ctx: Context, kept: Kept, number: int, given: Sequence[Operand], span: Span) -> Binding:
     token = Value(int32)
-    ctx.builder.append(Op("call", tuple(given), kept.number, token, span))
+    ctx.builder.append(Op("call", tuple(given), number, token, span))
     values: dict[Value, Operand] = dict(zip(kept.given, given, strict=True))
     for k, value in enumerate(kept.made):
         part = values[value] = Value(value.type)
@@ -91,6 +129,15 @@ def _rebuilt(binding: Any, values: Mapping[Value, Operand]) -> Any:
             return StructValue(binding.type, tuple(_rebuilt(item, values) for item in binding.items))
         case tuple():
             return tuple(_rebuilt(item, values) for item in binding)
+        case ArrayRef():
+            return dataclasses.replace(binding, axes=_rebuilt(binding.axes, values))
+        case StructArray():
+            return dataclasses.replace(binding, items=_rebuilt(binding.items, values))
+        case Part():
+            start, count, step = _rebuilt((binding.start, binding.count, binding.step), values)
+            return Part(start, count, step, binding.limit)
+        case Chosen():
+            return Chosen(_rebuilt(binding.indices, values))
     return binding
 
 
@@ -100,33 +147,48 @@ def kept(ctx: Context, call: Call, start: int, result: Binding, said: Warnings, 
     `said` are the warnings of that, which all calls repeat: those of a body that is read for nothing are dropped.
     """
     functions = ctx.functions
-    if call.kind in functions.known:  # it is in line
+    if call.kind in functions.known:  # each call of this kind is read
         return result
     functions.known[call.kind] = None
-    nodes, found = ctx.builder.nodes[start:], dict[Value, int]()
+    found = dict[Value, int]()
     try:
         _kind(result, found)
     except _NoNumbers:
         return result
-    if not _is_function(nodes, call.given):
-        return result
     made = tuple(value for value in found if value not in call.given)
+    block = make_block(ctx.builder.nodes[start:], made)
+    if not _is_whole(block, call.given, ctx.first_local):
+        return result
+    if not _is_function(block):
+        functions.known[call.kind] = Kept(block, result, call.given, made, said)
+        return result
     copy = Cloner()
     params = copy.fresh_all(call.given)
-    body = copy.block(make_block(nodes, made))
-    function = Function(call.name, params, body)
-    functions.made.append(function)
-    known = functions.known[call.kind] = Kept(len(functions.made) - 1, result, call.given, made, said)
+    functions.made.append(Function(call.name, params, copy.block(block)))
+    number = len(functions.made) - 1
+    known = functions.known[call.kind] = Kept(number, result, call.given, made, said)
     del ctx.builder.nodes[start:]
-    return _called(ctx, known, call.given, span)
+    return _called(ctx, known, number, call.given, span)
 
 
-def _is_function(nodes: Sequence[Node], given: Sequence[Value]) -> bool:
-    """Whether nodes are many, and do nothing but compute from values that are given."""
-    block, count, defined = make_block(nodes), 0, set(given)
+def _is_whole(block: Block, given: Sequence[Value], first_local: int) -> bool:
+    """Whether a block makes the same of other values that are given, wherever it stands in the kernel.
+
+    It computes from these, and it looks at parameters: local arrays and threads belong to a place in the kernel.
+    """
+    defined = set(given)
+    for node in walk(block):
+        if isinstance(node, Op) and not (node.row.in_copies and all(a < first_local for a in arrays_in(node))):
+            return False
+        defined.update(results(node), inner_params(node))
+    return used_values(block) <= defined
+
+
+def _is_function(block: Block) -> bool:
+    """Whether the operations of a block are many, and have no effect."""
+    count = 0
     for node in walk(block):
         if isinstance(node, Op) and not node.row.in_functions:
             return False
         count += 1
-        defined.update(results(node), inner_params(node))
-    return count >= LEAST_OPERATIONS and used_values(block) <= defined
+    return count >= LEAST_OPERATIONS

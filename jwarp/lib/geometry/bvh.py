@@ -19,6 +19,7 @@ from jwarp.lib.geometry.tree import (
     above,
     box_distance,
     group_slots,
+    grown_box,
     inverse_of,
     is_number,
     slab_entry,
@@ -98,13 +99,13 @@ def box_meets(query: Any, box: Any, first: int32, max_dist: float32):
 @func
 def ray_meets(query: Any, box: Any, first: int32, max_dist: float32):
     """Whether a ray meets a box before `max_dist`."""
-    return slab_entry(query.start, query.end, box, first, 0.0) < max_dist
+    return slab_entry(query.start, query.end, box, first) < max_dist
 
 
 @func
 def capsule_meets(query: Any, box: Any, first: int32, max_dist: float32):
     """Whether a ray meets a box grown by a radius, up to `max_dist`."""
-    entry = slab_entry(query.start, query.end, box, first, query.radius)
+    entry = slab_entry(query.start, query.end, grown_box(box, first, query.radius), 0)
     return entry < INFINITE and entry <= max_dist
 
 

@@ -82,6 +82,15 @@ def closest_slot(mesh: MeshArrays, point: vec3, limit: float32):
 
 
 @func
+def leaf_slots(mesh: MeshArrays, leaf: int32):
+    """Where the slots of a leaf begin, and whether all of them are there.
+
+    With this, no slot of it has to be looked after by itself."""
+    slot = leaf * mesh.bvh.size
+    return slot, slot >= 0 and slot <= mesh.corners.shape[0] - mesh.bvh.size
+
+
+@func
 def closest_slot_of_many(mesh: MeshArrays, point: vec3, limit: float32):
     """As `closest_slot`, where each of many threads goes its own way."""
     leaves = mesh.bvh.nodes.shape[0]
@@ -104,16 +113,17 @@ def closest_slot_of_many(mesh: MeshArrays, point: vec3, limit: float32):
             else:
                 node, pending = above(node, pending)
         if node > 0:
-            slot = (node - leaves) * size
-            for k in range(size):
-                face = mesh.corners[slot + k]
-                p = corner(face, 0)
-                q = corner(face, 3)
-                r = corner(face, 6)
-                distance = squared_distance(p, q, r, point)
-                if distance < best and not is_sliver(p, q, r):
-                    best = distance
-                    found = slot + k
+            slot, is_there = leaf_slots(mesh, node - leaves)
+            if is_there:
+                for k in range(size):
+                    face = mesh.corners[slot + k]
+                    p = corner(face, 0)
+                    q = corner(face, 3)
+                    r = corner(face, 6)
+                    distance = squared_distance(p, q, r, point)
+                    if distance < best and not is_sliver(p, q, r):
+                        best = distance
+                        found = slot + k
             node, pending = above(node, pending)
     return found
 

@@ -6,9 +6,9 @@ from jwarp.frontend.builtins.scalar import beside, cast, in_step, on_gpu, one_of
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
-from jwarp.lib.geometry.mesh import MeshArrays, corner, face_corner
+from jwarp.lib.geometry.mesh import MeshArrays, corner, face_corner, leaf_slots
 from jwarp.lib.geometry.tree import INFINITE, above, greater, group_slots, inverse_of, is_number, slab_entry
-from jwarp.lib.geometry.triangles import crossing, ray_frame
+from jwarp.lib.geometry.triangles import crossing, is_beside, ray_frame
 from jwarp.lib.geometry.wide import (
     FACE,
     LEVEL,
@@ -133,8 +133,8 @@ def first_slot_together(
     while node > 0:
         while node > 0 and node < leaves:
             box = mesh.bvh.nodes[node]
-            first = beside(is_met(slab_entry(start, inverse, box, 0, 0.0), best))
-            second = beside(is_met(slab_entry(start, inverse, box, 6, 0.0), best))
+            first = beside(is_met(slab_entry(start, inverse, box, 0), best))
+            second = beside(is_met(slab_entry(start, inverse, box, 6), best))
             if first or second:
                 beyond = corner(box, 6) + corner(box, 9) - corner(box, 0) - corner(box, 3)
                 swapped = second and (not first or dot(way, beyond) < 0.0)
@@ -174,8 +174,8 @@ def first_slot_of_many(
     while node > 0:
         while node > 0 and node < leaves:
             box = mesh.bvh.nodes[node]
-            first = slab_entry(start, inverse, box, 0, 0.0)
-            second = slab_entry(start, inverse, box, 6, 0.0)
+            first = slab_entry(start, inverse, box, 0)
+            second = slab_entry(start, inverse, box, 6)
             swapped = second < first
             if where(swapped, second, first) < best:
                 pending = (pending << 1) | where(where(swapped, first, second) < best, 1, 0)
@@ -183,13 +183,18 @@ def first_slot_of_many(
             else:
                 node, pending = above(node, pending)
         if node > 0:
-            slot = (node - leaves) * size
-            for k in range(size):
-                face = mesh.corners[slot + k]
-                t, _, _, _ = crossing(start, x, y, z, corner(face, 0), corner(face, 3), corner(face, 6))
-                if t < best and slot + k >= low and slot + k < high:
-                    best = t
-                    found = slot + k
+            slot, is_there = leaf_slots(mesh, node - leaves)
+            if is_there:
+                for k in range(size):
+                    face = mesh.corners[slot + k]
+                    p = corner(face, 0)
+                    q = corner(face, 3)
+                    r = corner(face, 6)
+                    if is_beside(start, x, y, p, q, r):
+                        t, _, _, _ = crossing(start, x, y, z, p, q, r)
+                        if t < best and slot + k >= low and slot + k < high:
+                            best = t
+                            found = slot + k
             node, pending = above(node, pending)
             if any_hit == 1 and found >= 0:
                 node = 0
@@ -222,20 +227,25 @@ def crossings_of_many(mesh: MeshArrays, start: vec3, direction: vec3, low: int32
     while node > 0:
         while node > 0 and node < leaves:
             box = mesh.bvh.nodes[node]
-            first = slab_entry(start, inverse, box, 0, 0.0) < INFINITE
-            second = slab_entry(start, inverse, box, 6, 0.0) < INFINITE
+            first = slab_entry(start, inverse, box, 0) < INFINITE
+            second = slab_entry(start, inverse, box, 6) < INFINITE
             if first or second:
                 pending = (pending << 1) | where(first and second, 1, 0)
                 node = 2 * node + where(first, 0, 1)
             else:
                 node, pending = above(node, pending)
         if node > 0:
-            slot = (node - leaves) * size
-            for k in range(size):
-                face = mesh.corners[slot + k]
-                t, _, _, _ = crossing(start, x, y, z, corner(face, 0), corner(face, 3), corner(face, 6))
-                if t < INFINITE and slot + k >= low and slot + k < high:
-                    count += 1
+            slot, is_there = leaf_slots(mesh, node - leaves)
+            if is_there:
+                for k in range(size):
+                    face = mesh.corners[slot + k]
+                    p = corner(face, 0)
+                    q = corner(face, 3)
+                    r = corner(face, 6)
+                    if is_beside(start, x, y, p, q, r):
+                        t, _, _, _ = crossing(start, x, y, z, p, q, r)
+                        if t < INFINITE and slot + k >= low and slot + k < high:
+                            count += 1
             node, pending = above(node, pending)
     return count
 

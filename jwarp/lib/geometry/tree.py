@@ -92,8 +92,16 @@ def inverse_of(direction: vec3):
 
 
 @func
-def slab_entry(start: vec3, inverse: vec3, box: Any, first: int32, grown: float32):
-    """Where a ray enters a box that is `grown` on all sides, infinite if it misses it; `inverse` is `inverse_of` it.
+def grown_box(box: Any, first: int32, by: float32):
+    """A box that is larger on all sides."""
+    low = vector(box[first] - by, box[first + 1] - by, box[first + 2] - by)
+    high = vector(box[first + 3] + by, box[first + 4] + by, box[first + 5] + by)
+    return vec6(low[0], low[1], low[2], high[0], high[1], high[2])
+
+
+@func
+def slab_entry(start: vec3, inverse: vec3, box: Any, first: int32):
+    """Where a ray enters a box, infinite if it misses it; `inverse` is `inverse_of` it.
 
     A ray along a side that it begins on is inside as far as that side goes: zero times infinity, no number, is passed
     over. What rounding may have cost is added to where it leaves (Ize, Robust BVH Ray Traversal, JCGT 2(2), 2013).
@@ -101,8 +109,8 @@ def slab_entry(start: vec3, inverse: vec3, box: Any, first: int32, grown: float3
     near = float32(-INFINITE)
     far = float32(INFINITE)
     for axis in range(3):
-        low = (box[first + axis] - grown - start[axis]) * inverse[axis]
-        high = (box[first + 3 + axis] + grown - start[axis]) * inverse[axis]
+        low = (box[first + axis] - start[axis]) * inverse[axis]
+        high = (box[first + 3 + axis] - start[axis]) * inverse[axis]
         is_down = inverse[axis] < 0.0
         near = greater(where(is_down, high, low), near)
         far = lesser(where(is_down, low, high), far)

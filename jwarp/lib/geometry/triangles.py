@@ -119,6 +119,20 @@ def difference_of_products(a: float32, b: float32, c: float32, d: float32):
 
 
 @func
+def fused_dot(axis: vec3, v: vec3):
+    """The dot product, rounded the same wherever it stands: a compiler has no say in what is fused.
+
+    Two faces have to agree where a corner is that they share, and a face with itself when it is looked at again."""
+    return fma(axis[2], v[2], fma(axis[1], v[1], axis[0] * v[0]))
+
+
+@func
+def less_times(v: vec3, times: float32, w: vec3):
+    """v - times * w, rounded once in each component."""
+    return vector(fma(-times, w[0], v[0]), fma(-times, w[1], v[1]), fma(-times, w[2], v[2]))
+
+
+@func
 def largest_axis(v: vec3):
     """The axis of the component of the largest size; the first one of equals."""
     axis = 0
@@ -141,9 +155,24 @@ def ray_frame(direction: vec3):
     first = vector(where(axis == 2, 1.0, 0.0), where(axis == 0, 1.0, 0.0), where(axis == 1, 1.0, 0.0))
     second = vector(where(axis == 1, 1.0, 0.0), where(axis == 2, 1.0, 0.0), where(axis == 0, 1.0, 0.0))
     z = vector(where(axis == 0, 1.0, 0.0), where(axis == 1, 1.0, 0.0), where(axis == 2, 1.0, 0.0)) / below
-    x = first - dot(first, direction) * z
-    y = second - dot(second, direction) * z
+    x = less_times(first, fused_dot(first, direction), z)
+    y = less_times(second, fused_dot(second, direction), z)
     return where(along < 0.0, y, x), where(along < 0.0, x, y), z
+
+
+@func
+def is_beside(start: vec3, x: vec3, y: vec3, a: vec3, b: vec3, c: vec3):
+    """Whether `crossing` may find something: a line passes on one side of all three sides, or about through one.
+
+    That is what it begins with; what is left is seldom asked for."""
+    ax, ay = fused_dot(x, a - start), fused_dot(y, a - start)
+    bx, by = fused_dot(x, b - start), fused_dot(y, b - start)
+    cx, cy = fused_dot(x, c - start), fused_dot(y, c - start)
+    u = difference_of_products(cx, by, cy, bx)
+    v = difference_of_products(ax, cy, ay, cx)
+    w = difference_of_products(bx, ay, by, ax)
+    is_near = u == 0.0 or v == 0.0 or w == 0.0
+    return is_near or (u > 0.0 and v > 0.0 and w > 0.0) or (u < 0.0 and v < 0.0 and w < 0.0)
 
 
 @func
@@ -156,12 +185,12 @@ def crossing(start: vec3, x: vec3, y: vec3, z: vec3, a: vec3, b: vec3, c: vec3):
     pa = a - start
     pb = b - start
     pc = c - start
-    ax = dot(x, pa)
-    ay = dot(y, pa)
-    bx = dot(x, pb)
-    by = dot(y, pb)
-    cx = dot(x, pc)
-    cy = dot(y, pc)
+    ax = fused_dot(x, pa)
+    ay = fused_dot(y, pa)
+    bx = fused_dot(x, pb)
+    by = fused_dot(y, pb)
+    cx = fused_dot(x, pc)
+    cy = fused_dot(y, pc)
     u = difference_of_products(cx, by, cy, bx)
     v = difference_of_products(ax, cy, ay, cx)
     w = difference_of_products(bx, ay, by, ax)
@@ -170,7 +199,7 @@ def crossing(start: vec3, x: vec3, y: vec3, z: vec3, a: vec3, b: vec3, c: vec3):
         v = float32(float64(ax) * float64(cy) - float64(ay) * float64(cx))
         w = float32(float64(bx) * float64(ay) - float64(by) * float64(ax))
     total = u + v + w
-    ahead = u * dot(z, pa) + v * dot(z, pb) + w * dot(z, pc)
+    ahead = fused_dot(vector(u, v, w), vector(fused_dot(z, pa), fused_dot(z, pb), fused_dot(z, pc)))
     below = where(total == 0.0, 1.0, total)
     t = ahead / below
     one_side = (u >= 0.0 and v >= 0.0 and w >= 0.0) or (u <= 0.0 and v <= 0.0 and w <= 0.0)

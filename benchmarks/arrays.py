@@ -1,12 +1,12 @@
 """Launches on arrays that change beside Warp's: eager, recorded and captured, in microseconds; `python` this file.
 
 Both libraries take turns in one process, and the best of several rounds counts. The kernel is small, so that what is
-measured is what a launch costs. On the CPU Warp has no graphs that run without Python, so that its column of graphs is
-that of its records.
+measured is what a launch costs. A launch on a tape and its way back are of new tapes each time, on the same arrays.
 """
 
 from __future__ import annotations
 
+import itertools
 import timeit
 from collections.abc import Callable
 from typing import Any
@@ -41,13 +41,29 @@ def ways(w: Any) -> dict[str, tuple[Callable[[], Any], int]]:
         "zeros": (lambda: w.zeros(N, dtype=float, device="cpu"), 1),
         "copy": (lambda: w.copy(y, x), 1),
     }
-    if w is jwarp:
-        with jwarp.ScopedCapture() as capture:
-            for _ in range(IN_GRAPH):
-                jwarp.launch(kernel, N, [x, 2.0], [y])
-        found["graph, for each launch"] = (lambda: jwarp.capture_launch(capture.graph), IN_GRAPH)
-    else:
-        found["graph, for each launch"] = (record.launch, 1)
+    with w.ScopedCapture(device="cpu") as capture:
+        for _ in range(IN_GRAPH):
+            w.launch(kernel, N, [x, 2.0], [y], device="cpu")
+    found["graph, for each launch"] = (lambda: w.capture_launch(capture.graph), IN_GRAPH)
+    chain = [w.zeros(N, dtype=float, device="cpu", requires_grad=True) for _ in range(IN_GRAPH + 1)]
+    seed, tapes = {chain[-1]: w.ones(N, dtype=float, device="cpu")}, [w.Tape()]
+
+    def record_all() -> None:
+        tapes[0] = w.Tape()
+        with tapes[0]:
+            for a, b in itertools.pairwise(chain):
+                w.launch(kernel, N, [a, 2.0], [b], device="cpu")
+
+    def all_of_it() -> None:
+        record_all()
+        tapes[0].backward(grads=seed)
+        tapes[0].zero()
+
+    found["launch on a tape"] = (record_all, IN_GRAPH)
+    found["on a tape, and back"] = (all_of_it, IN_GRAPH)
+    with w.ScopedCapture(device="cpu") as taped:
+        all_of_it()
+    found["the same in a graph"] = (lambda: w.capture_launch(taped.graph), IN_GRAPH)
     return found
 
 

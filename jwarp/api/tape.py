@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
-from jwarp.dispatch.tape import Entry, FunctionEntry, Retained, entry_of, refuse_aliases
+from jwarp.arrays.writes import Copy, Fill
+from jwarp.dispatch.native_steps import steps_of
+from jwarp.dispatch.scratch import Scratch
+from jwarp.dispatch.tape import Backward, Entry, FunctionEntry, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Struct
 
@@ -25,6 +30,7 @@ class Tape:
     `reset`, and when the tape is dropped.
 
     Attributes:
+        is_open: Whether it records.
         gradients: The gradient of each array that `backward` has met.
         launches: What was recorded, in order.
 
@@ -41,19 +47,19 @@ class Tape:
         self.launches: list[Entry] = []
         self.scopes: list[tuple[int, str | None, Mapping[str, Any] | None]] = []
         self.loss: array | None = None
-        self._is_open = False
+        self.is_open = False
         self._taken: list[Command] | None = None
         self._next: dict[int, Entry | None] = {}
 
     def __enter__(self) -> Tape:
-        if self._is_open:
+        if self.is_open:
             raise LaunchError("wp.Tape: this tape is recording already", hint="use another tape inside of it")
-        self._is_open = True
+        self.is_open = True
         taken = listeners.capture
         # A graph that is launched again records anew.
         begin = len(self.launches) if taken is not None and taken is not self._taken else None
         self._taken = taken
-        submit(Call(lambda: self._open(begin)))
+        submit(OfTape(self, lambda: self._open(begin), lambda _: None if begin else []))
         return self
 
     def _open(self, begin: int | None) -> None:
@@ -62,8 +68,8 @@ class Tape:
         open_recorder(self)
 
     def __exit__(self, *_: Any) -> None:
-        self._is_open = False
-        submit(Call(lambda: close_recorder(self)))
+        self.is_open = False
+        submit(OfTape(self, lambda: close_recorder(self), lambda _: []))
 
     # -- recording
 
@@ -133,7 +139,8 @@ class Tape:
         """
         if loss is not None:
             self._refuse_loss(loss)
-        submit(Call(lambda: self._backward(loss, grads or {})))
+        given = grads or {}
+        submit(OfTape(self, lambda: self._backward(loss, given), lambda scratch: self._steps(loss, given, scratch)))
 
     def _refuse_loss(self, loss: Any) -> None:
         if not isinstance(loss, array) or loss.size != 1 or loss.layout.full_shape != loss.shape:
@@ -153,13 +160,21 @@ class Tape:
                 a.grad = g
             else:
                 a.grad.assign(g)
-        refuse_aliases(self.launches)
-        retained = Retained()
-        for entry in reversed(self.launches):
-            entry.back(retained)
-        retained.put_back()
-        met = {id(a): a for entry in self.launches for a in entry.arrays}
-        self.gradients.update((a, a.grad) for a in met.values() if a.grad is not None)
+        command = Backward(self.launches)
+        submit(command)
+        self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
+
+    def _steps(self, loss: array | None, grads: Mapping[array, array], scratch: Scratch) -> list[Any] | None:
+        """The native steps that do the same as `_backward`; None where Python is needed."""
+        starts = [] if loss is None or loss.grad is None else [Fill(loss.grad, np.ones((), loss.grad.layout.dtype))]
+        copies = [Copy(a.grad, g) for a, g in grads.items() if a.grad is not g]
+        if not all(isinstance(g, array) for g in grads.values()) or any(
+            (into.dest.layout.full_shape, into.dest.dtype) != (into.src.layout.full_shape, into.src.dtype)
+            for into in copies
+        ):
+            return None
+        first, after = steps_of([*starts, *copies]), Backward(self.launches).steps(scratch)
+        return None if first is None or after is None else first + after
 
     def get_adjoint(self, a: Any) -> Any:
         """The gradient of an array, a struct of those of the arrays in a struct, or None."""
@@ -178,15 +193,19 @@ class Tape:
 
     def zero(self) -> None:
         """Set all gradients that the tape has met to zero."""
-        submit(Call(self._zero))
+        submit(OfTape(self, self._zero, lambda _: self._zeroing()))
 
     def _zero(self) -> None:
         for grad in {id(g): g for g in self.gradients.values()}.values():
             grad.zero_()
 
+    def _zeroing(self) -> list[Any] | None:
+        gradients = {id(g): g for g in self.gradients.values()}.values()
+        return steps_of([Fill(grad, np.zeros((), grad.layout.dtype)) for grad in gradients])
+
     def reset(self) -> None:
         """Forget what was recorded, and set the gradients to zero."""
-        submit(Call(self._forget))
+        submit(OfTape(self, self._forget, lambda _: []))
         self.zero()
 
     def _forget(self) -> None:

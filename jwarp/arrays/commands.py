@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 
 class Command(abc.ABC):
-    """Something that changes arrays, and can be done again."""
+    """Something that changes arrays, and can be done again. Recorders hear of it if it `is_told`."""
+
+    is_told = True
 
     @abc.abstractmethod
     def run(self) -> None:
@@ -73,14 +75,16 @@ listeners = _Listeners()
 
 
 def submit(command: Command, *, is_told: bool = True) -> None:
-    """Run a command, or give it to the capture that is open. Recorders hear of it if it `is_told`."""
+    """Run a command, or give it to the capture that is open. If it is not `is_told`, no recorder ever hears of it."""
     if listeners.idle:
         return command.run()
+    if not is_told:
+        command.is_told = False
     if listeners.capture is not None:
         command.prepare()
         listeners.capture.append(command)
         return None
-    told = listeners.recorders if is_told else []
+    told = listeners.recorders if command.is_told else []
     for recorder in told:
         recorder.before(command)
     command.run()

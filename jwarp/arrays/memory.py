@@ -20,9 +20,9 @@ ALIGNMENT = 64
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-def place_of_caller() -> tuple[str, int]:
-    """File and line of the user's code that runs now."""
-    frame: Any = sys._getframe(1)
+def place_of_caller(depth: int = 1) -> tuple[str, int]:
+    """File and line of the user's code that runs now, of which at least `depth` calls are not the user's."""
+    frame: Any = sys._getframe(depth)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
@@ -128,6 +128,10 @@ class Kept:
         self.memory = copy
         self._saved = lambda: copy.read(self.view)
 
+    def keep_anew(self) -> None:
+        """Take the content from the memory as it is now."""
+        self._saved = None
+
     def save(self, content: Callable[[], Any]) -> None:
         """Take the content from `content` from now on."""
         self._saved = content
@@ -148,11 +152,18 @@ class _Elements:
         }
 
 
+# A copy of a buffer, the buffer, and the handles that it was made for.
+Saved = tuple[np.ndarray, np.ndarray, list[Kept]]
+
+
 class HostMemory(Memory):
     """Bytes of this computer's memory, aligned to 64 where they are its own.
 
     `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
+    Where somebody asks for it, `saves` gets what is copied for handles: the copy, what it is of, and the handles.
     """
+
+    saves: ClassVar[list[Saved] | None] = None
 
     __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
 
@@ -183,7 +194,9 @@ class HostMemory(Memory):
             self.will_write()
 
     def lend(self, view: View) -> np.ndarray:
-        """The elements that a view shows, for code that may write to them and is not watched."""
+        """The elements that a view shows, for code that may write to them and is not watched: as if it did so now."""
+        if self.is_watched:
+            self.will_write()
         self.snapshot = None
         if len(self.lent) > 8:
             self.lent = [known for known in self.lent if known() is not None]
@@ -209,6 +222,8 @@ class HostMemory(Memory):
         self.keepers.clear()
         if handles:
             saved = self.buffer.copy()
+            if HostMemory.saves is not None:
+                HostMemory.saves.append((saved, self.buffer, handles))
             for handle in handles:
                 handle.save(_reader(saved, handle.view))
 

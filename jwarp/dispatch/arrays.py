@@ -101,7 +101,7 @@ class ArrayLaunch(Command):
         self.kernel, self.dims = kernel, dims
         self.inputs, self.outputs = inputs, outputs
         self.program: Program = _program(kernel)
-        self._plain = self.program
+        self.plain = self.program
         self.values: Sequence[Any] = tuple(
             leaf
             for parameter, value in zip(kernel.signature, self.given, strict=True)
@@ -132,7 +132,7 @@ class ArrayLaunch(Command):
     @property
     def template(self) -> dict[str, Any]:
         """What it has in common with all launches that repeat it on other arrays."""
-        names = "kernel", "dims", "block_dim", "program", "_plain"
+        names = "kernel", "dims", "block_dim", "program", "plain"
         return {name: self.__dict__[name] for name in names}
 
     @functools.cached_property
@@ -326,10 +326,10 @@ class ArrayLaunch(Command):
 
     def repeater(self) -> array_shapes.Shaped:
         """What repeats it on other arrays, as it is without what a recorder asked for."""
-        if self.shaped is not None and self.shaped.program is self._plain:
+        if self.shaped is not None and self.shaped.program is self.plain:
             return self.shaped
-        is_plain = self.program is self._plain
-        self.program = self._plain
+        is_plain = self.program is self.plain
+        self.program = self.plain
         return self._learn(self.prepared if is_plain else None)
 
     @property

@@ -5,65 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import jwarp._native as _native
-from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.memory import HostMemory, Memory
-from jwarp.arrays.writes import Copy, Fill
+from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
-from jwarp.dispatch.host import Forward
+from jwarp.dispatch.native_steps import Several, launches_on_geometry, steps_of, written_by
+from jwarp.dispatch.taped_graphs import TapedGraph, has_tapes
 from jwarp.errors import LaunchError
 
 Run = Callable[[], Any]
 
 
-class Branch(Command):
-    """Runs one of two lists of commands, by the first element of an array."""
-
-    def __init__(self, condition: array, on_true: Sequence[Command], on_false: Sequence[Command]):
-        self.condition, self.on_true, self.on_false = condition, tuple(on_true), tuple(on_false)
-
-    def run(self) -> None:
-        for command in self.on_true if _holds(self.condition) else self.on_false:
-            submit(command)
-
-
-class Loop(Command):
-    """Runs a list of commands while the first element of an array is not 0."""
-
-    def __init__(self, condition: array, body: Sequence[Command]):
-        self.condition, self.body = condition, tuple(body)
-
-    def run(self) -> None:
-        while _holds(self.condition):
-            for command in self.body:
-                submit(command)
-
-
-def _holds(condition: array) -> bool:
-    return bool(condition.host().flat[0])
-
-
-class Graph(Command):
+class Graph(Several):
     """What a capture took. `wp.capture_launch(graph)` runs it."""
+
+    in_turn = True
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = tuple(commands)
         self._parts: list[_Part] | None = None
+        self._tapes: TapedGraph | None = None
 
     def __repr__(self) -> str:
         return f"<wp.Graph of {len(self.commands)} commands>"
+
+    @property
+    def inner(self) -> tuple[Command, ...]:
+        return self.commands
+
+    def steps(self) -> list[Any] | None:
+        return steps_of(self.commands)
 
     def run(self) -> None:
         if not is_not_tracing():
             for command in self.commands:
                 submit(command)
             return
+        if self._tapes is not None and self._tapes.run():
+            return
         if self._parts is None:
             self._parts = list(_parts(self.commands))
+            self._tapes = TapedGraph(self.commands) if has_tapes(self.commands) else None
         for k, part in enumerate(self._parts):
             if listeners.recorders:
                 for command in part.commands:  # which recorders are told of
@@ -102,7 +85,7 @@ def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
     """The calls that do what the commands do, in order."""
     of: list[Command] = []
     for command in commands:
-        if _steps(command) is not None:
+        if steps_of([command]) is not None:
             of.append(command)
             continue
         if of:
@@ -114,9 +97,8 @@ def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
 
 
 def _native_part(commands: Sequence[Command]) -> _Part:
-    steps = [step for command in commands for step in _steps(command) or ()]
-    written, launches = dict.fromkeys(_written(commands)), tuple(_launches(commands))
-    return _Part(tuple(commands), _native.HostGraph(steps), tuple(written), launches)
+    written, launches = dict.fromkeys(written_by(commands)), tuple(launches_on_geometry(commands))
+    return _Part(tuple(commands), _native.HostGraph(steps_of(commands) or []), tuple(written), launches)
 
 
 def _is_renewed(launch: ArrayLaunch) -> bool:
@@ -124,102 +106,3 @@ def _is_renewed(launch: ArrayLaunch) -> bool:
     before = launch.native
     launch.renew()
     return launch.native is not before
-
-
-def _steps(command: Command) -> list[Any] | None:
-    """The native steps of a command; None where Python runs it."""
-    rule = _RULES.get(type(command))
-    return None if rule is None else rule(command)
-
-
-def _launch(command: ArrayLaunch) -> list[Any] | None:
-    if command.prepared is None:
-        command.prepare()
-    ready = command.prepared
-    return [ready.run.native] if type(ready) is Forward else None
-
-
-def _copy(command: Copy) -> list[Any] | None:
-    pair = command.dest, command.src
-    if not all(isinstance(a.memory, HostMemory) for a in pair):
-        return None
-    into, out = command.dest.layout, command.src.layout
-    if into.full_shape != out.full_shape or into.dtype.itemsize != out.dtype.itemsize:
-        out = out.seen_as(into.element)
-    target, source = command.dest.host(), command.src.memory.read(out)
-    if not np.may_share_memory(target, source):
-        return [(target, source)]
-    between = np.empty(target.shape, source.dtype)  # what overlaps is read before it is written
-    return [(between, source), (target, between)]
-
-
-def _is_here(a: array) -> bool:
-    """Whether native code may look at an array."""
-    return isinstance(a.memory, HostMemory)
-
-
-def _fill(command: Fill) -> list[Any] | None:
-    if not isinstance(command.array.memory, HostMemory):
-        return None
-    target = command.array.host()
-    value = np.ascontiguousarray(np.broadcast_to(command.value, target.shape[command.array.ndim :]), target.dtype)
-    return [(target, np.broadcast_to(value, target.shape))]
-
-
-def _native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
-    """The commands as one native graph; None where Python runs one of them."""
-    found = [_steps(command) for command in commands]
-    if any(steps is None for steps in found):
-        return None
-    return _native.HostGraph([step for steps in found for step in steps or ()])
-
-
-def _branch(command: Branch) -> list[Any] | None:
-    both = _native_graph(command.on_true), _native_graph(command.on_false)
-    return None if None in both or not _is_here(command.condition) else [(command.condition.host(), *both)]
-
-
-def _loop(command: Loop) -> list[Any] | None:
-    body = _native_graph(command.body)
-    return None if body is None or not _is_here(command.condition) else [(command.condition.host(), body, None)]
-
-
-def _graph(command: Graph) -> list[Any] | None:
-    found = [_steps(inner) for inner in command.commands]
-    return None if any(steps is None for steps in found) else [step for steps in found for step in steps or ()]
-
-
-_RULES: dict[type, Callable[[Any], list[Any] | None]] = {
-    ArrayLaunch: _launch, Copy: _copy, Fill: _fill, Branch: _branch, Loop: _loop, Graph: _graph
-}  # fmt: skip
-
-
-def _all(commands: Sequence[Command]) -> Iterator[Command]:
-    """All commands that may run."""
-    for command in commands:
-        if isinstance(command, Branch):
-            yield from _all((*command.on_true, *command.on_false))
-        elif isinstance(command, Loop):
-            yield from _all(command.body)
-        elif isinstance(command, Graph):
-            yield from _all(command.commands)
-        else:
-            yield command
-
-
-def _written(commands: Sequence[Command]) -> Iterator[Memory]:
-    """The memory that native steps write to, of all that may run."""
-    for command in _all(commands):
-        if isinstance(command, ArrayLaunch):
-            yield from command.memories
-        elif isinstance(command, Copy):
-            yield command.dest.memory
-        elif isinstance(command, Fill):
-            yield command.array.memory
-
-
-def _launches(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
-    """The launches that are given a grid, tree or mesh, which could change."""
-    for command in _all(commands):
-        if isinstance(command, ArrayLaunch) and command.geometry:
-            yield command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from jwarp import _native
 from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.dispatch.scratch import Scratch
 from jwarp.ir.nodes import Param
 from jwarp.launching.derive import derive, in_known_order, rounding_as
 from jwarp.launching.derived import DerivedLaunch, Feed, Variant
-from jwarp.launching.descriptor import descriptor_of, extents_of
+from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.launching.geometry import BlockDim, Geometry
 from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram
@@ -90,8 +91,32 @@ class _Given:
 
     def work(self, p: int) -> np.ndarray:
         """A copy of a content, which the launch itself runs on once more."""
-        self.finals[p] = self.content(p).copy()
+        self.finals[p] = self.copy(self.content(p))
         return self.finals[p]
+
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        """A copy for the launch to work on."""
+        return array.copy()
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array for the launch to write to."""
+        return np.empty(shape, dtype)
+
+
+@dataclass
+class _Bound(_Given):
+    """The same for steps that run later: copies are steps, too, and what is written to is scratch memory."""
+
+    scratch: Scratch = field(default_factory=Scratch)
+    steps: list[Any] = field(default_factory=list)
+
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        made = self.scratch.empty(array.shape, array.dtype)
+        self.steps.append((made, array))
+        return made
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return self.scratch.empty(shape, dtype)
 
 
 Make = Callable[[_Given], np.ndarray]
@@ -100,9 +125,23 @@ Make = Callable[[_Given], np.ndarray]
 class _Step(NamedTuple):
     """A launch of the native module, what makes its arrays, and which of these are added to which cotangents."""
 
-    run: Callable[[list[np.ndarray]], None]
+    run: _Launch
     makes: tuple[Make, ...]
     added: tuple[tuple[int, int], ...] = ()
+
+
+class _Launch:
+    """A launch of the native module, on any arrays of its shapes."""
+
+    def __init__(self, program: GeneratedProgram, launch: Descriptor):
+        kernel = lower_kernel(program.kernel, program.settings)
+        self._code = kernel.fingerprint, kernel.program, launch.numbers
+        self._wiring = launch.operands, launch.results
+        self.run = _native.HostLaunch(*self._code, *self._wiring)
+
+    def bound(self, arrays: list[np.ndarray]) -> _native.BoundHostLaunch:
+        """The launch on these arrays."""
+        return _native.BoundHostLaunch(*self._code, arrays, *self._wiring)
 
 
 class Reversal:
@@ -162,10 +201,23 @@ class Reversal:
         given = _Given(contents, cotangents)
         for step in self._steps:
             arrays = [make(given) for make in step.makes]
-            step.run(arrays)
+            step.run.run(arrays)
             for k, p in step.added:
                 into = given.cotangent(p)
                 np.add(into, arrays[k].reshape(into.shape), out=into, casting="unsafe")
+
+    def steps(self, contents: Arrays, cotangents: Arrays, scratch: Scratch) -> list[Any] | None:
+        """The native steps that do the same each time that they run; None where there are none."""
+        given = _Bound(contents, cotangents, scratch=scratch)
+        for step in self._steps:
+            arrays = [make(given) for make in step.makes]
+            given.steps.append(step.run.bound(arrays))
+            for k, p in step.added:  # one after the other, as gradients may overlap
+                into = given.cotangent(p)
+                if into.dtype != arrays[k].dtype:
+                    return None
+                given.steps.append((into, arrays[k].reshape(into.shape), "add"))
+        return given.steps
 
     @functools.cached_property
     def _steps(self) -> tuple[_Step, ...]:
@@ -207,13 +259,13 @@ class Reversal:
         if kind == "final":
             return (lambda given: given.finals[p]), None
         if kind == "primal":
-            return (_content(p) if is_read else lambda given: given.content(p).copy()), None
+            return (_content(p) if is_read else lambda given: given.copy(given.content(p))), None
         if kind == "given":
             # One that the kernel works on becomes that of the initial content, or is of no further use to it.
             in_place = is_read or feed.result is not None
-            return (lambda given: given.cotangent(p) if in_place else given.cotangent(p).copy()), None
+            return (lambda given: given.cotangent(p) if in_place else given.copy(given.cotangent(p))), None
         if not is_read:
-            return (lambda _: np.empty(shape, dtype)), feed.result
+            return (lambda given: given.empty(shape, dtype)), feed.result
         fixed = np.asarray(self.launched.geometry.dims[p], dtype) if kind == "dim" else np.zeros(shape, dtype)
         return (lambda _: fixed), None
 
@@ -237,8 +289,8 @@ def _compiled(
     roles: Sequence[Role],
     shapes: Sequence[tuple[int, ...]],
     block_dim: BlockDim | None,
-) -> _native.HostLaunch:
+) -> _Launch:
     launch = descriptor_of(program, geometry, tuple(roles), block_dim)
     kernel = lower_kernel(program.kernel, program.settings)
     kernel.require(geometry.dims, extents_of(program.kernel.params, shapes))
-    return _native.HostLaunch(kernel.fingerprint, kernel.program, launch.numbers, launch.operands, launch.results)
+    return _Launch(program, launch)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import abc
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command
-from jwarp.arrays.memory import Kept, place_of_caller
+from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
+from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch import backward_plans
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
 from jwarp.dispatch.array_reversal import WayBack, way_back
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.reversal import Reversal
-from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
+from jwarp.dispatch.scratch import Scratch
+from jwarp.errors import NO_SPAN, JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 
 
 class Retained:
@@ -53,6 +56,19 @@ class Entry(abc.ABC):
         Raises:
             NotDifferentiableError: it has no exact derivative, and what it wrote to has a gradient other than zero.
         """
+
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        """The native steps that do the same each time that they run; None where Python is needed."""
+        return None
+
+    @property
+    def keeps(self) -> Iterable[Kept]:
+        """What it keeps of contents."""
+        return ()
+
+    def key(self) -> Hashable | None:
+        """What must be alike for the same steps to go back through it; None where a closer look is needed."""
+        return None
 
 
 def entry_of(command: Command) -> Entry | None:
@@ -127,6 +143,15 @@ class FillEntry(Entry):
             target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
             done()
 
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        (target,) = self.written
+        if target.grad is None:
+            return []
+        return None if target.retain_grad or not _is_here(target.grad) else [zeroing(target.grad)]
+
+    def key(self) -> Hashable | None:
+        return FillEntry, *_tokens(self.arrays)
+
 
 class CopyEntry(Entry):
     """A copy: the gradient goes to the source, and what was there before has none."""
@@ -159,24 +184,109 @@ class CopyEntry(Entry):
                 added(source.grad, flowing.reshape(layout.full_shape))
         done()
 
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        target, source = self.arrays
+        if target.grad is None:
+            return []
+        if target.retain_grad or not _is_here(target.grad):
+            return None
+        content = target.grad.host()
+        if source.grad is None:
+            return [zeroing(target.grad)]
+        into = source.grad.host() if _is_here(source.grad) else None
+        if into is None or (into.shape, into.dtype) != (content.shape, content.dtype):
+            return None
+        flowing = scratch.empty(content.shape, content.dtype)
+        return [(flowing, content), zeroing(target.grad), (into, flowing, "add")]
 
-class AdjointEntry(Entry):
-    """An adjoint launch, which has no derivative on a tape."""
+    def key(self) -> Hashable | None:
+        return CopyEntry, *_tokens(self.arrays)
 
-    def __init__(self, launch: ArrayAdjoint):
-        self.kernel, self.where = launch.kernel, place_of_caller()
-        self.arrays = self.written = tuple(launch.gradients)
+
+class Backward(Command):
+    """What a tape does to go back through its entries, the last one first."""
+
+    def __init__(self, entries: Sequence[Entry]):
+        self.entries = tuple(entries)
+        self.met = tuple({id(a): a for entry in entries for a in entry.arrays}.values())
+
+    @property
+    def gradients(self) -> list[array]:
+        """The arrays that it writes to."""
+        return [a.grad for a in self.met if a.grad is not None]
+
+    def run(self) -> None:
+        key = self._key() if is_not_tracing() else None
+        if key is not None and backward_plans.repeated(key):
+            return
+        self._go_back()
+        if key is not None:
+            arrays = [a for a in self.met if a.layout.size]
+            backward_plans.learn(key, self.steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
+
+    def _key(self) -> Hashable | None:
+        """What must be alike for the same steps to go back; None where a closer look is needed."""
+        parts: list[Hashable] = []
+        for entry in reversed(self.entries):
+            key = entry.key()
+            if key is None:
+                return None
+            parts.append(key)
+        return tuple(parts)
+
+    def _go_back(self) -> None:
+        refuse_aliases(self.entries)
+        retained = Retained()
+        for entry in reversed(self.entries):
+            entry.back(retained)
+        retained.put_back()
+
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        """The native steps that do the same each time that they run; None where Python is needed."""
+        made: list[Any] = []
+        for entry in reversed(self.entries):
+            scratch.turn()
+            steps = entry.steps(scratch)
+            if steps is None:
+                return None
+            made += steps
+        return made
+
+
+class OfTape(Call):
+    """Something that a tape does. `steps` are the native steps that do the same after it has run, None for none."""
+
+    def __init__(self, tape: Any, function: Callable[[], Any], steps: Callable[[Scratch], list[Any] | None]):
+        super().__init__(function)
+        self.tape, self.steps = tape, steps
+
+
+class SecondOrderEntry(Entry):
+    """Gradients that were computed, which tapes do not go back through."""
+
+    def __init__(self, what: str, span: Span, gradients: Iterable[array]):
+        self.what, self.span, self.where = what, span, place_of_caller()
+        self.arrays = self.written = tuple(gradients)
 
     def back(self, retained: Retained) -> None:
         if any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written):
             raise _placed(
                 NotDifferentiableError(
-                    f"kernel '{self.kernel.name}': an adjoint launch was recorded, and tapes have no second derivative",
-                    self.kernel.span,
+                    f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
+                    self.span,
                     "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
                 ),
                 self.where,
             )
+
+
+def _of_adjoint(launch: ArrayAdjoint) -> Entry:
+    kernel = launch.kernel
+    return SecondOrderEntry(f"kernel '{kernel.name}': an adjoint launch", kernel.span, launch.gradients)
+
+
+def _of_backward(command: Backward) -> Entry:
+    return SecondOrderEntry("wp.Tape.backward of another tape", NO_SPAN, command.gradients)
 
 
 class LaunchEntry(Entry):
@@ -187,7 +297,7 @@ class LaunchEntry(Entry):
     """
 
     def __init__(self, launch: ArrayLaunch):
-        self.kernel, self.where, self.values = launch.kernel, place_of_caller(), launch.values
+        self.kernel, self.where, self.values = launch.kernel, place_of_caller(5), launch.values
         values = launch.values
         self.kept: dict[int, Kept] = {}
         self.refusal: JwarpError | None = None
@@ -242,23 +352,70 @@ class LaunchEntry(Entry):
             return None
         values = self.values
         done = None
-        if [p for p in self.moving if values[p].retain_grad and p in way.written]:
+        if self._retains(way):
             self._refuse_retained(way)
             done = retained.watch([values[p] for p in self.moving if p in way.written])
         followed = [values[p]._grad for p in self.moving]
         if [grad for grad in followed if grad.memory.is_traced]:
             _refuse_traced(f"kernel '{self.kernel.name}'", followed)
-        grads: list[Any] = [None] * len(values)
-        for p, grad in zip(self.moving, followed, strict=True):
-            grads[p] = way.shown(grad)
-        contents: list[Any] = [None] * len(values)
-        for p in reversal.reads:
-            contents[p] = self._content(way, p)
+        contents, grads = self._given(way, reversal)
         will_change(followed)
         reversal(contents, grads)
         if done is not None:
             done()
         return None
+
+    def steps(self, scratch: Scratch) -> list[Any] | None:
+        if not [a for a in self.written if a._grad is not None]:
+            return []
+        way, reversal = self.way, self.reversal
+        if way is None or way.on_gpu or not self.kernel.enable_backward or self.refusal is not None:
+            return None
+        if reversal is None:
+            return []
+        followed = [self.values[p]._grad for p in self.moving]
+        if self._moving(way) != self.moving or self._retains(way) or not all(map(_is_here, followed)):
+            return None
+        return reversal.steps(*self._given(way, reversal), scratch)
+
+    @property
+    def keeps(self) -> Iterable[Kept]:
+        return self.kept.values()
+
+    def key(self) -> Hashable | None:
+        way, reversal, values = self.way, self.reversal, self.values
+        if way is None or self.refusal is not None or self._moving(way) != self.moving:
+            return None
+        if not self.kernel.enable_backward:
+            return None
+        parts = _tokens(self.arrays)
+        parts.append(reversal)
+        if reversal is not None:
+            for p in reversal.reads:
+                of = values[p]
+                if type(of) is array:
+                    kept = self.kept.get(p)
+                    if kept is None or kept.is_saved:
+                        return None
+                elif type(of) in _NUMBERS and of != 0:  # zeros have signs
+                    parts += type(of), of
+                elif of is not None:
+                    return None
+        return tuple(parts)
+
+    def _retains(self, way: WayBack) -> bool:
+        """Whether there are gradients to be retained of what it writes."""
+        return bool([p for p in self.moving if self.values[p].retain_grad and p in way.written])
+
+    def _given(self, way: WayBack, reversal: Reversal) -> tuple[list[Any], list[Any]]:
+        """What the adjoint is given: contents and gradients, by parameter."""
+        contents: list[Any] = [None] * len(self.values)
+        grads: list[Any] = [None] * len(self.values)
+        for p in self.moving:
+            grads[p] = way.shown(self.values[p]._grad)
+        for p in reversal.reads:
+            contents[p] = self._content(way, p)
+        return contents, grads
 
     def _is_asked(self) -> bool:
         """Whether there are gradients of what it wrote."""
@@ -307,10 +464,23 @@ class LaunchEntry(Entry):
                 )
 
 
+_NUMBERS = (float, int)
+
+
+def _tokens(arrays: Iterable[array]) -> list[Any]:
+    """What tells arrays and their gradients from others."""
+    made: list[Any] = []
+    for a in arrays:
+        grad = a._grad
+        made += a.token, None if grad is None else grad.token, a.retain_grad
+    return made
+
+
 # What remembers each kind of command.
 _ENTRIES: dict[type[Command], Callable[[Any], Entry]] = {
-    ArrayAdjoint: AdjointEntry,
+    ArrayAdjoint: _of_adjoint,
     ArrayLaunch: LaunchEntry,
+    Backward: _of_backward,
     Copy: CopyEntry,
     Computation: ComputationEntry,
     Fill: FillEntry,
@@ -338,6 +508,8 @@ def refuse_aliases(entries: Iterable[Entry]) -> None:
     for entry in entries:
         given.update([(id(a), a) for a in entry.arrays])
         written.update([(id(a), a) for a in entry.written])
+    if len({id(a.memory) for a in given.values()}) == len(given):
+        return
     for a in given.values():
         if a.grad is not None:
             distance = a.grad.layout.offset - a.layout.offset
@@ -370,6 +542,16 @@ def added(grad: array, more: Any) -> None:
     """Add to a gradient."""
     memory, layout = grad.memory, grad.layout
     memory.write(layout, memory.read(layout) + more)
+
+
+def zeroing(a: array) -> tuple[np.ndarray, np.ndarray]:
+    """The native step that sets an array of this computer's memory to zeros."""
+    return a.host(), np.broadcast_to(np.zeros((), a.layout.dtype), a.layout.full_shape)
+
+
+def _is_here(a: array) -> bool:
+    """Whether native code of the host may look at an array."""
+    return isinstance(a.memory, HostMemory)
 
 
 def _is_zero(content: Any) -> bool:

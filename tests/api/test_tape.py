@@ -3,6 +3,7 @@
 import gc
 import json
 import warnings
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from tape_programs import doubled_in_place, numbers, scale, square, total, weigh
 
 import jwarp as wp
 from jwarp.dispatch import array_reversal
+from jwarp.dispatch import tape as tape_entries
 
 
 @wp.kernel
@@ -258,6 +260,36 @@ def test_tapes_inside_of_each_other():
     assert list(inner.gradients) == [y, loss]
 
 
+def test_backward_of_a_tape_in_another_one():
+    x, y = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    loss, other = loss_of(), loss_of()
+    x.grad.requires_grad = True
+    with wp.Tape() as outer:
+        with wp.Tape() as inner:
+            wp.launch(square, dim=3, inputs=[x], outputs=[y])
+            wp.launch(total, dim=3, inputs=[y, loss])
+        inner.backward(loss)
+        wp.launch(total, dim=3, inputs=[y, other])
+    inner.zero()
+    outer.backward(other)  # asks for no second derivative
+    assert_allclose(x.grad.numpy(), 2 * x.numpy(), rtol=1e-6)
+    with wp.Tape() as last:
+        inner.backward(loss)
+        wp.launch(total, dim=3, inputs=[x.grad, other])
+    with pytest.raises(wp.NotDifferentiableError, match="backward of another tape.* no second derivative"):
+        last.backward(other)
+
+
+def test_a_graph_leaves_out_what_is_not_to_be_recorded():
+    x, loss = numbers(0, 3, requires_grad=True), loss_of()
+    with wp.ScopedCapture() as capture, wp.Tape() as tape:
+        wp.launch(total, dim=3, inputs=[x, loss])
+        wp.launch(total, dim=3, inputs=[x, loss], record_tape=False)
+    wp.capture_launch(capture.graph)
+    tape.backward(loss)
+    assert_array_equal(x.grad.numpy(), 1.0)
+
+
 def test_reset():
     x, y = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
     tape = wp.Tape()
@@ -479,3 +511,73 @@ def test_ways_back_are_kept_with_the_commands_of_a_graph(monkeypatch):
         record.launch()
     tape.backward(grads={y: wp.ones(2, dtype=float)})
     assert_allclose(shorter.grad.numpy(), 2 * shorter.numpy())
+
+
+# Ways back that are repeated
+
+
+def went_back(monkeypatch):
+    """How often Python went back through a launch."""
+    calls, back = [], tape_entries.LaunchEntry.back
+    monkeypatch.setattr(tape_entries.LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    return calls
+
+
+def test_a_program_that_is_taped_again_goes_back_natively(monkeypatch):
+    calls = went_back(monkeypatch)
+    x, loss = numbers(0, 3, requires_grad=True), loss_of()
+    y, z = (wp.zeros(3, dtype=float, requires_grad=True) for _ in "yz")
+    for k in range(6):
+        x.assign(np.random.default_rng(k).normal(size=3))
+        with wp.Tape() as tape:
+            wp.launch(square, dim=3, inputs=[x], outputs=[y])
+            wp.copy(z, y)
+            wp.launch(weighted, dim=3, inputs=[y, z, loss])
+        tape.backward(loss)
+        assert_allclose(x.grad.numpy(), 4.0 * x.numpy() ** 3, rtol=1e-5)
+        tape.zero()
+    assert len(calls) == 4
+
+
+def test_what_differs_is_no_repetition():
+    """Numbers, gradients, contents that were overwritten, and arrays that now have gradients."""
+    x, y, z = (numbers(k, 3, requires_grad=True) for k in range(3))
+    w, seed = numbers(4, 3), wp.ones(3, dtype=float)
+    for k in range(24):
+        factor = (2.0, 3.0, -0.0, 0.0)[k // 6]
+        with wp.Tape() as tape:
+            wp.launch(scale, dim=3, inputs=[x, factor], outputs=[y])
+            wp.launch(square, dim=3, inputs=[x], outputs=[z])
+        first = x.numpy().copy()
+        if k % 6 == 3:
+            x.fill_(7.0)
+        if k % 6 == 4:
+            y.grad = wp.zeros(3, dtype=float)
+        if k == 11:
+            x.grad = wp.ones(3, dtype=float)
+        x.grad.zero_()
+        tape.backward(grads={y: seed, z: w})
+        assert_allclose(x.grad.numpy(), factor + 2 * first * w.numpy(), rtol=1e-5)
+        if k % 6 == 3:
+            x.assign(first)
+
+
+def test_repetitions_keep_no_arrays():
+    x, y = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    for _ in range(4):
+        with wp.Tape() as tape:
+            wp.launch(square, dim=3, inputs=[x], outputs=[y])
+        tape.backward(grads={y: wp.ones(3, dtype=float)})
+    held = weakref.ref(x.memory.buffer.base)
+    del x, y, tape
+    gc.collect()
+    assert held() is None
+
+
+def test_kernels_without_a_gradient_are_no_repetition():
+    x, y = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    for _ in range(4):
+        with wp.Tape() as tape:
+            wp.launch(without, dim=3, inputs=[x], outputs=[y])
+        with pytest.warns(wp.KernelWarning, match="enable_backward=False"):
+            tape.backward(grads={y: wp.ones(3, dtype=float)})

@@ -189,3 +189,28 @@ def test_all_that_a_graph_may_hold():
             np.testing.assert_array_equal(one.numpy(), other.numpy())
         np.testing.assert_array_equal(eager[0].grad.numpy(), captured[0].grad.numpy())
         assert eager[0].grad.numpy().any() and eager[2].numpy()[0] == 5
+
+
+def test_fills_and_copies_of_any_strides():
+    rng = np.random.default_rng(0)
+    make = (
+        lambda: wp.array(rng.normal(size=(4, 6, 5)), dtype=float),
+        lambda: wp.array(rng.normal(size=(3, 4, 3)), dtype=wp.vec3),
+        lambda: wp.array(rng.normal(size=(2, 70, 90)), dtype=wp.float64),
+    )
+    cuts = (slice(None), slice(1, None), slice(None, None, 2), slice(0, 1))
+    for _ in range(60):
+        a = make[rng.integers(3)]()
+        cut = [cuts[k] for k in rng.integers(len(cuts), size=a.ndim)]
+        value = wp.vec3(1.5, -2.0, 3.0) if a.dtype is wp.vec3 else 2.5
+        b = wp.clone(a)
+        with wp.ScopedCapture() as capture:
+            a[tuple(cut)].fill_(value)
+            wp.copy(b[tuple(cut)], a[tuple(cut)])
+        wanted = a.numpy().copy()
+        wanted[tuple(cut)] = value
+        copied = b.numpy().copy()
+        copied[tuple(cut)] = value
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(a.numpy(), wanted)
+        np.testing.assert_array_equal(b.numpy(), copied)

@@ -67,6 +67,13 @@ BODIES = {
     "match": ("«m»atch n:\n    case 1:\n        pass", C, "`match`", "elif"),
     "is": ("if «n is p»:\n    pass", C, "`is`", "=="),
     "in": ("if «n in (1, 2)»:\n    pass", C, "`in`", "or"),
+    "while without a way out": ("while «True»:\n    a[0] = a[0] + 1.0", C, "never ends: no `break`", "break"),
+    "break of another loop": (
+        "while «True»:\n    for i in range(n):\n        if a[i] > x:\n            break", C, "never ends", "break"
+    ),
+    "waiting in vain": ("while «b[0] < n»:\n    y = x", C, "never ends once it has begun", "atomic"),
+    "condition that stays": ("y = 0\nwhile «n < 5 and x > 0.0»:\n    a[0] = x", C, "nothing in it", "change"),
+    "endless in a branch": ("if a[0] > x:\n    while «True»:\n        pass\na[0] = 1.0", C, "never ends", ""),
     "for else": ("«f»or i in range(n):\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
     "while else": ("«w»hile p:\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
     "annotated with another type": ("y: int = «x»", T, "the value is float32, not int", "convert"),

@@ -156,8 +156,8 @@ PYBIND11_MODULE(_native, m) {
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
   py::class_<jwarp::HostGraph>(m, "HostGraph", "Launches on NumPy arrays, copies, loops and branches, run in one call.")
       .def(py::init<const py::sequence&>(), py::arg("steps"),
-           "Steps are bound launches, pairs (target, source) of arrays, triples (condition, graph, graph) for a branch"
-           " and (condition, graph, None) for a loop.")
+           "Steps are bound launches, pairs (target, source) of arrays, triples (target, source, \"add\") for a sum,"
+           " (condition, graph, graph) for a branch, and (condition, graph, None) for a loop.")
       .def("__call__", &jwarp::HostGraph::run, "Runs the steps without the GIL.");
   jwarp::add_array_launches(m);
   jwarp::gpu::add_bindings(m);

@@ -7,6 +7,10 @@
 #include <cstring>
 #include <string>
 
+#include "cpu/staging.h"
+#include "cpu/sums.h"
+#include "cpu/worker_pool.h"
+#include "python/arrays.h"
 #include "python/gil.h"
 
 namespace py = pybind11;
@@ -16,6 +20,9 @@ namespace {
 
 // Trips of a loop between two looks for a signal: a look takes the GIL.
 constexpr int64_t kTripsPerLook = 1024;
+
+// A fill copies about so many bytes at once, which stay in the nearest cache.
+constexpr int64_t kFillBytes = 1 << 14;
 
 // A copy of elements of any strides.
 struct Copy {
@@ -46,15 +53,38 @@ struct Copy {
       into.pop_back();
       from.pop_back();
     }
+    // So are neighbouring axes one axis, whose steps are all alike on both sides.
+    for (size_t axis = shape.size(); axis-- > 1;) {
+      if (into[axis - 1] != into[axis] * shape[axis] || from[axis - 1] != from[axis] * shape[axis]) continue;
+      shape[axis - 1] *= shape[axis];
+      into[axis - 1] = into[axis];
+      from[axis - 1] = from[axis];
+      shape.erase(shape.begin() + axis);
+      into.erase(into.begin() + axis);
+      from.erase(from.begin() + axis);
+    }
   }
 
   void run() const { run_axis(0, target, source); }
+
+  // One element, `bytes` over: what is there already is copied behind it, twice as much each time.
+  void fill(char* to, const char* out, int64_t bytes) const {
+    if (bytes == 0) return;
+    std::memmove(to, out, item);
+    const int64_t most = std::max(item, kFillBytes / item * item);
+    for (int64_t done = item; done < bytes;) {
+      const int64_t more = std::min(std::min(done, most), bytes - done);
+      std::memcpy(to + done, to, more);
+      done += more;
+    }
+  }
 
   void run_axis(size_t axis, char* to, const char* out) const {
     if (axis == shape.size()) {
       std::memmove(to, out, item);
       return;
     }
+    if (axis + 1 == shape.size() && from[axis] == 0 && into[axis] == item) return fill(to, out, shape[axis] * item);
     for (int64_t i = 0; i < shape[axis]; ++i, to += into[axis], out += from[axis]) {
       if (axis + 1 == shape.size()) {
         std::memmove(to, out, item);
@@ -62,6 +92,34 @@ struct Copy {
         run_axis(axis + 1, to, out);
       }
     }
+  }
+};
+
+// Elements that are added to those of another array, of any strides; the two do not overlap.
+struct Sum {
+  int64_t dtype;
+  cpu::StagedArray target;
+  cpu::StagedArray source;
+
+  static cpu::StagedArray staged(const py::array& array, void* data) {
+    return {data, std::vector<int64_t>(array.shape(), array.shape() + array.ndim()),
+            std::vector<int64_t>(array.strides(), array.strides() + array.ndim()), array.itemsize()};
+  }
+
+  Sum(const py::array& target_array, const py::array& source_array)
+      : dtype(dtype_code(target_array.dtype())),
+        target(staged(target_array, py::array(target_array).mutable_data())),
+        source(staged(source_array, const_cast<void*>(source_array.data()))) {
+    const bool same = target.shape() == source.shape() && dtype == dtype_code(source_array.dtype());
+    if (!same || dtype == XLA_FFI_DataType_PRED) throw py::value_error("jwarp: a sum is of arrays of one shape and type");
+  }
+
+  void run() const {
+    cpu::Pool& pool = cpu::WorkerPool::instance();
+    target.fetch(pool);
+    source.fetch(pool);
+    cpu::add_elements(dtype, target.memory(), source.memory(), target.bytes(), pool);
+    target.put_back(pool);
   }
 };
 
@@ -75,6 +133,7 @@ void look_for_signals() {
 struct HostGraph::Step {
   BoundHostLaunch* launch = nullptr;
   std::unique_ptr<Copy> copy = nullptr;
+  std::unique_ptr<Sum> sum = nullptr;
   const int32_t* condition = nullptr;
   const HostGraph* first = nullptr;   // of a branch or a loop
   const HostGraph* second = nullptr;  // of a branch
@@ -96,6 +155,8 @@ HostGraph::HostGraph(const py::sequence& steps) {
           throw py::type_error("jwarp: a copy is between NumPy arrays");
         }
         step.copy = std::make_unique<Copy>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
+      } else if (parts.size() == 3 && py::isinstance<py::array>(parts[1])) {
+        step.sum = std::make_unique<Sum>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
       } else {
         const auto condition = parts[0].cast<py::array>();
         if (parts.size() != 3 || condition.size() < 1 || condition.itemsize() != sizeof(int32_t)) {
@@ -125,6 +186,8 @@ void HostGraph::run_steps() const {
       step.launch->run_checked();
     } else if (step.copy != nullptr) {
       step.copy->run();
+    } else if (step.sum != nullptr) {
+      step.sum->run();
     } else if (step.is_loop) {
       for (int64_t trip = 1; *step.condition != 0; ++trip) {
         step.first->run_steps();

@@ -14,8 +14,9 @@ namespace jwarp {
 
 // A list of steps, which keeps its arrays. A step is a bound launch; a pair (target, source) of arrays of one shape and
 // element size, whose elements are copied in order (a source may repeat some by strides of 0); a triple
-// (condition, true, false) of an int32 array and two graphs, of which one runs; or a triple (condition, graph, None),
-// where the graph runs while the first element of the condition is not 0.
+// (target, source, "add") of arrays of one shape and type that do not overlap, where elements are added to those of the
+// target; a triple (condition, true, false) of an int32 array and two graphs, of which one runs; or a triple
+// (condition, graph, None), where the graph runs while the first element of the condition is not 0.
 class HostGraph {
  public:
   explicit HostGraph(const pybind11::sequence& steps);

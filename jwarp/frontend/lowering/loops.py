@@ -14,6 +14,7 @@ from jwarp.frontend.lowering import queries
 from jwarp.frontend.lowering.carried import enter_loop, leaves_loop
 from jwarp.frontend.lowering.conditions import is_eager, unchanged_tiles
 from jwarp.frontend.lowering.control_flow import lower_statements, not_jumped
+from jwarp.frontend.lowering.endless import refuse_endless
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.lowering.rules import lower, lower_condition, statement
@@ -341,7 +342,10 @@ def _conditional_loop(
     results = [*carried.results, *(Value(p.type, p.name) for p in params[len(carried.results) :])]
     cond = Block(tuple(cond_nodes), (goes_on,))
     block = make_block(nodes, following)
-    ctx.builder.append(carried.finished(While(tuple(params), tuple(init), cond, block, tuple(results), span)))
+    made = carried.finished(While(tuple(params), tuple(init), cond, block, tuple(results), span))
+    if test is not None and isinstance(made, While) and not ctx.trials:  # of which some leave out the body
+        refuse_endless(made, ctx.span(test))
+    ctx.builder.append(made)
     carried.leave()
     never_passed = test is not None and holds == TRUE and not any(_breaks(s) for s in loop.body)
     if never_passed and "$return" in ctx.frame.env:

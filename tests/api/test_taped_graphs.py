@@ -1,0 +1,230 @@
+"""Graphs with tapes: their gradients are right in each run, those that run natively and those that cannot."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import jwarp as wp
+from jwarp.dispatch.tape import LaunchEntry
+
+N = 5
+
+
+@wp.kernel
+def bent(x: wp.array[float], k: float):
+    i = wp.tid()
+    x[i] = wp.sin(x[i]) * k
+
+
+@wp.kernel
+def product(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    z[i] = x[i] * y[i]
+
+
+@wp.kernel
+def squares(x: wp.array[float], loss: wp.array[float]):
+    wp.atomic_add(loss, 0, x[wp.tid()] * x[wp.tid()])
+
+
+@wp.kernel
+def descend(x: wp.array[float], g: wp.array[float]):
+    i = wp.tid()
+    x[i] = x[i] - 0.1 * g[i]
+
+
+def new(seed=None, n=N):
+    if seed is None:
+        return wp.zeros(n, dtype=float, requires_grad=True)
+    return wp.array(np.random.default_rng(seed).uniform(0.5, 1.5, n), dtype=float, requires_grad=True)
+
+
+@pytest.fixture
+def backs(monkeypatch):
+    """How often Python went back through a launch."""
+    calls, back = [], LaunchEntry.back
+    monkeypatch.setattr(LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    return calls
+
+
+def slope(x, k):
+    """Of sum((sin(x) k)**2 sin(x) k ...): the program of `Bent`, by differences in double."""
+
+    def f(x):
+        y = k * np.sin(x)
+        z = np.concatenate([[x[0]], y[1:]])
+        return np.sum((z * y) ** 2)
+
+    step = 1e-6
+    return np.array([(f(x + e) - f(x - e)) / (2 * step) for e in step * np.eye(len(x))])
+
+
+class Bent:
+    """A program that overwrites what it read, by launches and a copy."""
+
+    def __init__(self):
+        self.x, self.y, self.z, self.loss = new(0), new(), new(), new(n=1)
+        self.tape = wp.Tape()
+
+    def forward(self, k=2.0):
+        wp.copy(self.y, self.x)
+        wp.launch(bent, N, inputs=[self.y, k])
+        wp.copy(self.z, self.y)
+        wp.copy(self.z, self.x, count=1)
+        wp.launch(product, N, inputs=[self.z, self.y], outputs=[self.z])
+        wp.launch(squares, N, inputs=[self.z, self.loss])
+
+    def all(self):
+        self.loss.zero_()
+        self.tape.zero()
+        with self.tape:
+            self.forward()
+        self.tape.backward(self.loss)
+
+
+def run(graph, program, seed, k=2.0):
+    """Launch a graph for another input; whether gradients are right."""
+    x = np.random.default_rng(seed).uniform(0.5, 1.5, N)
+    program.x.assign(x)
+    wp.capture_launch(graph)
+    assert_allclose(program.x.grad.numpy(), slope(x, k), rtol=2e-4)
+
+
+def test_gradients_are_found_without_python(backs):
+    program = Bent()
+    with wp.ScopedCapture() as capture:
+        program.all()
+    for k in range(6):
+        run(capture.graph, program, k)
+        assert len(backs) == 3 * min(k + 1, 2)
+
+
+def test_a_training_step(backs):
+    """What is trained changes in the graph, after the tape has read it."""
+    program = Bent()
+    with wp.ScopedCapture() as capture:
+        program.all()
+        wp.launch(descend, N, inputs=[program.x, program.x.grad])
+    x = program.x.numpy().astype(np.float64)
+    for _ in range(6):
+        wp.capture_launch(capture.graph)
+        x -= 0.1 * slope(x, 2.0)
+        assert_allclose(program.x.numpy(), x, rtol=1e-3)
+    assert len(backs) == 6
+
+
+@pytest.mark.parametrize("write", ["fill", "launch", "numpy", "view"])
+def test_the_tape_of_a_graph_goes_back_again(write):
+    program = Bent()
+    seen = program.x.numpy() if write == "view" else None
+    with wp.ScopedCapture() as capture:
+        program.all()
+    for k in range(5):
+        run(capture.graph, program, k)
+        x = program.x.numpy().astype(np.float64)
+        if write == "fill":
+            program.x.fill_(7.0)
+        elif write == "launch":
+            wp.launch(bent, N, inputs=[program.x, 3.0])
+        elif write == "numpy":
+            program.x.numpy()[:] = 5.0
+        else:
+            seen[:] = 5.0
+        program.y.zero_()
+        program.tape.zero()
+        program.tape.backward(program.loss)
+        assert_allclose(program.x.grad.numpy(), slope(x, 2.0), rtol=2e-4)
+
+
+def test_what_others_keep_of_arrays_that_a_graph_writes():
+    program, other, loss = Bent(), wp.Tape(), new(n=1)
+    with wp.ScopedCapture() as capture:
+        program.all()
+    for k in range(5):
+        program.y.fill_(float(k))
+        with other:
+            wp.launch(squares, N, inputs=[program.y, loss])
+        run(capture.graph, program, k)
+        program.y.grad.zero_()
+        other.backward(loss)
+        assert_allclose(program.y.grad.numpy(), 2.0 * k)
+        other.reset()
+
+
+def test_arguments_of_a_record_change():
+    x, y, loss = new(0), new(), new(n=1)
+    record = wp.launch(bent, N, inputs=[y, 2.0], record_cmd=True)
+    tape = wp.Tape()
+    with wp.ScopedCapture() as capture:
+        tape.zero()
+        with tape:
+            wp.copy(y, x)
+            record.launch()
+            wp.launch(squares, N, inputs=[y, loss])
+        tape.backward(loss)
+    for k in (2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 0.5):
+        record.set_param_by_name("k", k)
+        wp.capture_launch(capture.graph)
+        wanted = 4.0 * np.sin(2 * x.numpy().astype(np.float64))  # the graph has what the record had then
+        assert_allclose(x.grad.numpy(), wanted, rtol=1e-5)
+
+
+def test_gradients_are_replaced():
+    program = Bent()
+    with wp.ScopedCapture() as capture:
+        program.all()
+    for k in range(8):
+        if k in (3, 5):
+            program.y.grad = wp.zeros(N, dtype=float)
+        if k == 6:
+            program.y.grad = None
+        if k < 6:
+            run(capture.graph, program, k)
+    wp.capture_launch(capture.graph)
+    assert program.x.grad.numpy()[0] and not program.x.grad.numpy()[1:].any()  # through z alone
+
+
+def test_an_outer_tape_hears_of_it():
+    program, outer = Bent(), wp.Tape()
+    with wp.ScopedCapture() as capture:
+        program.all()
+    for k in range(4):
+        run(capture.graph, program, k)
+    with outer:
+        wp.capture_launch(capture.graph)
+    program.tape.zero()
+    outer.backward(program.loss)
+    assert_allclose(program.x.grad.numpy(), slope(program.x.numpy().astype(np.float64), 2.0), rtol=2e-4)
+
+
+def test_functions_that_go_back_run_each_time():
+    x, y, calls = new(0), new(), []
+    tape = wp.Tape()
+    with wp.ScopedCapture() as capture:
+        with tape:
+            tape.record_func(lambda: calls.append(1), [x])
+            wp.launch(product, N, inputs=[x, x], outputs=[y])
+        tape.backward(grads={y: wp.ones(N, dtype=float)})
+    for _ in range(5):
+        tape.zero()
+        wp.capture_launch(capture.graph)
+    assert len(calls) == 5
+    assert_allclose(x.grad.numpy(), 2 * x.numpy(), rtol=1e-6)
+
+
+def test_gradients_of_views_that_overlap():
+    """Each is added to what the other one left, also where one of them is not contiguous."""
+    x, y = new(0, 6), new(n=3)
+    tape = wp.Tape()
+    with wp.ScopedCapture() as capture:
+        tape.zero()
+        with tape:
+            wp.launch(product, 3, inputs=[x[2:5], x[::2]], outputs=[y])
+        tape.backward(grads={y: wp.ones(3, dtype=float)})
+    first = x.numpy()
+    wanted = np.zeros(6)
+    wanted[2:5] += first[::2]
+    wanted[::2] += first[2:5]
+    for _ in range(4):
+        wp.capture_launch(capture.graph)
+        assert_allclose(x.grad.numpy(), wanted, rtol=1e-6)

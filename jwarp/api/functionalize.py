@@ -6,9 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
+from jwarp.api.jax_arrays import annotated, from_jax, to_jax
+from jwarp.arrays.array import array
 from jwarp.bind.functional import Functional
 from jwarp.bind.pytrees import register_annotated
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import ArrayPattern, ArrayType, annotations_of, meant
 
 
 def functionalize(
@@ -24,6 +30,8 @@ def functionalize(
 
     The arguments may be arrays, numbers, and objects, lists and dicts that hold them. `func` runs once for arguments of
     the same shapes, while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program.
+    Where a parameter is annotated as an array (`x: wp.array[float]`), JAX and NumPy arrays may be passed for it, and a
+    JAX array comes back.
     The arguments that are passed do not change: what `func` made of them comes back, in new objects of the same
     classes, which are made without `__init__`. Works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
     `jax.lax.scan` and `jax.checkpoint`. Gradients are taken through kernels made with `enable_backward=False`, too.
@@ -50,8 +58,9 @@ def functionalize(
 
     Raises:
         LaunchError: At a call: `func` changes an argument that does not come back; it reads elements of an array, or
-            writes to an array that is no part of its arguments.
-        KernelTypeError: A name is none of an argument.
+            writes to an array that is no part of its arguments; what is to come back is a JAX array whose parameter
+            is not annotated, which launches cannot change.
+        KernelTypeError: A name is none of an argument; a JAX array does not fit the annotation of its parameter.
 
     Example:
         >>> step_fn = wp.functionalize(step, returns="state")
@@ -66,6 +75,7 @@ class Functionalized:
     def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any, *others: Any):
         self.func = func
         self.signature = inspect.signature(func)
+        self.annotated = {name: meant(hint) for name, hint in annotations_of(func).items()}
         self.returns = None if returns is None else _names(returns)
         self.static = _names(static_argnames)
         for name in (*(self.returns or ()), *self.static):
@@ -90,10 +100,41 @@ class Functionalized:
         except TypeError as error:
             raise LaunchError(f"wp.functionalize: {self.name}: {error}") from None
         bound.apply_defaults()
-        return self._function(bound.arguments)
+        made = {name: self._array(name, value) for name, value in bound.arguments.items() if _is_value(value)}
+        values = [name for name, x in made.items() if not isinstance(x, array)]
+        for name in self.returns or ():
+            if name in values:
+                raise self._unchanged(name, bound.arguments[name])
+        found = self._function({**bound.arguments, **made})
+        if self.returns is None:
+            result, changed = found
+            if result is None and not changed and values:
+                raise self._unchanged(values[0], bound.arguments[values[0]])
+            return result, {name: to_jax(x) if name in made else x for name, x in changed.items()}
+        if len(self.returns) == 1:
+            return to_jax(found) if self.returns[0] in made else found
+        return tuple(to_jax(x) if name in made else x for name, x in zip(self.returns, found, strict=True))
+
+    def _array(self, name: str, value: Any) -> Any:
+        """A value of JAX or NumPy as the array that the parameter is annotated as; as it is if it is not."""
+        kind = self.annotated.get(name)
+        if isinstance(kind, ArrayType):
+            return annotated(value, kind, f"wp.functionalize: {self.name}, parameter '{name}'")
+        return from_jax(value) if kind is array or isinstance(kind, ArrayPattern) else value
+
+    def _unchanged(self, name: str, value: Any) -> LaunchError:
+        kind = "a JAX array" if isinstance(value, jax.Array) else "a NumPy array"
+        return LaunchError(
+            f"wp.functionalize: {self.name} cannot change '{name}', which is {kind}, and nothing would come back",
+            hint=f"annotate the parameter ({name}: wp.array[...]), or pass wp.from_jax({name})",
+        )
 
     def __repr__(self) -> str:
         return f"<wp.functionalize({self.name})>"
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, (jax.Array, np.ndarray)) and value.ndim > 0
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

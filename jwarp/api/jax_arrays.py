@@ -12,6 +12,7 @@ from jwarp.arrays.content import elements_of
 from jwarp.bind.pytrees import around
 from jwarp.bind.traced_memory import Shaped, value_of
 from jwarp.errors import KernelTypeError
+from jwarp.types import ArrayType
 
 
 def to_jax(a: array) -> jax.Array:
@@ -39,3 +40,14 @@ def from_jax(jax_array: jax.Array, dtype: Any = None) -> array:
     value = jnp.asarray(jax_array)
     element, shaped = elements_of(Shaped(value), Any if dtype is None else dtype, None)
     return around(jnp.reshape(value, shaped.shape), element)
+
+
+def annotated(value: Any, kind: ArrayType, where: str) -> array:
+    """An array that begins as a value of JAX or NumPy, for a parameter that is annotated `kind`.
+
+    Raises:
+        KernelTypeError: it has another dtype or rank; `where` begins the sentence.
+    """
+    if value.dtype != kind.dtype.dtype or value.ndim != kind.ndim or value.shape[kind.dims :] != kind.components:
+        raise KernelTypeError(f"{where}: expected {kind!r}, got {value.dtype}{list(value.shape)}")
+    return around(jnp.asarray(value), kind.element)

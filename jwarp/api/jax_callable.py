@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jwarp.api.jax_arrays import annotated
 from jwarp.arrays.array import array
 from jwarp.bind.functional import Functional
 from jwarp.bind.pytrees import around
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.launching import geometry
 from jwarp.launching.keywords import refuse_keywords
-from jwarp.types import ArrayType, meant
+from jwarp.types import ArrayType, annotations_of, meant
 
 # Keywords of Warp's wrapper that choose how it calls back into Python, which nothing does here.
 _WITHOUT_EFFECT = (
@@ -96,10 +96,7 @@ class JaxCallable:
 
     def _read_kinds(self) -> dict[str, Any]:
         """The type of each parameter: of an array, or what a number is."""
-        try:
-            hints = typing.get_type_hints(self.func)
-        except Exception:
-            hints = dict(getattr(self.func, "__annotations__", {}))
+        hints = annotations_of(self.func)
         found = {}
         for name in inspect.signature(self.func).parameters:
             if name not in hints:
@@ -128,10 +125,7 @@ class JaxCallable:
             return value
         if isinstance(value, array):
             value = jnp.asarray(value)
-        x = jnp.asarray(value)
-        if x.dtype != kind.dtype.dtype or x.ndim != kind.ndim or x.shape[kind.dims :] != kind.components:
-            raise KernelTypeError(f"{self._where}, parameter '{name}': expected {kind!r}, got {x.dtype}{list(x.shape)}")
-        return around(x, kind.element)
+        return annotated(jnp.asarray(value), kind, f"{self._where}, parameter '{name}'")
 
     def _shape(self, name: str, dims: Any, given: Mapping[str, Any]) -> tuple[int, ...]:
         if isinstance(dims, Mapping):

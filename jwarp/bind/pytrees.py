@@ -23,7 +23,7 @@ from jwarp.bind.trees import Same, attributes, can_be_made_again, same
 from jwarp.caches import Cache
 from jwarp.devices import CPU
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
-from jwarp.types import Struct
+from jwarp.types import Struct, annotations_of
 
 
 class _Anything(Memory):
@@ -244,10 +244,8 @@ def register_annotated(func: Any) -> None:
 
 
 def _hints(of: Any) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(of)
-    except Exception:  # names that are known to type checkers only
-        return {k: v for k, v in getattr(of, "__annotations__", {}).items() if not isinstance(v, str)}
+    """The annotations; not those whose names are known to type checkers only."""
+    return {k: v for k, v in annotations_of(of).items() if not isinstance(v, str)}
 
 
 def replace(obj: Any, /, **values: Any) -> Any:

@@ -133,6 +133,7 @@ from jwarp.types.tiles import shape_of as shape_of
 from jwarp.types.tiles import tile_type as tile_type
 from jwarp.types.tiles import with_shape as with_shape
 from jwarp.types.written import Written as Written
+from jwarp.types.written import annotations_of as annotations_of
 from jwarp.types.written import meant as meant
 
 globals().update(NAMED)  # vec3, mat33d, …

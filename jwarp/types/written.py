@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typing
+from collections.abc import Callable
 from typing import Any
 
 
@@ -18,3 +20,11 @@ def meant(annotation: Any) -> Any:
         found = annotation.array_type
         return annotation if found is None else found
     return annotation
+
+
+def annotations_of(func: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function by name; as they are written where their names mean nothing here."""
+    try:
+        return typing.get_type_hints(func)
+    except Exception:
+        return dict(getattr(func, "__annotations__", {}))

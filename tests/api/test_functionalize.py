@@ -549,3 +549,33 @@ def test_tape_inside_of_a_trace():
 
     with pytest.raises(wp.LaunchError, match="wp.Tape goes back through arrays whose content is known"):
         wp.functionalize(f, returns="x")(wp.ones(3, dtype=float))
+
+
+# JAX arrays as arguments
+
+
+def kick(x: wp.array[wp.vec3], k: wp.array, v: wp.array[wp.vec3], dt: float):
+    wp.launch(pull, x.shape, inputs=[x, k, v, dt])
+
+
+def test_jax_arrays_are_what_the_annotation_says_and_come_back():
+    make = np.random.default_rng(3)
+    k, v, x = (jnp.asarray(make.uniform(-1, 1, shape), jnp.float32) for shape in ((N,), (N, 3), (2, N, 3)))
+    kicked = wp.functionalize(kick, returns="v")
+
+    def wanted(x, v):
+        return numpy_step(k, x, v, 0.1)[1]
+
+    def last(f):
+        return jax.lax.scan(lambda v, x: (f(x, v), None), v, x)[0]
+
+    got = last(lambda x, v: kicked(x, k, v, 0.1))
+    assert isinstance(got, jax.Array)
+    assert_same(got, last(wanted))
+    slopes = jax.grad(lambda x, f: jnp.sum(f(x, v) ** 2))
+    assert_same(slopes(x[0], lambda x, v: kicked(x, k, v, 0.1)), slopes(x[0], wanted))
+    batched = jax.vmap(kicked, (0, None, None, None))(x, k, v, 0.1)
+    assert_same(batched, jax.vmap(wanted, (0, None))(x, v))
+    result, changed = wp.functionalize(kick)(np.asarray(x[0]), k, v, 0.1)
+    assert result is None and set(changed) == {"v"} and isinstance(changed["v"], jax.Array)
+    assert_same(changed["v"], wanted(x[0], v))

@@ -4,6 +4,7 @@ import re
 from collections import deque
 from functools import partial
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from functions_of_launches import squares
@@ -103,3 +104,25 @@ def test_what_is_bound_anew_is_named():
         )
         with pytest.raises(wp.LaunchError, match=said):
             wp.functionalize(f, returns="a")(wp.ones(1, dtype=float), s)
+
+
+def test_jax_arrays_that_nothing_says_to_change_are_refused():
+    def doubled(x, y):
+        wp.launch(squares, 3, inputs=[x, y])
+
+    x = jnp.ones(3)
+    said = r"doubled cannot change '{}', which is a JAX array.*(?s:.)*annotate the parameter \({}: wp.array\[...\]\)"
+    with pytest.raises(wp.LaunchError, match=said.format("y", "y")):
+        wp.functionalize(doubled, returns="y")(x, x)
+    with pytest.raises(wp.LaunchError, match=said.format("x", "x")):
+        wp.functionalize(doubled)(x, x)
+    assert wp.functionalize(lambda x: x + 1)(x)[0].tolist() == [2, 2, 2]
+
+
+def test_jax_arrays_that_do_not_fit_their_annotation_are_refused():
+    def filled(x: wp.array[wp.vec2]):
+        x.fill_(1.0)
+
+    for x, shown in ((jnp.ones(3), r"float32\[3\]"), (jnp.ones((4, 2), int), r"int32\[4, 2\]")):
+        with pytest.raises(wp.KernelTypeError, match=rf"parameter 'x': expected array\[vec2\], got {shown}"):
+            wp.functionalize(filled, returns="x")(x)

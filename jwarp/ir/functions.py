@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, Function, Kernel, Op, Operand, walk, written_params
+from jwarp.ir.nodes import Block, For, Function, If, Kernel, Op, Operand, Value, While, blocks, walk, written_params
 from jwarp.ir.visit import Rebuilder
+from jwarp.types import ArrayType
 
 # A function stays out of line where that saves so many operations: machine code is slower with calls in it.
 LEAST_SAVED = 128
@@ -60,7 +61,16 @@ def settled_functions(kernel: Kernel) -> Kernel:
     """The kernel with those of its functions in line that save too little, or read arrays that the kernel changes.
 
     A call is an operation without effect that gives the same wherever it stands. So what it reads must stay the same.
+    What reads an array where its thread says does so in line: there it is seen that neighbours read neighbours.
     """
+    kernel = _worthwhile(kernel)
+    while beside := _reading_beside(kernel):
+        others = [number for number in range(len(kernel.functions)) if number not in beside]
+        kernel = _with(kernel, {number: k for k, number in enumerate(others)})
+    return kernel
+
+
+def _worthwhile(kernel: Kernel) -> Kernel:
     if not kernel.functions:
         return kernel
     kept: list[int] = []
@@ -73,6 +83,70 @@ def settled_functions(kernel: Kernel) -> Kernel:
         for callee, calls in _calls(body).items():
             sites[callee] = sites.get(callee, 0) + (calls if stays else calls * count)
     return _with(kernel, {number: k for k, number in enumerate(sorted(kept))})
+
+
+def _reading_beside(kernel: Kernel) -> set[int]:
+    """The functions that the kernel calls to read elements whose last index follows from a thread's coordinates."""
+    places: list[frozenset[int]] = []  # of each function, the parameters from which such an index follows
+    for function in kernel.functions:
+        places.append(
+            frozenset(
+                number
+                for number, param in enumerate(function.params)
+                if param.type.is_int and _reads_beside(kernel, function.body, {param}, places)
+            )
+        )
+    if not any(places):
+        return set()
+    own: set[Value] = set()
+    _follow(kernel.body, own)
+    return {
+        node.number
+        for node in walk(kernel.body)
+        if isinstance(node, Op) and node.name == "call" and any(node.args[k] in own for k in places[node.number])
+    }
+
+
+def _reads_beside(kernel: Kernel, block: Block, own: set[Value], places: Sequence[frozenset[int]]) -> bool:
+    """Whether a block, or a function that it calls, reads an element at a last index that follows from `own`."""
+    _follow(block, own)
+    for node in walk(block):
+        if not isinstance(node, Op):
+            continue
+        if node.name == "call":
+            if any(node.args[k] in own for k in places[node.number]):
+                return True
+        elif node.row.is_access and node.array < len(kernel.params):
+            kind = kernel.params[node.array].type
+            if isinstance(kind, ArrayType) and kind.dims and node.indices[kind.dims - 1] in own:
+                return True
+    return False
+
+
+def _follow(block: Block, own: set[Value]) -> None:
+    """Add the integers that are calculated, and not read, from those in `own` and from a thread's coordinates."""
+
+    def follow(into: Iterable[Value], values: Iterable[Operand]) -> None:
+        own.update(value for value, x in zip(into, values, strict=True) if isinstance(x, Value) and x in own)
+
+    for node in block.nodes:
+        match node:
+            case Op(result=Value() as result, row=row):
+                calculated = row.is_pure and any(isinstance(x, Value) and x in own for x in node.args)
+                if result.type.is_int and (calculated or row.tells_threads):
+                    own.add(result)
+            case If():
+                for branch in blocks(node):
+                    _follow(branch, own)
+                    follow(node.results, branch.yields)
+            case For() | While():
+                if isinstance(node, For):
+                    follow((node.index,), (node.lo,))
+                follow(node.params, node.init)
+                for inner in blocks(node):
+                    _follow(inner, own)
+                follow(node.results, node.init)
+                follow(node.results, node.body.yields)
 
 
 def _calls(block: Block) -> dict[int, int]:

@@ -307,3 +307,52 @@ def test_functions_repeat_the_warnings_of_reading_them():
     assert [f.name for f in kernel.functions] == ["partial"]
     assert len(said) == 2
     assert all(any(name in str(w.message) for w in said) for name in ("`found`", "the result of partial"))
+
+
+@wp.func
+def around(u: wp.array2d[float], i: int, j: int):
+    """A sum of neighbours, of many operations."""
+    s = 0.0
+    for a in range(5):
+        for b in range(5):
+            s = s + u[i + a - 2, j + b - 2] * float(1 + a * b)
+    return s
+
+
+@wp.func
+def around_twice(u: wp.array2d[float], i: int, j: int):
+    return around(u, i - 1, j) + around(u, i + 1, j)
+
+
+@wp.kernel
+def beside(u: wp.array2d[float], v: wp.array2d[float]):
+    i, j = wp.tid()
+    at = wp.clamp(j, 2, u.shape[1] - 4)
+    if i > 2 and i < u.shape[0] - 3:
+        v[i, j] = around(u, i, at) + around_twice(u, i, at + 1)
+
+
+@wp.kernel
+def elsewhere(u: wp.array2d[float], places: wp.array[int], v: wp.array2d[float]):
+    i, j = wp.tid()
+    at = places[j]
+    if i > 2 and i < u.shape[0] - 3:
+        v[i, j] = around(u, i, at) + around_twice(u, i, at + 1)
+
+
+def test_functions_that_read_beside_their_neighbours_are_in_line():
+    assert not beside.ir().functions
+    assert [function.name for function in elsewhere.ir().functions] == ["around"]
+    u = np.random.default_rng(2).normal(size=(9, 21)).astype(np.float32)
+    places = (np.arange(21, dtype=np.int32) * 5) % 16 + 2
+    weights = 1 + np.outer(np.arange(5), np.arange(5))
+
+    def sum_around(i, j):
+        return np.sum(u[i - 2 : i + 3, j - 2 : j + 3] * weights)
+
+    for kernel, given, columns in ((beside, (), np.clip(np.arange(21), 2, 17)), (elsewhere, (places,), places)):
+        (v,) = wp.launch(kernel, u.shape, [u, *given], [u.shape])
+        want = np.zeros_like(u)
+        for i in range(3, 6):
+            want[i] = [sum_around(i, k) + sum_around(i - 1, k + 1) + sum_around(i + 1, k + 1) for k in columns]
+        np.testing.assert_allclose(v, want, rtol=2e-5, atol=1e-4)

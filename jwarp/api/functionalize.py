@@ -14,7 +14,7 @@ from jwarp.arrays.array import array
 from jwarp.bind.functional import Functional
 from jwarp.bind.pytrees import register_annotated
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import ArrayPattern, ArrayType, annotations_of, meant
+from jwarp.types import ArrayPattern, ArrayType, annotations_of, meant, without_none
 
 
 def functionalize(
@@ -75,7 +75,7 @@ class Functionalized:
     def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any, *others: Any):
         self.func = func
         self.signature = inspect.signature(func)
-        self.annotated = {name: meant(hint) for name, hint in annotations_of(func).items()}
+        self.annotated = {name: meant(without_none(hint)) for name, hint in annotations_of(func).items()}
         self.returns = None if returns is None else _names(returns)
         self.static = _names(static_argnames)
         for name in (*(self.returns or ()), *self.static):

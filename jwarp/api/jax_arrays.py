@@ -46,8 +46,15 @@ def annotated(value: Any, kind: ArrayType, where: str) -> array:
     """An array that begins as a value of JAX or NumPy, for a parameter that is annotated `kind`.
 
     Raises:
-        KernelTypeError: it has another dtype or rank; `where` begins the sentence.
+        KernelTypeError: it has another dtype or rank, or its type has 64 bits, and these are off in JAX; `where` begins
+            the sentence.
     """
     if value.dtype != kind.dtype.dtype or value.ndim != kind.ndim or value.shape[kind.dims :] != kind.components:
         raise KernelTypeError(f"{where}: expected {kind!r}, got {value.dtype}{list(value.shape)}")
-    return around(jnp.asarray(value), kind.element)
+    made = jnp.asarray(value)
+    if made.dtype != value.dtype:
+        raise KernelTypeError(
+            f"{where}: expected {kind!r}, but 64-bit types are off in JAX (jax_enable_x64 is False)",
+            hint='turn them on with jax.config.update("jax_enable_x64", True)',
+        )
+    return around(made, kind.element)

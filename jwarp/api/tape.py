@@ -139,8 +139,9 @@ class Tape:
         """
         if loss is not None:
             self._refuse_loss(loss)
-        given = grads or {}
-        submit(OfTape(self, lambda: self._backward(loss, given), lambda scratch: self._steps(loss, given, scratch)))
+        given = dict(grads or {})
+        run, steps = lambda: self._backward(loss, given), lambda scratch: self._steps(loss, given, scratch)
+        submit(OfTape(self, run, steps, goes_back=True))
 
     def _refuse_loss(self, loss: Any) -> None:
         if not isinstance(loss, array) or loss.size != 1 or loss.layout.full_shape != loss.shape:

@@ -101,8 +101,13 @@ def open_recorder(recorder: Recorder) -> None:
 
 def close_recorder(recorder: Recorder) -> None:
     """Tell `recorder` of commands no longer."""
-    listeners.recorders = [known for known in listeners.recorders if known is not recorder]
-    listeners.idle = not listeners.is_capturing and not listeners.recorders
+    set_recorders([known for known in listeners.recorders if known is not recorder])
+
+
+def set_recorders(recorders: list[Recorder]) -> None:
+    """Tell these of every command from now on, and no others."""
+    listeners.recorders = recorders
+    listeners.idle = not listeners.is_capturing and not recorders
 
 
 def capture(commands: list[Command] | None) -> list[Command] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jwarp._native as _native
-from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.commands import Command, listeners, set_recorders, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
@@ -38,6 +38,14 @@ class Graph(Several):
         return steps_of(self.commands)
 
     def run(self) -> None:
+        recorders = list(listeners.recorders)
+        try:
+            self._run()
+        except BaseException:
+            set_recorders(recorders)  # tapes that it opened
+            raise
+
+    def _run(self) -> None:
         if not is_not_tracing():
             for command in self.commands:
                 submit(command)

@@ -222,7 +222,12 @@ class Backward(Command):
         self._go_back()
         if key is not None:
             arrays = [a for a in self.met if a.layout.size]
-            backward_plans.learn(key, self.steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
+
+            def steps(scratch: Scratch) -> list[Any] | None:
+                # A gradient that a launch read has changed on the way: what was kept of it is another copy each time.
+                return self.steps(scratch) if self._key() == key else None
+
+            backward_plans.learn(key, steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
 
     def _key(self) -> Hashable | None:
         """What must be alike for the same steps to go back; None where a closer look is needed."""
@@ -254,11 +259,21 @@ class Backward(Command):
 
 
 class OfTape(Call):
-    """Something that a tape does. `steps` are the native steps that do the same after it has run, None for none."""
+    """Something that a tape does. `steps` are the native steps that do the same after it has run, None for none.
 
-    def __init__(self, tape: Any, function: Callable[[], Any], steps: Callable[[Scratch], list[Any] | None]):
+    `goes_back`: It goes back through what was recorded.
+    """
+
+    def __init__(
+        self,
+        tape: Any,
+        function: Callable[[], Any],
+        steps: Callable[[Scratch], list[Any] | None],
+        *,
+        goes_back: bool = False,
+    ):
         super().__init__(function)
-        self.tape, self.steps = tape, steps
+        self.tape, self.steps, self.goes_back = tape, steps, goes_back
 
 
 class SecondOrderEntry(Entry):

@@ -55,13 +55,14 @@ class TapedGraph:
 class _Steps:
     """The native steps of a run, and what must be as it was then."""
 
-    def __init__(self, commands: Sequence[Command], steps: Sequence[Any]):
+    def __init__(self, commands: Sequence[Command], steps: Sequence[Any], met: dict[Any, dict[array, array]]):
         self._native = _native.HostGraph(steps)
         self._like = config.settings, options.changes
         flat = list(all_of(commands))
         self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
         tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
-        self._tapes = [(tape, tuple(tape.launches), len(tape.gradients)) for tape in tapes]
+        # What tapes clear is what they had met before the run: where it met others, the next run clears these, too.
+        self._tapes = [(tape, tuple(tape.launches), met[tape]) for tape in tapes]
         given = {id(a): a for _, values in self._launches for a in values if type(a) is array}
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
         self._graded = [(a, a._grad) for a in given.values()]
@@ -81,7 +82,7 @@ class _Steps:
             and changes == options.changes
             and all(launch.values is values for launch, values in self._launches)
             and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
-            and all(len(tape.gradients) == count and not tape.is_open for tape, _, count in self._tapes)
+            and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
         )
 
     def run(self) -> None:
@@ -94,10 +95,11 @@ class _Steps:
             self._native()
         except ValueError as error:
             raise LaunchError(f"a graph with a tape: {error}", hint="capture it anew") from None
-        for tape, entries, _ in self._tapes:
-            tape.launches[:] = entries
-        for held in self._in_place:
-            held.keep_anew()
+        finally:  # also where a kernel failed: what has been let go of is kept again
+            for tape, entries, _ in self._tapes:
+                tape.launches[:] = entries
+            for held in self._in_place:
+                held.keep_anew()
 
 
 class _InPlace:
@@ -134,10 +136,14 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
     steps, scratch = list[Any](), Scratch()
     is_whole = True
     tapes = {id(c.tape): c.tape for c in all_of(commands) if isinstance(c, OfTape)}
+    older = [entry for tape in tapes.values() for entry in tape.launches]
+    met = {tape: dict(tape.gradients) for tape in tapes.values()}
     for command in _in_turn(commands):
         saves: list[Saved] = []
         HostMemory.saves = saves
         try:
+            if isinstance(command, Several):
+                _save_for(command)
             submit(command)
         finally:
             HostMemory.saves = None
@@ -145,12 +151,12 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
             continue
         scratch.turn()
         own = _steps(command, scratch)
-        if own is None or (saves and not _are_of(saves, tapes.values())):
+        if own is None or (saves and not _are_of(saves, tapes.values())) or _goes_back_through(command, older):
             is_whole = False
             continue
         steps += [(saved, buffer) for saved, buffer, _ in saves]
         steps += own
-    return _Steps(commands, steps) if is_whole else None
+    return _Steps(commands, steps, met) if is_whole else None
 
 
 def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:
@@ -171,6 +177,21 @@ def _steps(command: Command, scratch: Scratch) -> list[Any] | None:
     if isinstance(command, ArrayLaunch) and command.program is not command.plain:
         return None
     return steps_of([command])
+
+
+def _save_for(command: Several) -> None:
+    """Save what tapes keep of all that a loop or a branch may write: another time it may write something else."""
+    for memory in dict.fromkeys(written_by([command])):
+        if memory.is_watched:
+            memory.will_write()
+
+
+def _goes_back_through(command: Command, older: Sequence[Entry]) -> bool:
+    """Whether a tape goes back through what it recorded before this run, which is another thing each time."""
+    if not isinstance(command, OfTape) or not command.goes_back:
+        return False
+    known = set(map(id, older))
+    return any(id(entry) in known for entry in command.tape.launches)
 
 
 def _are_of(saves: Sequence[Saved], tapes: Any) -> bool:

@@ -135,6 +135,7 @@ from jwarp.types.tiles import with_shape as with_shape
 from jwarp.types.written import Written as Written
 from jwarp.types.written import annotations_of as annotations_of
 from jwarp.types.written import meant as meant
+from jwarp.types.written import without_none as without_none
 
 globals().update(NAMED)  # vec3, mat33d, …
 globals().update(MAKERS)  # vector, matrix and those of other kinds

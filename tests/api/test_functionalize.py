@@ -579,3 +579,17 @@ def test_jax_arrays_are_what_the_annotation_says_and_come_back():
     result, changed = wp.functionalize(kick)(np.asarray(x[0]), k, v, 0.1)
     assert result is None and set(changed) == {"v"} and isinstance(changed["v"], jax.Array)
     assert_same(changed["v"], wanted(x[0], v))
+
+
+def test_arrays_that_may_be_none_and_names_that_mean_nothing():
+    def step(x: wp.array[float] | None, y: "wp.array[float]", z: "Unknown" = None):  # noqa: F821
+        wp.launch(squares, N, inputs=[y if x is None else x], outputs=[y])
+
+    y = jnp.asarray(np.random.default_rng(4).normal(size=N), jnp.float32)
+    stepped = wp.functionalize(step, returns=("x", "y"))
+    x, got = stepped(2 * y, y)
+    assert isinstance(x, jax.Array)
+    assert_same(got, 4 * y * y)
+    x, got = stepped(None, y)
+    assert x is None
+    assert_same(got, y * y)

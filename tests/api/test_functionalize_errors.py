@@ -4,6 +4,7 @@ import re
 from collections import deque
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -126,3 +127,12 @@ def test_jax_arrays_that_do_not_fit_their_annotation_are_refused():
     for x, shown in ((jnp.ones(3), r"float32\[3\]"), (jnp.ones((4, 2), int), r"int32\[4, 2\]")):
         with pytest.raises(wp.KernelTypeError, match=rf"parameter 'x': expected array\[vec2\], got {shown}"):
             wp.functionalize(filled, returns="x")(x)
+
+
+def test_types_of_64_bits_that_are_off_are_refused():
+    def filled(x: wp.array[wp.float64]):
+        x.fill_(1.0)
+
+    x = np.random.default_rng(0).normal(size=3)
+    with jax.enable_x64(False), pytest.raises(wp.KernelTypeError, match="'x'.*64-bit types are off(?s:.)*turn them on"):
+        wp.functionalize(filled, returns="x")(x)

@@ -581,3 +581,24 @@ def test_kernels_without_a_gradient_are_no_repetition():
             wp.launch(without, dim=3, inputs=[x], outputs=[y])
         with pytest.warns(wp.KernelWarning, match="enable_backward=False"):
             tape.backward(grads={y: wp.ones(3, dtype=float)})
+
+
+@wp.kernel
+def multiplied(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    z[i] = x[i] * y[i]
+
+
+def test_gradients_that_a_launch_reads_change_on_the_way_back():
+    """What the tape kept of one is another content in each repetition, also where the way back changes it."""
+    x, w = numbers(0, 3, requires_grad=True), numbers(1, 3, requires_grad=True)
+    y, z = (wp.zeros(3, dtype=float, requires_grad=True) for _ in range(2))
+    for k in range(6):
+        content = np.random.default_rng(k).normal(size=3)
+        x.grad.assign(content)
+        w.grad.zero_()
+        with wp.Tape() as tape:
+            wp.launch(multiplied, dim=3, inputs=[x.grad, w], outputs=[z])
+            wp.launch(square, dim=3, inputs=[x], outputs=[y])
+        tape.backward(grads={y: wp.ones(3, dtype=float), z: wp.ones(3, dtype=float)})
+        assert_allclose(w.grad.numpy(), content, rtol=1e-6)

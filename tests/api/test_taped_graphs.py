@@ -28,6 +28,18 @@ def squares(x: wp.array[float], loss: wp.array[float]):
 
 
 @wp.kernel
+def dot(x: wp.array[float], y: wp.array[float], loss: wp.array[float]):
+    i = wp.tid()
+    wp.atomic_add(loss, 0, x[i] * y[i])
+
+
+@wp.kernel
+def looked_up(x: wp.array[float], at: wp.array[int], z: wp.array[float]):
+    i = wp.tid()
+    z[i] = x[at[i]] * x[at[i]]
+
+
+@wp.kernel
 def descend(x: wp.array[float], g: wp.array[float]):
     i = wp.tid()
     x[i] = x[i] - 0.1 * g[i]
@@ -228,3 +240,110 @@ def test_gradients_of_views_that_overlap():
     for _ in range(4):
         wp.capture_launch(capture.graph)
         assert_allclose(x.grad.numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("written", ["array", "record"])
+def test_what_was_recorded_before_the_graph_is_another_thing_each_time(written):
+    """The graph goes back, and the program records anew, or writes what the tape kept, between its launches."""
+    x, y, loss, tape = new(0), new(1), new(n=1), wp.Tape()
+
+    def record(*inputs):
+        with tape:
+            wp.launch(dot, N, inputs=inputs, outputs=[loss])
+
+    first = x.numpy().copy()
+    record(x, y)
+    with wp.ScopedCapture() as capture:
+        tape.zero()
+        tape.backward(loss)
+    for k in range(6):
+        if written == "record" and k > 2:
+            tape.reset()
+            record(y, y)
+        elif k > 2:
+            x.fill_(float(k))
+        wp.capture_launch(capture.graph)
+        assert_allclose(y.grad.numpy(), 2 * y.numpy() if written == "record" and k > 2 else first, rtol=1e-6)
+
+
+def test_a_tape_goes_back_before_it_records():
+    x, y, loss, tape = new(0), new(1), new(n=1), wp.Tape()
+    with wp.ScopedCapture() as capture:
+        tape.zero()
+        tape.backward(loss)
+        with tape:
+            wp.launch(dot, N, inputs=[x, y], outputs=[loss])
+    before = np.zeros(N)
+    for k in range(6):
+        now = np.random.default_rng(k).normal(size=N)
+        x.assign(now)
+        wp.capture_launch(capture.graph)
+        assert_allclose(y.grad.numpy(), before, rtol=1e-6)
+        before = now
+
+
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_what_the_tape_kept_is_overwritten_in_some_runs(is_loop):
+    x, y, other, loss, tape = new(0), new(1), new(2), new(n=1), wp.Tape()
+    condition = wp.zeros(1, dtype=int)
+
+    def overwrite():
+        wp.copy(x, other)
+        condition.zero_()
+
+    with wp.ScopedCapture() as capture:
+        tape.zero()
+        with tape:
+            wp.launch(dot, N, inputs=[x, y], outputs=[loss])
+        (wp.capture_while if is_loop else wp.capture_if)(condition, overwrite)
+        tape.backward(loss)
+    for k in range(6):
+        now = np.random.default_rng(k).normal(size=N)
+        x.assign(now)
+        condition.fill_(int(k > 3))
+        wp.capture_launch(capture.graph)
+        assert_allclose(y.grad.numpy(), now, rtol=1e-6)
+
+
+def test_gradients_that_are_replaced_are_cleared_like_others():
+    x, y, tape = new(0), new(), wp.Tape()
+    with wp.ScopedCapture() as capture:
+        tape.zero()
+        with tape:
+            wp.launch(product, N, inputs=[x, x], outputs=[y])
+        tape.backward(grads={y: wp.ones(N, dtype=float)})
+    for k in range(9):
+        if k in (3, 5):
+            x.grad = wp.zeros(N, dtype=float)
+        wp.capture_launch(capture.graph)
+        assert_allclose(x.grad.numpy(), 2 * x.numpy(), rtol=1e-6)
+
+
+@pytest.fixture
+def debugging():
+    with wp.config(debug=True):
+        yield
+
+
+@pytest.mark.usefixtures("debugging")
+def test_a_kernel_fails_in_a_graph_with_a_tape():
+    """The tape records no longer then, and the next run is right."""
+    x, z, at, tape = new(0), new(), wp.zeros(N, dtype=int), wp.Tape()
+    with wp.ScopedCapture() as capture:
+        tape.zero()
+        with tape:
+            wp.launch(looked_up, N, inputs=[x, at], outputs=[z])
+        tape.backward(grads={z: wp.ones(N, dtype=float)})
+    for k in range(8):
+        at.fill_(N if k in (1, 5, 6) else 2)
+        if k in (1, 5, 6):
+            with pytest.raises(RuntimeError, match="index outside of `x`"):
+                wp.capture_launch(capture.graph)
+            count = len(tape.launches)
+            wp.launch(bent, N, inputs=[z, 1.0])
+            assert len(tape.launches) == count
+        else:
+            wp.capture_launch(capture.graph)
+            wanted = np.zeros(N)
+            wanted[2] = 2 * N * x.numpy()[2]
+            assert_allclose(x.grad.numpy(), wanted, rtol=1e-5)

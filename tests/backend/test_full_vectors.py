@@ -194,3 +194,37 @@ def rows_in_turn(a: wp.array2d[float], n: int, out: wp.array2d[float]):
 @pytest.mark.parametrize("kernel", [sums, one_row, columns, rows_in_turn], ids=lambda kernel: kernel.name)
 def test_nothing_else_is_fetched(kernel):
     assert fetched(kernel) == []
+
+
+@wp.kernel
+def vectors(a: wp.array2d[wp.vec3], flags: wp.array2d[bool], out: wp.array2d[wp.vec3]):
+    i, j = wp.tid()
+    v = a[i, j] - a[i + 1, j]
+    here = flags[i, j]
+    there = flags[i + 1, j]
+    if here and there:
+        v = v * 0.5
+    out[i, j] = v
+
+
+@wp.kernel
+def layers(a: wp.array2d[float], out: wp.array3d[float]):
+    i, j, k = wp.tid()
+    out[i, j, k] = a[i, j] + a[i + 1, j] * float(k)
+
+
+def test_what_threads_of_a_row_share_is_not_fetched():
+    assert fetched(layers) == []
+
+
+@pytest.mark.parametrize("target", ["4", "16", "16 peeled"])
+@pytest.mark.parametrize("kernel", [vectors, layers], ids=lambda kernel: kernel.name)
+def test_rows_of_other_arrays_give_what_the_interpreter_gives(kernel, target):
+    prepared, rng, dims = made(kernel), np.random.default_rng(0), (3, 21) if kernel is vectors else (3, 5, 21)
+    given = [rng.random((4, 21, 3), np.float32), rng.random((4, 21)) < 0.5, rng.random((3, 21, 3), np.float32)]
+    if kernel is layers:
+        given = [rng.random((4, 5), np.float32), rng.random(dims, np.float32)]
+    for version in ("launcher", "checked"):
+        found = Compiled(prepared, Variant(target, version)).run(dims, given)
+        for result, wanted in zip(found, run(prepared.kernel, dims, given), strict=True):
+            assert same(result, wanted), version

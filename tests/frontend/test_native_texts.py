@@ -53,6 +53,20 @@ def beside(x: float, y: float) -> float: ...
 def harmonic(x: float, n: int) -> float: ...
 
 
+@wp.func_native("""
+float r = 0.0f;
+for (int k = 0; k < 4; ++k) {
+    if (k == n) { short t = 3; t += 1; r += t / 3; }
+    else { float t = 3.0f; t += x; r += t; } // the first is gone \\
+    r = 100.0f;
+    double t = 0.5;
+    r += t;
+}
+return r;
+""")
+def typed_anew(x: float, n: int) -> float: ...
+
+
 @wp.kernel
 def several(x: wp.array[float], m: wp.array[wp.int64], y: wp.array[float], z: wp.array[float], place: wp.array[int]):
     i = wp.tid()
@@ -98,6 +112,19 @@ def test_derivatives_are_those_of_the_text():
         y[i] = root(x[i]) + harmonic(x[i], m[i] + 4)
 
     wp.check_grads(lambda x: wp.launch(smooth, N, [x, m], [N])[0], (x,))
+
+
+@wp.kernel
+def anew(x: wp.array[float], r: wp.array[float]):
+    i = wp.tid()
+    r[i] = typed_anew(x[i], i % 6)
+
+
+def test_variables_of_one_name_have_types_of_their_own_and_remarks_go_on_after_a_backslash():
+    x, r = np.random.default_rng(3).normal(size=N).astype(np.float32), wp.zeros(N, dtype=float)
+    wp.launch(anew, dim=N, inputs=[wp.array(x), r])
+    is_met = np.arange(N) % 6 < 4
+    np.testing.assert_allclose(r.numpy(), 2.0 + is_met + (4 - is_met) * (3.0 + x.astype(float)), rtol=1e-5)
 
 
 def test_the_float_beside_another_one():
@@ -277,6 +304,11 @@ def test_what_has_a_derivative_of_its_own_is_refused():
 def test_parameters_are_numbers():
     @wp.func_native("return v[0];")
     def of_vectors(v: wp.vec3) -> float: ...
+
+    @wp.func_native("return x * x;")
+    def of_halves(x: wp.float16) -> wp.float16: ...
+
+    assert "`x`, which is no number" in why_not(of_halves)
 
     @wp.func_native("x = 1.0f;")
     def of_places(x: wp.ref[float]): ...

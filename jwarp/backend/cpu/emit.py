@@ -21,7 +21,7 @@ from jwarp.backend.cpu.lone import lone
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shapes import VARYING, Shape
+from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, While, blocks, walk
@@ -196,9 +196,10 @@ class BodyEmitter(Accesses):
         self.access(node, node.args[:-1], write)
 
     def prefetch(self, node: Op) -> None:
-        element = self.memory.element(node.array, [self.lanes(x) for x in node.args], proven=True)
-        assert not element.shape.is_varying
-        self.memory.prefetch(element)
+        first = [self.lanes(x) for x in node.args]
+        assert not any(i.shape.is_varying for i in first)
+        of_first_lane = [dataclasses.replace(i, shape=UNIFORM) for i in first]
+        self.memory.prefetch(self.memory.element(node.array, of_first_lane, proven=True))
 
     def clear(self, node: Op) -> None:
         if node.array in self.blocks.arrays:

@@ -66,8 +66,8 @@ class _Fetching(Rewriter):
         if self.kernel.local(load.array) is not None or not isinstance(array, ArrayType) or array.dims < 2:
             return None
         pairs = [self.parts(i) for i in load.args[: array.dims]]
-        axes = [self.axis(base) for base, _ in pairs]
-        if None in axes or axes.index(self.kernel.tid_dims - 1) != array.dims - 1:
+        *axes, last = [self.axis(base) for base, _ in pairs]
+        if None in axes or last != self.kernel.tid_dims - 1 or last in axes:
             return None
         return _Place(tuple(base for base, _ in pairs), tuple(offset for _, offset in pairs))
 

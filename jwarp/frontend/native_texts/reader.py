@@ -11,12 +11,15 @@ from jwarp.caches import PerOwner
 from jwarp.frontend.func import Func
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.native_texts.expressions import OPERATORS, Expressions, Typed, constant, converted
+from jwarp.frontend.native_texts.functions import TYPES
 from jwarp.frontend.native_texts.words import NotPlain, words_for_processors
 from jwarp.frontend.syntax.source import Source
 from jwarp.ir.attributes import NativeCall
 from jwarp.ir.native import element_of
 from jwarp.types import ScalarType, bool_, int32
 
+# The numbers that texts compute with: C++ has no arithmetic of its own on other ones.
+_KINDS = frozenset(TYPES.values())
 _ASSIGNMENTS = frozenset(f"{op}=" for op in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"))
 _READ: PerOwner[NativeFunc, str, Func | str] = PerOwner("functions read from texts", "one for each text")
 
@@ -49,13 +52,13 @@ def hindrance(call: NativeCall) -> str:
 
 def _number(spelt: str) -> ScalarType | None:
     kind = element_of(spelt)
-    return None if kind.kind else kind.scalar
+    return None if kind.kind or kind.scalar not in _KINDS else kind.scalar
 
 
 def _read(function: NativeFunc) -> Func | str:
     def kind_of(name: str) -> ScalarType | None:
         kind = function.declared(name)
-        return kind if isinstance(kind, ScalarType) and name not in function.references else None
+        return kind if kind in _KINDS and name not in function.references else None
 
     numbers = {name: kind_of(name) for name in function.signature.parameters}
     result = () if function.declared("return") in (None, ()) else (kind_of("return"),)
@@ -129,18 +132,17 @@ class _Statements(Expressions):
         super().__init__(words, scopes)
         self.result = result
         self.steps: list[list[ast.stmt]] = []
-        self.count = 0
+        self.declared: list[str] = []
 
     def declare(self, name: str, kind: ScalarType) -> ast.Name:
-        """A new variable, which has a name of its own where another one of that name is in sight."""
+        """A new variable, under a name that no other one has had: each may have a type of its own."""
         if not name.isidentifier():
             raise NotPlain(f"`{name}`")
         if name in self.scopes[-1]:
             raise NotPlain(f"`{name}`, declared twice")
-        own = name
-        if any(name in scope for scope in self.scopes):
-            self.count += 1
-            own = f"{name} {self.count}"  # no name of the user's has a space
+        # No name of the user's has a space.
+        own = f"{name} {len(self.declared)}" if name in self.declared else name
+        self.declared.append(name)
         self.scopes[-1][name] = Typed(ast.Name(own, ast.Load()), kind)
         return ast.Name(own, ast.Store())
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from jwarp.types import ScalarType, float32, float64, int32, int64, uint32, uint64
 
+_NO_END = re.compile(r"\\[ \t]*\n")  # of a line, which goes on in the next one
 _REMARK = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _WORD = re.compile(
     r"0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[uUlLfF]*|[A-Za-z_]\w*"
@@ -43,7 +44,7 @@ def words_for_processors(text: str) -> list[str]:
     """
     for_gpus: list[bool] = []
     parts: dict[bool, list[str]] = {True: [], False: []}
-    for line in _REMARK.sub(" ", text).split("\n"):
+    for line in _REMARK.sub(" ", _NO_END.sub("", text)).split("\n"):
         said = "".join(line.split())
         if said in _FOR_GPUS:
             for_gpus.append(_FOR_GPUS[said])

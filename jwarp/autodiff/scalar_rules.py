@@ -70,8 +70,8 @@ def _by_second(a: Applied, g: Operand) -> Operand:
 
 
 def _quotient(a: Applied, g: Operand) -> Operand:
-    """By the quotient that the numerator's derivative is, so that there is one division for both."""
-    return a.do("neg", a.do("mul", _by_second(a, g), a.result))
+    """By the result first: what the numerator's derivative is may overflow, and the result be zero."""
+    return a.do("neg", a.do("div", a.do("mul", g, a.result), a.args[1]))
 
 
 def _modulus(a: Applied, g: Operand) -> Operand:

@@ -141,3 +141,46 @@ def test_an_operation_without_a_rule_is_refused_when_its_derivative_is_taken(mon
     for derivative in (jax.grad(lambda x: squashed_fn(x)[0].sum()), lambda x: jax.jvp(squashed_fn, (x,), (x,))):
         with pytest.raises(wp.NotDifferentiableError, match="`tanh` has no derivative yet"):
             derivative(x)
+
+
+def divided(dtype):
+    x = wp.array[dtype]
+
+    @wp.kernel
+    def quotients(x: x, y: x, q: x):
+        i = wp.tid()
+        q[i] = x[i] / y[i]
+
+    launched = wp.jax_kernel(quotients)
+    return lambda x, y: jax.tree.leaves(launched(x, y))[0]
+
+
+@pytest.mark.parametrize("dtype", [wp.float16, wp.float32])
+def test_quotient_by_its_divisor_is_a_number_where_the_numerators_derivative_overflows(dtype):
+    """Zeros over tiny numbers, and what is small over them, with a large cotangent: g / y is infinite."""
+    kind = dtype.dtype
+    tiny, large = np.sqrt(np.finfo(kind).tiny), np.sqrt(np.finfo(kind).max)
+    rng = np.random.default_rng(6)
+    y = (tiny * rng.uniform(0.1, 0.2, 64) * rng.choice([-1, 1], 64)).astype(kind)
+    g = (large * rng.uniform(0.5, 0.9, 64)).astype(kind)
+    x = np.where(np.arange(64) % 2, 0.0, y * tiny * rng.uniform(0.1, 0.2, 64)).astype(kind)
+    with np.errstate(over="ignore"):
+        assert not np.isfinite(g / y).any()
+    exact = -g.astype(np.float64) * x / y.astype(np.float64) ** 2
+    assert (abs(exact) < np.finfo(kind).max).all()
+    divide = divided(dtype)
+    (by_y,) = jax.vjp(lambda y: divide(x, y), y)[1](jax.numpy.asarray(g))
+    along_y = jax.jvp(lambda y: divide(x, y), (y,), (g,))[1]
+    for found in (by_y, along_y):
+        assert_allclose(np.asarray(found, np.float64), exact, rtol=0.2 if kind == np.float16 else 1e-4)
+    assert (x == 0).any() and (exact != 0).any()
+
+
+def test_second_derivatives_of_a_quotient_where_it_is_zero():
+    divide, y = divided(wp.float32), np.float32(1.7)
+
+    def first(k):
+        return jax.grad(lambda x, y: divide(x[None], y[None])[0], k)
+
+    for k, other in ((0, 1), (1, 0)):
+        assert_allclose(jax.grad(first(k), other)(np.float32(0.0), y), -1 / y**2, rtol=1e-6)

@@ -141,7 +141,7 @@ def in_turn(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
     """A ticket, and a wait for those who drew before."""
     i = wp.tid()
     own = wp.atomic_add(lock, 0, 1)
-    while lock[1] != own:
+    while wp.atomic_add(lock, 1, 0) != own:
         pass
     total[cell[i]] = total[cell[i]] * 3 % 1009 + i
     wp.atomic_add(lock, 1, 1)

@@ -62,7 +62,7 @@ def _jam(
             early.add(id(node))
         elif node.result is not None:
             waiting.add(node.result)
-    held = [group for group in {sums[id(n)]: None for n in body if id(n) in sums} if _may_be_held(group, body)]
+    held = [group for group in {sums[id(n)]: None for n in body if id(n) in sums} if _may_be_held(group, loop, body)]
     reads_in_common = any(n.row.is_access and id(n) in early and own.isdisjoint(n.args) for n in body)
     branches = any(n.name in AT_ONCE and _is_single(n) and id(n) in early for n in body)
     if not (reads_in_common and branches) and not held:
@@ -73,9 +73,9 @@ def _jam(
     return Jam(trips, frozenset(early), frozenset(id(n) for group in held for n in group.nodes)) if trips > 1 else None
 
 
-def _may_be_held(group: CommonSums, body: Sequence[Op]) -> bool:
+def _may_be_held(group: CommonSums, loop: For, body: Sequence[Op]) -> bool:
     """Whether sums may wait for later trips: nothing reads them, and one look tells of all places."""
-    made = {n.result for n in body}
+    made = {*loop.params, *(n.result for n in body)}
     return made.isdisjoint(group.uncertain) and all(waits_through(group.nodes, n) for n in body if n not in group.nodes)
 
 

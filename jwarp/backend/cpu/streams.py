@@ -18,6 +18,9 @@ from jwarp.types import ArrayType, int32
 # So far ahead, in bytes: the page after the one at hand, which processors do not go on to by themselves.
 AHEAD = 4096
 
+# What an operation does with a number that it has on the right: adds it so many times.
+_SIGNS = {"add": 1, "sub": -1}
+
 
 def with_fetches(kernel: Kernel) -> Kernel:
     """The kernel with an operation that fetches ahead after the loads of rows furthest along, outside of its loops."""
@@ -74,9 +77,10 @@ class _Fetching(Rewriter):
     def parts(self, index: Operand) -> tuple[Operand, int]:
         """An index as a value and a number that is added to it."""
         node = self.made.get(index) if isinstance(index, Value) else None
-        if node is not None and node.name in ("add", "sub") and isinstance(node.args[1], Const):
+        sign = _SIGNS.get(node.name) if node is not None else None
+        if node is not None and sign is not None and isinstance(node.args[1], Const):
             base, offset = self.parts(node.args[0])
-            return base, offset + (node.args[1].value if node.name == "add" else -node.args[1].value)
+            return base, offset + sign * node.args[1].value
         return index, 0
 
     def axis(self, index: Operand) -> int | None:

@@ -30,7 +30,7 @@ from jwarp.frontend.values.bindings import (
 from jwarp.ir.builder import make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.functions import arrays_in
-from jwarp.ir.nodes import Block, Const, Function, Op, Operand, Value, inner_params, results, used_values, walk
+from jwarp.ir.nodes import Block, Const, For, Function, Op, Operand, Value, inner_params, results, used_values, walk
 from jwarp.types import int32
 
 # Of fewer operations than these, a function is put where it is called.
@@ -185,10 +185,15 @@ def _is_whole(block: Block, given: Sequence[Value], first_local: int) -> bool:
 
 
 def _is_function(block: Block) -> bool:
-    """Whether the operations of a block are many, and have no effect."""
+    """Whether the operations of a block are many, have no effect, and are for one thread each.
+
+    A loop whose trips are lanes is one that the threads of a vector run one after the other, where it stands.
+    """
     count = 0
     for node in walk(block):
         if isinstance(node, Op) and not node.row.in_functions:
+            return False
+        if isinstance(node, For) and node.lanes is not None:
             return False
         count += 1
     return count >= LEAST_OPERATIONS

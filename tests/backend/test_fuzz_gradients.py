@@ -28,6 +28,7 @@ from jwarp.autodiff.reverse import vjp
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning, NotDifferentiableError
 from jwarp.ir.attributes import Origin
+from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.verify import verify
 
@@ -45,7 +46,8 @@ def read(seed: int, folder: Path) -> tuple[Writer, str, Kernel]:
     source = writer.source()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
-        return writer, source, load(source, folder).ir(Settings(max_unroll=random.Random(seed).choice([0, 4, 16])))
+        ir = load(source, folder).ir(Settings(max_unroll=random.Random(seed).choice([0, 4, 16])))
+    return writer, source, inlined(ir)  # as what launches take derivatives of
 
 
 def check(seed: int, folder: Path) -> str:

@@ -77,9 +77,9 @@ def traced_while(
         end = [forward_only(x, message, _place(key), hint) if _is_float(x) else x for x in end]
     else:
         end = _bounded_loop(goes_on, trip, start, bound)
-        # Nobody takes a loop that was cut off for one that has ended.
-        cut = goes_on(end)
-        end = [jnp.where(cut, jnp.nan, x) if _is_float(x) else x for x in end]
+        # Nobody takes a loop that was cut off for one that has ended. A factor goes into derivatives as well.
+        ended = jnp.where(goes_on(end), jnp.nan, 1.0)
+        end = [x * ended.astype(x.dtype) if _is_float(x) else x for x in end]
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
 

@@ -287,9 +287,10 @@ def launch_tiled(
     """
     kernel = read_kernel(kernel, "wp.launch_tiled")
     # Of a launch that is repeated, all that follows has been looked at.
-    is_plain = isinstance(dim, (tuple, list)) and type(block_dim) is int and not more
-    if is_plain and arrays.repeated(kernel, (*dim, block_dim), inputs, outputs, block_dim, True):
-        return None
+    if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
+        threads = (*dim, block_dim)
+        if arrays.repeated(kernel, threads, inputs, outputs, block_dim, True):
+            return None
     size = None if block_dim is None else geometry.one_block_dim(block_dim, kernel.name)
     if size is None:
         raise LaunchError(f"kernel '{kernel.name}': wp.launch_tiled needs block_dim, the threads of a block")

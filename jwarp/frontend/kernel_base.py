@@ -60,7 +60,9 @@ class Adjoint:
 
 
 def _written(kind: Any) -> Any:
-    if isinstance(kind, (ArrayPattern, StructArrayType)) or (isinstance(kind, ArrayType) and kind.dims):
+    if isinstance(kind, ArrayPattern):
+        return array(dtype=kind.element, ndim=kind.dims)
+    if isinstance(kind, (ArrayType, StructArrayType)) and kind.dims:
         return array(dtype=element_of(kind), ndim=kind.dims)
     return Any if kind is ANY else user_type(kind)
 

@@ -11,6 +11,7 @@ from jwarp.api.geometry import tree
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
+    gpu_of,
     is_here,
     note_trace,
     read_groups,
@@ -48,6 +49,7 @@ class Bvh(Geometry):
     """
 
     def __init__(self, lowers: Any, uppers: Any, constructor: Any = None, groups: Any = None, leaf_size: int = 1):
+        self.device = gpu_of("wp.Bvh", lowers=lowers, uppers=uppers, groups=groups)
         self.lowers, self.uppers = lowers, uppers
         check_options("wp.Bvh", constructor, leaf_size)
         self.leaf_size = int(leaf_size)
@@ -67,7 +69,8 @@ class Bvh(Geometry):
         lowers, uppers = self._corners()
         if lowers.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.refit: {lowers.shape[0]} boxes in a tree of {self.items.shape[0]}")
-        if not _are_here(lowers, uppers, self.items) or not is_alone(self, _WRITTEN):
+        is_own = self.device is None and _are_here(lowers, uppers, self.items)
+        if not is_own or not is_alone(self, _WRITTEN):
             return self._keep(lowers, uppers, self.items, self.groups)
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         refit_boxes(np.asarray(lowers), np.asarray(uppers), of_tree, self.leaf_size)

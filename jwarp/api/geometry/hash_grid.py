@@ -14,6 +14,7 @@ import numpy as np
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
+    gpu_of,
     is_here,
     known_number,
     note_trace,
@@ -101,6 +102,7 @@ class HashGrid(Geometry):
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
+        device = gpu_of("wp.HashGrid.build", points=points, groups=groups)
         found = checked_array("wp.HashGrid.build", "points", points, dtype, (3,))
         known = known_number(radius)
         if known is not None and not 0.0 < known < math.inf:
@@ -113,6 +115,7 @@ class HashGrid(Geometry):
             self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
             made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
         self.point_ids, self.cell_starts, self.groups = made
+        self.device = device
         note_trace(self)
         self.version += 1
 

@@ -14,6 +14,7 @@ from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
     content_of,
+    gpu_of,
     is_here,
     note_trace,
     read_groups,
@@ -116,7 +117,8 @@ class Mesh(Geometry):
 
     def _refit(self) -> None:
         points, indices = self._read()
-        if not self._is_here(points, indices) or not is_alone(self, _WRITTEN):  # what it has alone is here, too
+        is_own = self.device is None and self._is_here(points, indices)
+        if not is_own or not is_alone(self, _WRITTEN):  # what it has alone is here, too
             return self._keep(points, indices, self.items, self.groups)
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         made = Refitted(of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding)
@@ -131,6 +133,10 @@ class Mesh(Geometry):
 
     def _read(self) -> tuple[Any, Any]:
         """The points and the indices."""
+        given = {"points": self._points, "indices": self.indices, "velocities": self._velocities}
+        device = gpu_of("wp.Mesh", **given)
+        if device is not self.device:
+            self.device = device
         points = checked_array("wp.Mesh", "points", self._points, np.float32, (3,))
         if self._velocities is not None:
             found = checked_array("wp.Mesh", "velocities", self._velocities, np.float32, (3,))

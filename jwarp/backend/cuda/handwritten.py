@@ -48,7 +48,7 @@ from jwarp.wire import Cover
 
 PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"
 # Headers that an author may include, as "jwarp/block.cuh".
-LIBRARY = ("arrays.cuh", "block.cuh", "rows.cuh", "segments.cuh")
+LIBRARY = ("arrays.cuh", "block.cuh", "chunks.cuh", "rows.cuh", "segments.cuh", "sorting.cuh")
 
 # The author's function is called by the entry, so for CUDA it is none itself. NVRTC cannot push macros.
 _BEFORE = """\

@@ -67,7 +67,9 @@ def scan(x: Any, *, exclusive: bool = False, reverse: bool = False) -> jax.Array
     x, dtype = _array("wp.device.scan", x)
     *shape, columns = x.shape
     rows = x.reshape(math.prod(shape), columns)
-    return _launched(scan_rows(dtype, bool(exclusive), bool(reverse)), rows.shape[0], [rows], rows.shape).reshape(x.shape)
+    return _launched(scan_rows(dtype, bool(exclusive), bool(reverse)), rows.shape[0], [rows], rows.shape).reshape(
+        x.shape
+    )
 
 
 def segmented_sum(x: Any, offsets: Any) -> jax.Array:
@@ -182,6 +184,7 @@ def reduce_rows(dtype: ScalarType, op: str) -> HandwrittenKernel:
 @cached("scalar types")
 def scan_rows(dtype: ScalarType, exclusive: bool, reverse: bool) -> HandwrittenKernel:
     """The kernel that sums up along each row of an array."""
+
     def cpu(x: Any) -> Any:
         found = jax.lax.cumsum(x, axis=1, reverse=reverse)
         if not exclusive:

@@ -1,4 +1,4 @@
-"""What functions of whole arrays do with those on a GPU: launches of the kernels in cuda/device, so that nothing comes here."""
+"""What functions of whole arrays do with those on a GPU: launches of kernels in cuda/device."""
 
 from __future__ import annotations
 

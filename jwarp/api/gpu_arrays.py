@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.api.device import KERNEL_NAMES, kernel_of_header, reduce_rows, scan_rows
-from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array1d, array2d
 from jwarp.arrays.create import empty
 from jwarp.caches import cached
+from jwarp.dispatch.arrays import launch
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
 from jwarp.types import (
     ScalarType,
@@ -30,7 +30,7 @@ _BLOCK = 256
 
 def is_on_gpu(*arrays: array) -> bool:
     """Whether arrays of one device are on a GPU, their elements one after the other."""
-    return all(a.device.is_cuda and a.is_contiguous for a in arrays)
+    return all(a.device is not None and a.device.is_cuda and a.is_contiguous for a in arrays)
 
 
 def rows_of(a: array) -> array:
@@ -93,7 +93,7 @@ _WORDS = {4: uint32, 8: uint64}
 
 
 def _run(kernel: HandwrittenKernel, dims: int, given: list[Any]) -> None:
-    launch(kernel, dims, given, record_tape=False)
+    launch(kernel, dims, given, None, None, record_tape=False)
 
 
 def _chunk_sums(kernel: HandwrittenKernel, given: list[array], count: int, columns: int, like: array) -> array:

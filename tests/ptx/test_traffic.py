@@ -14,8 +14,8 @@ pytestmark = pytest.mark.usefixtures("compiler")
 COUNTS = {case.name: case.count for case in CASES}
 
 # NVRTC 13.0 reckons addresses in more instructions than 13.5. Most of these are gone in machine code for sm_90: 404
-# against 387 of the polar step, 700 against 674 of its adjoint, 94 against 90 of the stencil, 1235 against 1183 and 1240
-# against 1197 of the products; loads, stores and FFMA are the same in number.
+# against 387 of the polar step, 700 against 674 of its adjoint, 94 against 90 of the stencil, 1235 against 1183 and
+# 1240 against 1197 of the products; loads, stores and FFMA are the same in number.
 OLDER = {
     "stencil of 7 points": 60, "polar step of mat33": 184, "polar step of mat33, adjoint": 320,
     "product bf16 64x64x64": 204, "product f32 64x64x32": 1455,

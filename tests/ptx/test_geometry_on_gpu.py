@@ -48,7 +48,18 @@ def neighbours_of(device):
 
 @own_process(seconds=300)
 def test_hash_grids():
+    from mock_driver import driver
+
     on_both(neighbours_of)
+    grid, points = wp.HashGrid(3, 4, 5), wp.array(points_of(8, 1500), dtype=wp.vec3, device="cuda:0")
+    here = wp.HashGrid(3, 4, 5)
+    here.build(points.to("cpu"), 0.25)
+    with machine():
+        driver().clear()
+        grid.build(points, 0.25)
+        assert not [line for line in driver().log() if line.startswith("cuMemcpyDtoH")]  # nothing comes here
+    np.testing.assert_array_equal(grid.point_ids.numpy(), here.point_ids)
+    np.testing.assert_array_equal(grid.cell_starts.numpy(), here.cell_starts)
 
 
 def boxes_of(device):

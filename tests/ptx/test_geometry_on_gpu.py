@@ -116,6 +116,34 @@ def test_meshes():
     on_both(faces_of)
 
 
+@own_process(seconds=300)
+def test_refits_come_not_here():
+    """But for the mean side. A corner that is no number, and faces that are none, are as on the processor."""
+    from mock_driver import driver
+
+    n, faces = 40, np.random.default_rng(6).integers(0, 40, (50, 3)).astype(np.int32)
+    corners = points_of(5, n)
+    corners[3] = np.nan
+    faces[7] = (1, 99, 2)
+    for moved in (points_of(9, n), corners):
+        made = []
+        for device in ("cpu", "cuda:0"):
+            points = wp.array(points_of(5, n), dtype=wp.vec3, device=device)
+            mesh = wp.Mesh(points, wp.array(faces.ravel(), dtype=int, device=device))
+            tree = wp.Bvh(points, points)
+            points.assign(moved)
+            with machine():
+                driver().clear()
+                mesh.refit()
+                came = [line for line in driver().log() if line.startswith("cuMemcpyDtoH")]
+                assert all("bytes=4 " in line for line in came[:1]) and len(came) <= 2, came
+                tree.refit()
+            parts = mesh.nodes, mesh.bounds, mesh.corners, mesh.boxes, mesh.faces, mesh.edge, tree.nodes, tree.bounds
+            made.append([np.asarray(part) for part in parts])
+        for found, wanted in zip(made[1], made[0], strict=True):
+            np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5)
+
+
 @own_process
 def test_arrays_on_several_devices():
     here, there = wp.zeros(3, dtype=wp.vec3), wp.zeros(3, dtype=wp.vec3, device="cuda:1")

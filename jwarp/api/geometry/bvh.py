@@ -7,12 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry import tree
+from jwarp.api.geometry import on_gpu, tree
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
     gpu_of,
     is_here,
+    is_on_gpu,
     note_trace,
     read_groups,
     refuse_ended,
@@ -22,10 +23,12 @@ from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
 from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.held import struct_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
-from jwarp.types import Geometry
+from jwarp.types import NAMED, Geometry
 
+VEC3 = NAMED["vec3"]
 CONSTRUCTORS = ("sah", "median", "lbvh", "cubql")
 
 
@@ -66,6 +69,12 @@ class Bvh(Geometry):
         as_command(self, self._refit)
 
     def _refit(self) -> None:
+        if self._is_there():
+            made = struct_of(self)
+            on_gpu.refit_boxes(self.lowers, self.uppers, made)
+            self.nodes, self.bounds, self.items = made.nodes, made.bounds, made.items
+            self.version += 1
+            return None
         lowers, uppers = self._corners()
         if lowers.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.refit: {lowers.shape[0]} boxes in a tree of {self.items.shape[0]}")
@@ -90,6 +99,12 @@ class Bvh(Geometry):
         if groups.shape[0]:
             groups = jnp.zeros_like(groups).at[self.items].set(groups)
         self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups, self.leaf_size))
+
+    def _is_there(self) -> bool:
+        """Whether all is on a GPU, as kernels take it."""
+        given = self.lowers, self.uppers
+        is_known = all(map(is_on_gpu, given)) and is_not_tracing() and self.items.shape[0] > 0
+        return is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
 
     def _corners(self) -> tuple[Any, Any]:
         lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))

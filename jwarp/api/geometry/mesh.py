@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry import tree
+from jwarp.api.geometry import on_gpu, tree
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
     content_of,
     gpu_of,
     is_here,
+    is_on_gpu,
     note_trace,
     read_groups,
     refuse_ended,
@@ -27,13 +28,15 @@ from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here
 from jwarp.arrays.array import array
 from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.held import struct_of
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
 from jwarp.lib.geometry.wide import WIDTH, WideArrays
-from jwarp.types import Geometry
+from jwarp.types import NAMED, Geometry, int32
 
 LEAF_SIZE = 8
+VEC3 = NAMED["vec3"]
 
 
 class Mesh(Geometry):
@@ -116,6 +119,8 @@ class Mesh(Geometry):
         as_command(self, self._refit)
 
     def _refit(self) -> None:
+        if self._is_there():
+            return self._refit_there()
         points, indices = self._read()
         is_own = self.device is None and self._is_here(points, indices)
         if not is_own or not is_alone(self, _WRITTEN):  # what it has alone is here, too
@@ -126,6 +131,22 @@ class Mesh(Geometry):
         object.__setattr__(self, "edge", edge)
         stay(self, ["edge"])
         return None
+
+    def _is_there(self) -> bool:
+        """Whether all is on a GPU, as kernels take it."""
+        if not all(map(is_on_gpu, (self._points, self.indices))) or not is_not_tracing():
+            return False
+        are_rows = self._points.ndim == self.indices.ndim == 1 and self.indices.is_contiguous
+        is_read = self._points.dtype is VEC3 and self.indices.dtype is int32 and self._points.device is self.device
+        return are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
+
+    def _refit_there(self) -> None:
+        made = struct_of(self)
+        self.edge = on_gpu.refit_faces(made)
+        of_tree, wide = made.bvh, made.wide
+        self.nodes, self.bounds, self.items = of_tree.nodes, of_tree.bounds, of_tree.items
+        self.corners, self.boxes, self.faces, self.levels = made.corners, wide.boxes, wide.faces, wide.levels
+        self.version += 1
 
     def _is_here(self, *given: Any) -> bool:
         """Whether all is to be worked out in this computer's memory."""

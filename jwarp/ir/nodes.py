@@ -15,7 +15,7 @@ import enum
 import math
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from jwarp.errors import NO_SPAN, Span
@@ -74,7 +74,7 @@ class Op:
     attr: Attribute | None = None
     result: Value | None = None
     span: Span = NO_SPAN
-    row: Operation = field(init=False, repr=False, compare=False)  # what the table says of the operation
+    row: Operation = dataclasses.field(init=False, repr=False, compare=False)  # what the table says of the operation
 
     def __post_init__(self) -> None:
         self.row = OPS[self.name]  # type: ignore[misc]  # of a record

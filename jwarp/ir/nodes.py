@@ -454,10 +454,20 @@ def with_bodies(kernel: Kernel, change: Callable[[Block], Block]) -> Kernel:
 
 def used_values(body: Block) -> frozenset[Value]:
     """What some node or block of `body` reads."""
-    read: set[Operand] = set(body.yields)
+    read: set[Value] = set()
+
+    def need(xs: tuple[Operand, ...]) -> None:
+        read.update([x for x in xs if isinstance(x, Value)])  # constants take long to hash
+
+    need(body.yields)
     for node in walk(body):
-        read.update(operands(node), *(block.yields for block in blocks(node)))
-    return frozenset(x for x in read if isinstance(x, Value))
+        if isinstance(node, Op):
+            need(node.args)
+        else:
+            need(operands(node))
+            for block in blocks(node):
+                need(block.yields)
+    return frozenset(read)
 
 
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:

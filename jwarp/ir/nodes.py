@@ -217,13 +217,14 @@ class Local:
     """An array that every thread has for itself, of fixed extents; component axes come last.
 
     It holds nothing before a `clear` that every access comes after. One that is `shared` holds tiles: a block
-    has it for all of its lanes, and anything before the first store.
+    has it for all of its lanes, and anything before the first store. A table holds `values`, and is only read.
     """
 
     name: str
     type: ArrayType
     shape: tuple[int, ...]
     shared: bool = False
+    values: tuple[Any, ...] | None = None
 
     @property
     def dtype(self) -> ScalarType:

@@ -78,7 +78,7 @@ class _Printer:
         order = _ORDERS[kernel.order]
         yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}{order}"
         for local in kernel.locals:
-            word = "shared" if local.shared else "local"
+            word = "table" if local.values is not None else "shared" if local.shared else "local"
             yield f"  {word} {local.name}: {local.type} of {list(local.shape)}"
         for number, function in enumerate(kernel.functions):
             yield from self.function(number, function)

@@ -215,6 +215,7 @@ class _Encoder:
         assert not kernel.gradients, "what is compiled has no derivatives in it"
         self.place(kernel.span)
         params = [self.param(p) for p in kernel.params]
+        assert all(x.values is None for x in kernel.locals), "tables are made where code is"
         arrays = [[*self.param(Param(x.name, x.type)), list(x.shape), x.shared] for x in kernel.locals]
         head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims, kernel.block_dim]
         functions = [[f.name, self.defines(f.params), self.block(f.body)] for f in kernel.functions]

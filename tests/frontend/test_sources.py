@@ -57,7 +57,7 @@ self, x):
 
     @staticmethod
     def decorated(x):
-	    return x  # a tab, where four spaces are before
+	    return x  # noqa: E101, W191 (a tab, where four spaces are before)
 # fmt: on
 
 

@@ -12,6 +12,9 @@ import sys
 import tempfile
 import threading
 
+# Threads of NumPy's and SciPy's products would spin beside tests. Must precede `import numpy`, also in other processes.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 import jax
 import pytest
 from jax._src.interpreters import mlir

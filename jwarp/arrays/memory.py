@@ -17,14 +17,13 @@ from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
 
 ALIGNMENT = 64
-# Where code lies that is not the user's.
-_PACKAGES = str(Path(__file__).parents[1]), str(Path(np.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def place_of_caller(depth: int = 1) -> tuple[str, int]:
     """File and line of the user's code that runs now, of which at least `depth` calls are not the user's."""
     frame: Any = sys._getframe(depth)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 
@@ -84,8 +83,11 @@ class Memory(abc.ABC):
     def keep(self, view: View) -> Kept:
         """A handle to what a view of it shows now, whatever is written later."""
         handle = Kept(self, view)
-        self.keepers.append(weakref.ref(handle))
-        self.is_watched = True
+        keepers, self.is_watched = self.keepers, True
+        count = len(keepers)
+        if count > 8 and not count & (count - 1):  # so rarely that looking costs nothing
+            keepers[:] = [known for known in keepers if known() is not None]
+        keepers.append(weakref.ref(handle))
         return handle
 
     @property
@@ -214,7 +216,7 @@ class HostMemory(Memory):
 
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
-        if self.is_open:
+        if self.is_exposed or (self.lent and self.is_open):
             self._save()  # writes through these views are not seen
         return handle
 

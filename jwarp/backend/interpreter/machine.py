@@ -87,7 +87,8 @@ class _Interpreter:
         # A local array has the threads as its first axis.
         for local in kernel.locals:
             shape = local.shape if local.shared else (self.threads, *local.shape)
-            self.data.append(np.zeros(shape, local.dtype.dtype))
+            content = 0 if local.values is None else np.reshape(local.values, local.shape)
+            self.data.append(np.broadcast_to(np.asarray(content, local.dtype.dtype), shape).copy())
         self.values: dict[Value, Array] = {}
         self.constants: dict[int, Array] = {}  # by the identity of those in the kernel
         self.tape: list[tuple[Array, ...]] = []

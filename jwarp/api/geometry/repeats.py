@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jwarp import _native
 from jwarp.api.launch_arguments import read_call
 from jwarp.arrays.array import array
 from jwarp.config import Settings, config
 from jwarp.dispatch import route
-from jwarp.dispatch.host import Forward
+from jwarp.dispatch.native_steps import one_call
 from jwarp.frontend import options
 
 Launches = Sequence[tuple[Any, Any, Sequence[Any], Sequence[Any]]]
@@ -22,7 +21,7 @@ class Repeat(NamedTuple):
     """A refit to be repeated. It looks at what it was `given` and writes to `views`, which stay writable."""
 
     given: tuple[Any, ...]
-    graph: _native.HostGraph
+    graph: Callable[[], None]
     views: tuple[np.ndarray, ...]
     sides: np.ndarray
     settings: Settings
@@ -52,12 +51,8 @@ def repeat_of(
     given: Sequence[Any], launches: Launches, views: Sequence[np.ndarray], sides: np.ndarray
 ) -> Repeat | None:
     """What repeats launches on NumPy arrays, each of them a kernel, its threads, inputs and outputs."""
-    natives = []
     plain: dict[str, Any] = {"adjoint": False, "adj_inputs": None, "adj_outputs": None, "block_dim": None}
-    for kernel, dim, inputs, outputs in launches:
-        ready = route.ready(read_call(kernel, dim, inputs, outputs, **plain))
-        if type(ready) is not Forward:
-            return None
-        natives.append(ready.run.native)
-    known = tuple(map(_known, given))
-    return Repeat(known, _native.HostGraph(natives), tuple(views), sides, config.settings, options.changes)
+    graph = one_call([route.ready(read_call(*launch, **plain)) for launch in launches])
+    if graph is None:
+        return None
+    return Repeat(tuple(map(_known, given)), graph, tuple(views), sides, config.settings, options.changes)

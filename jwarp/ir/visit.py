@@ -162,7 +162,8 @@ class Rebuilder:
         return self.known.get(x, x) if isinstance(x, Value) else x
 
     def operands(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
-        return tuple(self.operand(x) for x in xs)
+        known = self.known
+        return tuple([known.get(x, x) if isinstance(x, Value) else x for x in xs])
 
     def block(self, block: Block) -> Block:
         with self.builder.block() as nodes:
@@ -196,8 +197,8 @@ class Rebuilder:
 
     def keep(self, node: Node) -> None:
         """Append the node itself, with the operands that are known and its blocks gone through."""
-        read = with_operands(node, self.operand)
-        if isinstance(read, Op):
-            self.builder.append(read)
+        if isinstance(node, Op):
+            self.builder.append(with_args(node, self.operands(node.args)))
             return
+        read = with_operands(node, self.operand)
         self.builder.append(with_blocks(read, [self.block(block) for block in blocks(read)]))

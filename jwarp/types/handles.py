@@ -35,6 +35,7 @@ class Geometry:
     number = 0  # its id's, once someone has asked for that
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
     repeat: Any = None  # what repeats its refits, with views of its arrays; False where nothing is to
+    device: Any = None  # the GPU that its points are on, if they are arrays of one: launches run there
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         made = object.__new__(cls)

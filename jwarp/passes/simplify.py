@@ -50,7 +50,7 @@ def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
 
 
 # Bodies that nothing is left to do in, by their identity: one pass after another asks for them.
-_settled: Cache[int, Block] = Cache("simplified bodies", 64)
+_settled: Cache[int, Block] = Cache("simplified bodies", 16)
 
 
 def _simplified(body: Block, flatten: Flattened | None) -> Block:

@@ -34,6 +34,7 @@ class Geometry:
     born: int  # the how manieth it is
     number = 0  # its id's, once someone has asked for that
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
+    device: Any = None  # the GPU that its points are on, if they are arrays of one: launches run there
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         made = object.__new__(cls)

@@ -234,6 +234,25 @@ def test_routines_of_a_backend():
     assert not any(n.name.startswith("tile_") for n in walk(lower_tiles(kernel).body) if isinstance(n, Op))
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("operation, running", [("add", np.cumsum), ("max", np.maximum.accumulate)])
+def test_a_scan_by_a_routine_is_that_of_numpy(operation, running, exclusive, reverse):
+    b = TileBuilder()
+    scanned = b.op(
+        "scan", loaded(b, 0, (3, 5), b.tid(), Const(int32, 0), float64), attr=Scan(operation, reverse, exclusive)
+    )
+    b.effect("store", *b.places((3, 5), b.tid(), Const(int32, 0)), scanned, attr=1)
+    lowered = lower_tiles(finished(b, arrays("x y", float64)), routines=("tile_scan",), flat=True)
+    assert [n.name for n in walk(lowered.body) if isinstance(n, Op)].count("tile_scan") == 1
+    x = np.random.default_rng(3).integers(-9, 9, (3, 5)).astype(np.float64)  # whose sums are exact
+    expected = running(x.ravel()[:: -1 if reverse else 1])
+    if exclusive:
+        expected = np.concatenate([[0.0 if operation == "add" else -np.inf], expected[:-1]])
+    _, found = run(lowered, (1,), [x, np.zeros((3, 5))])
+    np.testing.assert_array_equal(found.ravel()[:: -1 if reverse else 1], expected)
+
+
 def test_the_same_kernel_gives_the_same_code():
     case = Maker(random.Random(5), size=30).case()
     again = dataclasses.replace(case.kernel)

@@ -234,7 +234,7 @@ class _Interpreter:
         if not active:
             return None
         local = self.kernel.local(array)
-        place = [int(index) for index in indices]
+        place = [index.item() for index in indices]
         if local is not None and not local.shared:
             place.insert(0, 0)
         for axis, extent in enumerate(self.data[array].shape):
@@ -264,18 +264,18 @@ class _Interpreter:
     def load(self, array: int, args: tuple[Array, ...], active: Array) -> Array:
         data = self.data[array]
         loaded = np.zeros(active.shape, data.dtype)
-        if not active.shape:
+        if active.size == 1:
             if (place := self.element(array, args, active)) is not None:
-                loaded[()] = data[place]
+                loaded[...] = data[place]
             return loaded
         there, element = self.inside(array, args, active)
         loaded[there] = data[element]
         return loaded
 
     def store(self, array: int, args: tuple[Array, ...], active: Array) -> None:
-        if not active.shape:
+        if active.size == 1:
             if (place := self.element(array, args[:-1], active)) is not None:
-                self.data[array][place] = args[-1]
+                self.data[array][place] = args[-1].reshape(())
             return
         there, element = self.inside(array, args[:-1], active)
         # Of indices that occur more than once, NumPy keeps the last.

@@ -12,10 +12,11 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_typ
 from jwarp.backend.cpu.local_arrays import PrivateMemory
 from jwarp.backend.cpu.memory import Memory
 from jwarp.backend.cpu.past_caches import PastCaches
-from jwarp.backend.cpu.shapes import UNIFORM, Shape
+from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls
 from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory
-from jwarp.ir.nodes import Const, Kernel, Operand, Value, used_values
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Const, Kernel, Operand, Value
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
 
@@ -35,6 +36,8 @@ class Functions:
     """The functions of one module, by number and which arguments are uniform; and the results of calls."""
 
     begin: Callable[[Body, Kernel], Body]  # what writes a body of its own, given the one that calls
+    shapes: ShapesOfCalls
+    arrays: Sequence[frozenset[int]]  # that each function reads
     made: dict[tuple[int, tuple[bool, ...]], Made] = field(default_factory=dict)
     results: dict[Operand, tuple[str, Made]] = field(default_factory=dict)
 
@@ -59,7 +62,7 @@ class Body(Visitor):
         self.trusted = trusted
         self.sites = {text: site for site, text in enumerate(failures, 1)}
         self.lone = lone_loops(proofs.kernel)
-        self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
+        self.used, self.sums = contents_of(proofs.kernel.body).used, sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
         self.zero_if: dict[Operand, str] = {}  # remainders, and when they are zero for all lanes
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not

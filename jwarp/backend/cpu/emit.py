@@ -24,7 +24,8 @@ from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, While, blocks, walk
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, While, blocks, walk
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_
 
@@ -40,8 +41,8 @@ class BodyEmitter(Accesses):
     @functools.cached_property
     def quotients(self) -> set[tuple[Operand, ...]]:
         """What the kernel takes quotients of as well as remainders, which are then nearly free."""
-        found = (node for node in walk(self.memory.kernel.body) if isinstance(node, Op))
-        return {node.args for node in found if node.name in quotients.RULES and node.name != "mod"}
+        ops = contents_of(self.memory.kernel.body).ops
+        return {op.args for op in ops if op.name in quotients.RULES and op.name != "mod"}
 
     @functools.cached_property
     def definitions(self) -> Definitions:
@@ -51,18 +52,23 @@ class BodyEmitter(Accesses):
     def block(self, block: Block) -> None:
         at = 0
         while at < len(block.nodes):
-            accesses = elements.group(block.nodes, at, self.memory.arrays)
-            with self.code.part(block.nodes[at].span):
-                run = runs.run_of(block.nodes, at, self.definitions)
-                if self.run_of_loads(run):
-                    self.note(run)
-                    at += len(run)
-                elif any(written(accesses) for written in self.ways_of_groups):
-                    self.note(accesses)
-                    at += len(accesses)
-                else:
-                    self.node(block.nodes[at])
-                    at += 1
+            first = block.nodes[at]
+            outer = self.code.begin_part(first.span)
+            together = self.together(block.nodes, at) if isinstance(first, Op) and first.row.is_access else 0
+            if not together:
+                self.node(first)
+            self.code.end_part(outer)
+            at += together or 1
+
+    def together(self, nodes: Sequence[Node], at: int) -> int:
+        """Write the accesses from `at` on that one way makes together; how many these are."""
+        made = runs.run_of(nodes, at, self.definitions)
+        if not self.run_of_loads(made):
+            made = elements.group(nodes, at, self.memory.arrays)
+            if not any(written(made) for written in self.ways_of_groups):
+                return 0
+        self.note(made)
+        return len(made)
 
     def op(self, node: Op) -> None:
         special = SPECIAL_RULES.get(node.name)

@@ -10,4 +10,5 @@ from jwarp.api.array_sorting import segmented_sort_pairs as segmented_sort_pairs
 from jwarp.api.graph_coloring import graph_coloring_assign as graph_coloring_assign
 from jwarp.api.graph_coloring import graph_coloring_balance as graph_coloring_balance
 from jwarp.api.graph_coloring import graph_coloring_get_groups as graph_coloring_get_groups
+from jwarp.api.map import create_warp_function as create_warp_function
 from jwarp.api.modes import GraphColoringAlgorithm as GraphColoringAlgorithm

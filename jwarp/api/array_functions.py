@@ -1,7 +1,7 @@
 """`wp.utils.array_scan`, `array_sum`, `array_inner` and `array_cast`, and what functions of whole arrays share.
 
 Each is one command: it runs at once, or when a capture is replayed. Arrays that stand for values of JAX are computed
-by JAX, and others by NumPy.
+by JAX, and others by NumPy; the content of those on a GPU is copied here and back.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.api import gpu_arrays
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import submit
 from jwarp.arrays.create import copy, empty
-from jwarp.arrays.writes import Computation, refuse_cuda
+from jwarp.arrays.writes import Computation
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.casts import CASTS
 from jwarp.types import float32, float64, int32, int64, type_is_composite, type_repr, types_equal
@@ -70,14 +71,12 @@ def number(where: str, name: str, value: Any) -> int:
 
 
 def have_same_device(where: str, **arrays: Any) -> None:
-    """A KernelTypeError for what is no array, and a LaunchError for arrays on several devices, or on a GPU."""
+    """A KernelTypeError for what is no array, and a LaunchError for arrays on several devices."""
     for name, each in arrays.items():
         if not isinstance(each, array) or each.device is None:
             raise KernelTypeError(f"{where}: {name} must be a wp.array, not {type(each).__name__}")
     if len({str(each.device) for each in arrays.values()}) > 1:
         raise LaunchError(f"{where}: the arrays are on several devices")
-    for each in arrays.values():
-        refuse_cuda(where, each)
 
 
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
@@ -102,12 +101,15 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     components = in_array.layout.full_shape[in_array.ndim :]
 
     def scan() -> None:
+        if in_array.size and gpu_arrays.is_on_gpu(in_array, out_array):
+            rows = gpu_arrays.rows_of(in_array), gpu_arrays.rows_of(out_array)
+            return gpu_arrays.scan_columns(*rows, inclusive=inclusive)
         given = content(in_array).reshape(-1, *components)
         xp = library(given)
         sums = xp.cumsum(given, axis=0, dtype=given.dtype)
         if not inclusive:
             sums = xp.concatenate([xp.zeros_like(sums[:1]), sums[:-1]])
-        replace(out_array, sums)
+        return replace(out_array, sums)
 
     def back(_: Any) -> None:
         gradient = taken(out_array)
@@ -134,7 +136,19 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
         LaunchError: `out` has another shape, or there is no such axis.
     """
     where = "wp.utils.array_sum"
-    return _reduced(where, [values], values.dtype, out, value_count, axis, lambda x: x, lambda g, x: [g])
+
+    def on_gpu(count: int, axis: int | None, result: array) -> bool:
+        numbers = gpu_arrays.rows_of(values).flatten()
+        length = values.size if axis is None else values.shape[axis]
+        if not axis:
+            gpu_arrays.sum_columns(numbers.reshape((length, -1))[:count], gpu_arrays.rows_of(result).flatten())
+        elif axis == values.ndim - 1 and count == length and not type_is_composite(values.dtype):
+            gpu_arrays.sum_rows(numbers.reshape((-1, length)), result.flatten())
+        else:
+            return False
+        return True
+
+    return _reduced(where, [values], values.dtype, out, value_count, axis, lambda x: x, lambda g, x: [g], on_gpu)
 
 
 def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
@@ -166,7 +180,14 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         scales = gradient.reshape(*gradient.shape, *[1] * len(components))
         return [scales * y, scales * x]
 
-    return _reduced(where, [a, b], scalar, out, count, axis, lambda x, y: (x * y).sum(axis=components), back)
+    def on_gpu(count: int, axis: int | None, result: array) -> bool:
+        x, y = (gpu_arrays.rows_of(each) for each in (a, b))
+        if axis is None:
+            gpu_arrays.inner_of(x[:count].flatten(), y[:count].flatten(), result)
+        return axis is None
+
+    combined = lambda x, y: (x * y).sum(axis=components)  # noqa: E731
+    return _reduced(where, [a, b], scalar, out, count, axis, combined, back, on_gpu)
 
 
 def _reduced(
@@ -178,10 +199,12 @@ def _reduced(
     axis: int | None,
     combined: Callable[..., Any],
     back: Callable[..., list[Any]],
+    on_gpu: Callable[[int, int | None, array], bool],
 ) -> Any:
     """Sum over all elements or along an axis what `combined` makes of the contents of arrays.
 
-    `back` makes the gradients of the contents of that of what is summed.
+    `back` makes the gradients of the contents of that of what is summed. `on_gpu` does it by launches, for a count, an
+    axis and a result, and says whether it did.
     """
     names = dict(zip(("values",) if len(arrays) == 1 else ("a", "b"), arrays, strict=True))
     have_same_device(where, **names)
@@ -198,7 +221,7 @@ def _reduced(
     if not 0 <= count <= (first.size if axis is None else first.shape[axis]):
         raise LaunchError(f"{where}: there are no {count} elements to sum")
     shape = (1,) if axis is None else (*first.shape[:axis], 1, *first.shape[axis + 1 :])
-    result = empty(shape, dtype=dtype) if out is None else out
+    result = empty(shape, dtype=dtype, device=first.device) if out is None else out
     have_same_device(where, out=result, **names)
     if not types_equal(result.dtype, dtype):
         raise KernelTypeError(f"{where}: out must be of {type_repr(dtype)}, not {type_repr(result.dtype)}")
@@ -208,6 +231,8 @@ def _reduced(
     chosen = (slice(0, count),) if axis is None else (slice(None),) * axis + (slice(0, count),)
 
     def reduce() -> None:
+        if count and gpu_arrays.is_on_gpu(*arrays, result) and on_gpu(count, axis, result):
+            return
         made = combined(*map(content, arrays))
         if axis is None:
             made = made.reshape(-1, *made.shape[ndim:])

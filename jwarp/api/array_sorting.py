@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.api import gpu_arrays
 from jwarp.api.array_functions import content, give, have_same_device, library, number, replace, taken
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import submit
@@ -50,10 +51,12 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
         return
 
     def sort() -> None:
+        if gpu_arrays.is_on_gpu(keys, values):
+            return gpu_arrays.sort_pairs(keys, values, count, begin_bit, end_bit)
         sorted_by = content(keys)[:count]
         xp = library(sorted_by)
         order = xp.argsort(_bits(sorted_by, begin_bit, end_bit), stable=True)
-        _reorder(order, keys, values)
+        return _reorder(order, keys, values)
 
     def back(contents: Any) -> None:
         _order_back(np.argsort(_bits(contents[0][:count], begin_bit, end_bit), stable=True), keys, values)
@@ -162,7 +165,7 @@ def runlength_encode(
         raise KernelTypeError(f"{where}: values, run_values and run_lengths must be int32, not {kinds}")
     if min(each.size for each in (values, run_values, run_lengths)) < count:
         raise LaunchError(f"{where}: an array has less than {count} elements")
-    counted = empty(1, dtype=int32) if run_count is None else run_count
+    counted = empty(1, dtype=int32, device=values.device) if run_count is None else run_count
     if counted.dtype is not int32:
         raise KernelTypeError(f"{where}: run_count must be int32, not {type_repr(counted.dtype)}")
 

@@ -25,7 +25,7 @@ from jwarp.types import ScalarType, float32, float64, from_dtype, int32, int64, 
 __all__ = ["reduce", "scan", "scatter_add", "segmented_sum"]
 
 # What there are atomics and shuffles for.
-_NAMES: dict[ScalarType, str] = {
+KERNEL_NAMES: dict[ScalarType, str] = {
     float32: "float",
     float64: "double",
     int32: "int",
@@ -55,7 +55,7 @@ def reduce(x: Any, op: str = "sum") -> jax.Array:
         raise LaunchError(f"wp.device.reduce: there is no {op} of no elements, got {x.dtype}{list(x.shape)}")
     *shape, columns = x.shape
     rows = x.reshape(math.prod(shape), columns)
-    return _launched(_reduction(dtype, op), rows.shape[0], [rows], rows.shape[0]).reshape(shape)
+    return _launched(reduce_rows(dtype, op), rows.shape[0], [rows], rows.shape[0]).reshape(shape)
 
 
 def scan(x: Any, *, exclusive: bool = False, reverse: bool = False) -> jax.Array:
@@ -67,7 +67,9 @@ def scan(x: Any, *, exclusive: bool = False, reverse: bool = False) -> jax.Array
     x, dtype = _array("wp.device.scan", x)
     *shape, columns = x.shape
     rows = x.reshape(math.prod(shape), columns)
-    return _launched(_scan(dtype, bool(exclusive), bool(reverse)), rows.shape[0], [rows], rows.shape).reshape(x.shape)
+    return _launched(scan_rows(dtype, bool(exclusive), bool(reverse)), rows.shape[0], [rows], rows.shape).reshape(
+        x.shape
+    )
 
 
 def segmented_sum(x: Any, offsets: Any) -> jax.Array:
@@ -124,7 +126,7 @@ def scatter_add(values: Any, indices: Any, size: int) -> jax.Array:
 def _array(where: str, x: Any) -> tuple[Any, ScalarType]:
     x = jnp.asarray(x)
     dtype = from_dtype(x.dtype) if not jnp.issubdtype(x.dtype, jax.dtypes.extended) else None
-    if dtype not in _NAMES:
+    if dtype not in KERNEL_NAMES:
         raise KernelTypeError(f"{where}: expected floats or integers of 32 or 64 bits, got {x.dtype}{list(x.shape)}")
     if x.ndim == 0:
         raise LaunchError(f"{where}: expected an array, got a number")
@@ -147,16 +149,20 @@ def _launched(kernel: HandwrittenKernel, dims: Any, inputs: list[Any], shape: An
 # The kernels: one for each type, made when it is first needed
 
 
-def _kernel(header: str, name: str, params: dict[str, Any], **keywords: Any) -> HandwrittenKernel:
-    *_, output = params
-    return cuda_kernel(f'#include "jwarp/{header}"\n', f"jw::{name}", params, outputs=[output], **keywords)
+def kernel_of_header(
+    header: str, name: str, params: dict[str, Any], *, outputs: int = 1, **keywords: Any
+) -> HandwrittenKernel:
+    """A kernel in a header of cuda/device, whose last parameters, so many, are its outputs."""
+    written = list(params)[-outputs:]
+    return cuda_kernel(f'#include "jwarp/{header}"\n', f"jw::{name}", params, outputs=written, **keywords)
 
 
 _JAX_REDUCTIONS: dict[str, Callable] = {"sum": jnp.sum, "max": jnp.max, "min": jnp.min}
 
 
 @cached("scalar types")
-def _reduction(dtype: ScalarType, op: str) -> HandwrittenKernel:
+def reduce_rows(dtype: ScalarType, op: str) -> HandwrittenKernel:
+    """The kernel that reduces each row of an array."""
     compute = _JAX_REDUCTIONS[op]
 
     def adjoint(x: Any, adj_y: Any, *, outputs: Any) -> Any:
@@ -165,9 +171,9 @@ def _reduction(dtype: ScalarType, op: str) -> HandwrittenKernel:
         held = (x == outputs[0][:, None]).astype(x.dtype)
         return held * (adj_y / held.sum(-1))[:, None]
 
-    return _kernel(
+    return kernel_of_header(
         "rows.cuh",
-        f"reduce_rows<{_NAMES[dtype]}, jw::{op}>",
+        f"reduce_rows<{KERNEL_NAMES[dtype]}, jw::{op}>",
         {"x": array2d(dtype=dtype), "y": array1d(dtype=dtype)},
         grid=lambda dims: dims[0],
         cpu=lambda x: compute(x, -1).astype(x.dtype),
@@ -176,7 +182,9 @@ def _reduction(dtype: ScalarType, op: str) -> HandwrittenKernel:
 
 
 @cached("scalar types")
-def _scan(dtype: ScalarType, exclusive: bool, reverse: bool) -> HandwrittenKernel:
+def scan_rows(dtype: ScalarType, exclusive: bool, reverse: bool) -> HandwrittenKernel:
+    """The kernel that sums up along each row of an array."""
+
     def cpu(x: Any) -> Any:
         found = jax.lax.cumsum(x, axis=1, reverse=reverse)
         if not exclusive:
@@ -186,9 +194,9 @@ def _scan(dtype: ScalarType, exclusive: bool, reverse: bool) -> HandwrittenKerne
         padded = jnp.pad(found, side)
         return padded[:, 1:] if reverse else padded[:, :-1]
 
-    return _kernel(
+    return kernel_of_header(
         "rows.cuh",
-        f"scan_rows<{_NAMES[dtype]}, {_bool(exclusive)}, {_bool(reverse)}>",
+        f"scan_rows<{KERNEL_NAMES[dtype]}, {_bool(exclusive)}, {_bool(reverse)}>",
         {"x": array2d(dtype=dtype), "y": array2d(dtype=dtype)},
         grid=lambda dims: dims[0],
         cpu=cpu,
@@ -216,9 +224,9 @@ def _segmented_sum(dtype: ScalarType) -> HandwrittenKernel:
         spread = _spread_segments(dtype)
         return _launched(spread, adj_sums.shape[0], [adj_sums, offsets], x.shape), None
 
-    return _kernel(
+    return kernel_of_header(
         "segments.cuh",
-        f"segmented_sum<{_NAMES[dtype]}>",
+        f"segmented_sum<{KERNEL_NAMES[dtype]}>",
         {"x": array2d(dtype=dtype), "offsets": array1d(dtype=int32), "sums": array2d(dtype=dtype)},
         grid=_by_warps,
         cpu=cpu,
@@ -232,9 +240,9 @@ def _spread_segments(dtype: ScalarType) -> HandwrittenKernel:
         rows = output_shapes[0][0]
         return values.at[_segments_of(offsets, rows)].get(mode="fill", fill_value=0)
 
-    return _kernel(
+    return kernel_of_header(
         "segments.cuh",
-        f"spread_segments<{_NAMES[dtype]}>",
+        f"spread_segments<{KERNEL_NAMES[dtype]}>",
         {"values": array2d(dtype=dtype), "offsets": array1d(dtype=int32), "x": array2d(dtype=dtype)},
         grid=_by_warps,
         cpu=cpu,
@@ -264,9 +272,9 @@ def _scatter_add(dtype: ScalarType, in_shared: bool) -> HandwrittenKernel:
     def adjoint(values: Any, indices: Any, adj_sums: Any) -> Any:
         return _launched(_take_rows(dtype), values.shape, [adj_sums, indices], values.shape), None
 
-    return _kernel(
+    return kernel_of_header(
         "segments.cuh",
-        f"scatter_add<{_NAMES[dtype]}, {_bool(in_shared)}>",
+        f"scatter_add<{KERNEL_NAMES[dtype]}, {_bool(in_shared)}>",
         {"values": array2d(dtype=dtype), "indices": array1d(dtype=int32), "sums": array2d(dtype=dtype)},
         grid=grid,
         shared_bytes=lambda dims: dims[1] * dims[2] * (dtype.bits // 8) if in_shared else 0,
@@ -280,9 +288,9 @@ def _take_rows(dtype: ScalarType) -> HandwrittenKernel:
     def cpu(table: Any, indices: Any) -> Any:
         return table.at[_inside(indices, table.shape[0])].get(mode="fill", fill_value=0)
 
-    return _kernel(
+    return kernel_of_header(
         "segments.cuh",
-        f"take_rows<{_NAMES[dtype]}>",
+        f"take_rows<{KERNEL_NAMES[dtype]}>",
         {"table": array2d(dtype=dtype), "indices": array1d(dtype=int32), "rows": array2d(dtype=dtype)},
         cpu=cpu,
         adjoint=lambda table, indices, adj_rows: (scatter_add(adj_rows, indices, table.shape[0]), None),
@@ -297,11 +305,11 @@ def kernels() -> dict[str, Callable[[ScalarType], HandwrittenKernel]]:
     """Every kernel of this module by a name, for who compiles them all."""
     found: dict[str, Callable[[ScalarType], HandwrittenKernel]] = {}
     for op in _JAX_REDUCTIONS:
-        found[f"reduce {op}"] = functools.partial(_reduction, op=op)
+        found[f"reduce {op}"] = functools.partial(reduce_rows, op=op)
     for exclusive in (False, True):
         for reverse in (False, True):
             name = f"scan{' exclusive' if exclusive else ''}{' reverse' if reverse else ''}"
-            found[name] = functools.partial(_scan, exclusive=exclusive, reverse=reverse)
+            found[name] = functools.partial(scan_rows, exclusive=exclusive, reverse=reverse)
     for in_shared in (False, True):
         found[f"scatter_add{' in shared memory' if in_shared else ''}"] = functools.partial(
             _scatter_add, in_shared=in_shared

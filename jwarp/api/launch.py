@@ -286,6 +286,11 @@ def launch_tiled(
         >>> (sums,) = wp.launch_tiled(row_sums, dim=[rows], inputs=[x], outputs=[rows], block_dim=64)
     """
     kernel = read_kernel(kernel, "wp.launch_tiled")
+    # Of a launch that is repeated, all that follows has been looked at.
+    if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
+        threads = (*dim, block_dim)
+        if arrays.repeated(kernel, threads, inputs, outputs, block_dim, True):
+            return None
     size = None if block_dim is None else geometry.one_block_dim(block_dim, kernel.name)
     if size is None:
         raise LaunchError(f"kernel '{kernel.name}': wp.launch_tiled needs block_dim, the threads of a block")

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jwarp.api.launch import launch
+from jwarp.api.modules import Module, get_module
 from jwarp.arrays.array import array
 from jwarp.arrays.create import empty
 from jwarp.arrays.operators import operate
@@ -147,6 +148,24 @@ def _function(thing: Any) -> Func | Builtin:
     key = (code, tuple((name, id(value)) for name, value in sorted(named.items())))
     # What it refers to is kept with it, so that no other thing gets one of these numbers.
     return _functions.made(key, lambda: (named, as_function(thing)))[1]
+
+
+def create_warp_function(func: Callable[..., Any]) -> tuple[Any, Module]:
+    """Make a function that kernels call of a Python function or a lambda, whose parameters may be of any types.
+
+    Args:
+        func: A function of the kernel language.
+
+    Returns:
+        The function, as `@wp.func` makes it, and the module that it belongs to.
+
+    Raises:
+        KernelTypeError, CompileError: it is no such function.
+
+    Example:
+        >>> inside, _ = wp.utils.create_warp_function(lambda x: x > 0.0)
+    """
+    return _function(func), get_module(getattr(func, "__module__", "") or "")
 
 
 def _mapped(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:

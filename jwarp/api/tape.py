@@ -12,7 +12,9 @@ from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.native_steps import steps_of
 from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape import Backward, Entry, FunctionEntry, OfTape, entry_of
+from jwarp.dispatch.tape import Backward, OfTape, entry_of
+from jwarp.dispatch.tape_commands import FunctionEntry
+from jwarp.dispatch.tape_entry import Entry
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Struct
 
@@ -59,7 +61,10 @@ class Tape:
         # A graph that is launched again records anew.
         begin = len(self.launches) if taken is not None and taken is not self._taken else None
         self._taken = taken
-        submit(OfTape(self, lambda: self._open(begin), lambda _: None if begin else []))
+        if taken is None:
+            self._open(begin)
+        else:
+            submit(OfTape(self, lambda: self._open(begin), lambda _: None if begin else []))
         return self
 
     def _open(self, begin: int | None) -> None:
@@ -69,7 +74,10 @@ class Tape:
 
     def __exit__(self, *_: Any) -> None:
         self.is_open = False
-        submit(OfTape(self, lambda: close_recorder(self), lambda _: []))
+        if listeners.capture is None:
+            close_recorder(self)
+        else:
+            submit(OfTape(self, lambda: close_recorder(self), lambda _: []))
 
     # -- recording
 
@@ -162,8 +170,10 @@ class Tape:
             else:
                 a.grad.assign(g)
         command = Backward(self.launches)
-        submit(command)
-        self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
+        try:
+            submit(command)
+        finally:  # what has gone back before an error is zeroed, too
+            self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
 
     def _steps(self, loss: array | None, grads: Mapping[array, array], scratch: Scratch) -> list[Any] | None:
         """The native steps that do the same as `_backward`; None where Python is needed."""

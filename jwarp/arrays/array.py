@@ -21,6 +21,7 @@ from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.arrays import element_of
+from jwarp.types.patterns import ANY
 
 
 class _ArrayAnnotation(Written):
@@ -46,7 +47,8 @@ class _ArrayAnnotation(Written):
 
 
 def _element(kind: Any) -> Any:
-    return getattr(kind, "element", None) or element_of(kind)
+    found = getattr(kind, "element", None) or element_of(kind)
+    return Any if found is ANY else found
 
 
 # Numbers of arrays, each of which only one has.

@@ -83,8 +83,11 @@ class Memory(abc.ABC):
     def keep(self, view: View) -> Kept:
         """A handle to what a view of it shows now, whatever is written later."""
         handle = Kept(self, view)
-        self.keepers.append(weakref.ref(handle))
-        self.is_watched = True
+        keepers, self.is_watched = self.keepers, True
+        count = len(keepers)
+        if count > 8 and not count & (count - 1):  # so rarely that looking costs nothing
+            keepers[:] = [known for known in keepers if known() is not None]
+        keepers.append(weakref.ref(handle))
         return handle
 
     @property
@@ -213,7 +216,7 @@ class HostMemory(Memory):
 
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
-        if self.is_open:
+        if self.is_exposed or (self.lent and self.is_open):
             self._save()  # writes through these views are not seen
         return handle
 

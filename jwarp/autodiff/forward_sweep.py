@@ -97,6 +97,10 @@ class ForwardSweep(Rebuilder):
     def operand(self, x: Operand) -> Operand:
         return self.known[x] if isinstance(x, Value) else x
 
+    def operands(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
+        known = self.known
+        return tuple([known[x] if isinstance(x, Value) else x for x in xs])
+
     def fresh(self, value: Value) -> Value:
         made = Value(value.type, value.name)
         self.known[value] = made

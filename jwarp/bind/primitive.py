@@ -11,8 +11,8 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.bind import compat
-from jwarp.bind.devices import architectures
+from jwarp.bind import ahead, compat
+from jwarp.bind.devices import architectures, may_have_gpu
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.caches import MAX_SHAPES, PerOwner
@@ -25,7 +25,7 @@ from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
 from jwarp.launching.geometry import MAX_EXTENT
 from jwarp.launching.lanes import with_lanes
 from jwarp.launching.own_elements import with_own_elements
-from jwarp.launching.program import GeneratedProgram, Program
+from jwarp.launching.program import GeneratedProgram, GpuCode, Program
 from jwarp.launching.sizes import Symbolic, are_known
 from jwarp.wire import Role
 
@@ -173,6 +173,9 @@ def _abstract_eval(
     refuse_long(program, extents)
     if 0 not in batch.extents:
         program.check(launch.geometry, extents)
+        traced = ahead.Traced(launch, batch, extents)
+        if may_have_gpu() and _is_known(traced):
+            ahead.AHEAD.note(traced)
     return result_avals(avals, launch, extents, batch), {compat.print_effect} if program.lasts else set()
 
 
@@ -282,13 +285,12 @@ def lower_cuda(
     ctx: Any, *operands: Any, launch: Descriptor, zeros: Shapes, batch: Batch, side_effect: bool, **_: Any
 ) -> Any:
     """The custom call that launches an image; the native module's handler says what each attribute is."""
-    program, geometry = launch.program, launch.geometry
+    program = launch.program
     if is_empty(launch, batch):
         return lower_nothing(ctx, *operands, launch=launch)
-    extents = core_extents(ctx.avals_in, launch, zeros, batch)
-    program = with_own_elements(launch, extents, batch.results)
-    version = program.gpu_version(geometry, extents, batch.extents, tf32=compat.allows_tf32())
-    code = program.gpu_code(version, geometry, launch.block_dim, architectures(program.settings.cuda_arch))
+    traced = ahead.Traced(launch, batch, core_extents(ctx.avals_in, launch, zeros, batch))
+    how = architectures(program.settings.cuda_arch), compat.allows_tf32()
+    code = ahead.AHEAD.answer(traced, how, _compiled) if _is_known(traced) else _compiled(traced, how)
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
     # Who may fail is waited for, and so is no part of a CUDA graph.
     target = CUDA_DEBUG_TARGET if code.failures else CUDA_TARGET
@@ -310,6 +312,19 @@ def lower_cuda(
             **({"heap": np.int64(code.image.heap)} if code.image.heap else {}),
         )
     return compat.kept_apart(results)
+
+
+def _is_known(traced: ahead.Traced) -> bool:
+    """Whether no size is symbolic."""
+    return is_fixed(traced.launch, [shape or () for shape in (traced.batch.extents, *traced.extents)])
+
+
+def _compiled(traced: ahead.Traced, how: tuple[tuple[str, ...], bool]) -> GpuCode:
+    """The code of a launch for architectures, which may use TF32."""
+    (launch, batch, extents), (names, tf32) = traced, how
+    program = with_own_elements(launch, extents, batch.results)
+    version = program.gpu_version(launch.geometry, extents, batch.extents, tf32=tf32)
+    return program.gpu_code(version, launch.geometry, launch.block_dim, names)
 
 
 def is_empty(launch: Descriptor, batch: Batch) -> bool:

@@ -70,6 +70,8 @@ class WayBack:
         """
         if self._depends_on_integers:
             return self._reversal(moving, values)
+        if (known := self._reversals.get(moving)) is not None:
+            return known
         return self._reversals.made(moving, lambda: self._reversal(moving, values))
 
     def _reversal(self, moving: tuple[int, ...], values: Sequence[Any]) -> Reversal | None:

@@ -1,7 +1,8 @@
-"""Graphs: commands that a capture took, made into as few native calls as it goes."""
+"""Graphs: commands that a capture took, made into as few native calls, and CUDA graphs, as it goes."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from jwarp.arrays.commands import Command, listeners, set_recorders, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.cuda_graphs import CudaPart, gpu_of
 from jwarp.dispatch.native_steps import Several, launches_on_geometry, steps_of, written_by
 from jwarp.dispatch.taped_graphs import TapedGraph, has_tapes
 from jwarp.errors import LaunchError
@@ -73,7 +75,7 @@ class Graph(Several):
             part()
         except ValueError as error:
             if not isinstance(part, _native.HostGraph):
-                raise  # of a function of the user's
+                raise  # of a function of the user's, or of launches on a GPU
             raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
 
 
@@ -91,17 +93,19 @@ class _Part(NamedTuple):
 
 def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
     """The calls that do what the commands do, in order."""
-    of: list[Command] = []
-    for command in commands:
-        if steps_of([command]) is not None:
-            of.append(command)
-            continue
-        if of:
+    for place, group in itertools.groupby(commands, _place):
+        of = tuple(group)
+        if place == "here":
             yield _native_part(of)
-            of = []
-        yield _Part((command,), command.run)
-    if of:
-        yield _native_part(of)
+        elif place is None:
+            yield from (_Part((command,), command.run) for command in of)
+        else:
+            yield _Part(of, CudaPart(of, place), tuple(dict.fromkeys(written_by(of))))
+
+
+def _place(command: Command) -> Any:
+    """Where a command is done without Python: "here", or on a GPU; None for a command that Python runs."""
+    return "here" if steps_of([command]) is not None else gpu_of(command)
 
 
 def _native_part(commands: Sequence[Command]) -> _Part:

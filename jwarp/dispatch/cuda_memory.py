@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -60,16 +60,33 @@ class CudaMemory(Memory):
         if not view.size:
             return
         given = np.asarray(value).astype(view.dtype, copy=False)
-        pattern = _pattern(given)
+        filled = self.filling(view, given)
         stream = stream_of(self.device)
         with _told(self.device):
-            if pattern is not None and view.is_contiguous:
-                stream.set(self.start + view.offset, *pattern, view.size * view.itemsize // pattern[1])
+            if filled is not None:
+                filled(stream)
             elif view.is_contiguous:
                 content = np.ascontiguousarray(np.broadcast_to(given, view.full_shape))
                 stream.upload(self.start + view.offset, content.reshape(-1).view(np.uint8))
             else:
                 self._write_between(view, given)
+
+    def filling(self, view: View, given: np.ndarray) -> Callable[[_native.DeviceMemory], None] | None:
+        """What fills the elements in the order of a stream; None where the driver has no such fill."""
+        pattern = _pattern(given)
+        if pattern is None or not view.is_contiguous:
+            return None
+        target, count = self.start + view.offset, view.size * view.itemsize // pattern[1]
+        return lambda stream: stream.set(target, *pattern, count)
+
+    def copying(self, view: View, source: Memory, shown: View) -> Callable[[_native.DeviceMemory], None] | None:
+        """What copies the elements from another array in the order of a stream; None where the driver cannot."""
+        if not isinstance(source, CudaMemory) or source.device is not self.device or source is self:
+            return None
+        if not (view.is_contiguous and shown.is_contiguous):
+            return None
+        target, begin, nbytes = self.start + view.offset, source.start + shown.offset, view.size * view.itemsize
+        return lambda stream: stream.fill(target, begin, nbytes)
 
     def _write_between(self, view: View, given: np.ndarray) -> None:
         """Write elements that have others between them, which stay as they are: they come here and go back."""
@@ -83,11 +100,10 @@ class CudaMemory(Memory):
         if not isinstance(source, CudaMemory) or source.device is not self.device:
             return self.write(view, source.read(shown))
         self._begin_write()
-        if view.is_contiguous and shown.is_contiguous and source is not self:
+        copied = self.copying(view, source, shown)
+        if copied is not None:
             with _told(self.device):
-                stream_of(self.device).fill(
-                    self.start + view.offset, source.start + shown.offset, view.size * view.itemsize
-                )
+                copied(stream_of(self.device))
         elif view.size:
             work = Work(_NAME, STREAM, self.device.ordinal, [source, self])
             work.unpack(work.packed(outline(source, shown)), outline(self, view))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,11 @@ class Forward(Ready):
         """What runs it again, with other numbers; None before it has run, and where it copies arrays."""
         return None if self._known is None else self._known.repeater()
 
+    @property
+    def repeated(self) -> Callable[[int], None] | None:
+        """What puts it on a stream once more; None before it has run, and where it copies arrays or is waited for."""
+        return None if self._known is None else self._known.repeated
+
     def on_stream(self, stream: Any) -> Any:
         call = self.call
         made = self._known or Prepared(call, cuda_arrays.read_stream(call.program.name, stream))
@@ -146,6 +151,14 @@ class Prepared:
             work.unpack(address, array)
         if waits and back:
             work.wait()
+
+    @property
+    def repeated(self) -> Callable[[int], None] | None:
+        """What puts it on a stream once more; None before it has run, and where it copies arrays or is waited for."""
+        settled, device, kept = self._settled, self.device, self.kept
+        if settled is None or settled.native.has_checks:
+            return None
+        return lambda stream: settled.run(stream, device, kept)
 
     def repeater(self) -> Repeater | None:
         """What runs it again, if it has run without copies; of tiles JAX's precision decides each time how."""

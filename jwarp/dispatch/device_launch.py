@@ -10,7 +10,7 @@ from jwarp import _native
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import compat
 from jwarp.caches import MAX_SHAPES, PerOwner
-from jwarp.errors import LaunchError
+from jwarp.errors import Diagnostic, LaunchError, Span
 from jwarp.launching.descriptor import Descriptor, extents_of
 from jwarp.launching.program import Program
 
@@ -25,6 +25,7 @@ class Settled:
     """A launch with its parameters, as the native module takes them."""
 
     name: str
+    span: Span
     native: _native.DeviceLaunch
     placed: Sequence[Placed]
 
@@ -39,6 +40,11 @@ class Settled:
             self.native.run(self.placed, stream, device, keep)
         except ValueError as error:
             raise LaunchError(f"kernel '{self.name}': {error}") from None
+        except RuntimeError as error:
+            is_check = self.native.has_checks and "failed with CUDA_ERROR" not in str(error)  # which says its line
+            if is_check or not self.span.line:
+                raise
+            raise RuntimeError(Diagnostic(str(error), self.span).render()) from None
 
 
 def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled:
@@ -48,7 +54,9 @@ def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled
         CompileError: the kernel cannot be compiled.
     """
     native = _compiled(launch, [shape for _, _, shape in placed], device)
-    return Settled(launch.program.name, native, [placed[p] for p in (*launch.operands, *launch.results)])
+    return Settled(
+        launch.program.name, launch.program.span, native, [placed[p] for p in (*launch.operands, *launch.results)]
+    )
 
 
 def put(launch: Descriptor, placed: Sequence[Placed], stream: int, device: int, keep: Any) -> None:

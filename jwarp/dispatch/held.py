@@ -11,18 +11,19 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.bind.compat import Tracer, is_not_tracing
 from jwarp.caches import Cache
+from jwarp.devices import Device
 from jwarp.types import ArrayType, Geometry, Struct, arrays_of
 from jwarp.types.handles import Id, mark
 from jwarp.types.structs import unchecked
 
 
 class Held:
-    """What a grid, tree or mesh holds, its arrays as NumPy has them, but for those that change.
+    """What a grid, tree or mesh holds, its arrays as NumPy has them, but for those that change or are on a GPU.
 
     Attributes:
         struct: What a kernel is given.
         leaves: The struct, taken apart.
-        arrays: Those of the leaves that change.
+        arrays: Those of the leaves that change or are on a GPU.
         kind: What all have in common whose leaves are alike, but for `arrays`.
     """
 
@@ -51,6 +52,8 @@ def held(value: Any) -> Held | None:
     struct = _here(owner.in_place)
     if struct is None:
         return None
+    if owner.device is not None:
+        struct = _copied(struct, owner.device)
     mark(struct, owner)
     made = Held(struct, state)
     owner.held = made
@@ -97,6 +100,19 @@ def _here(struct: Struct) -> Any:
             value = None
         if value is None:
             return None
+        parts[name] = value
+    return unchecked(type(struct), parts)
+
+
+def _copied(struct: Struct, device: Device) -> Any:
+    """The struct with arrays on a GPU for those that are here."""
+    parts = {}
+    for name, kind in type(struct).fields.items():
+        value = getattr(struct, name)
+        if isinstance(value, Struct):
+            value = _copied(value, device)
+        elif isinstance(value, np.ndarray) and isinstance(kind, ArrayType) and kind.dims:
+            value = array(value, dtype=kind.element, device=device)
         parts[name] = value
     return unchecked(type(struct), parts)
 

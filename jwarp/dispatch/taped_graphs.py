@@ -14,7 +14,8 @@ from jwarp.config import config
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.native_steps import Several, all_of, launches_on_geometry, steps_of, written_by
 from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape import Entry, OfTape
+from jwarp.dispatch.tape import OfTape
+from jwarp.dispatch.tape_entry import Entry
 from jwarp.errors import LaunchError
 from jwarp.frontend import options
 

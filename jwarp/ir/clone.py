@@ -15,7 +15,8 @@ class Cloner:
         return self.known.get(x, x) if isinstance(x, Value) else x
 
     def operands(self, xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(self.operand(x) for x in xs)
+        known = self.known
+        return tuple([known.get(x, x) if isinstance(x, Value) else x for x in xs])
 
     def fresh(self, value: Value) -> Value:
         made = Value(value.type, value.name)
@@ -26,8 +27,10 @@ class Cloner:
         return tuple(self.fresh(v) for v in values)
 
     def block(self, block: Block) -> Block:
-        nodes = tuple(made for n in block.nodes for made in self.nodes(n))
-        return Block(nodes, self.operands(block.yields))
+        made: list[Node] = []
+        for node in block.nodes:
+            made += self.nodes(node)
+        return Block(tuple(made), self.operands(block.yields))
 
     def nodes(self, node: Node) -> list[Node]:
         """What stands for a node in the copy: for subclasses to leave some out, and to put several there."""

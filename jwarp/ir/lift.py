@@ -38,7 +38,7 @@ class Variation(Visitor):
         return isinstance(x, Value) and x in self.varying
 
     def any(self, xs: Iterable[Operand]) -> bool:
-        return any(self.of(x) for x in xs)
+        return not self.varying.isdisjoint([x for x in xs if isinstance(x, Value)])
 
     def splits(self, node: Node) -> bool:
         """Whether lanes may go different ways in control flow."""
@@ -52,8 +52,9 @@ class Variation(Visitor):
         return False
 
     def op(self, node: Op) -> None:
-        if node.result is not None and self.result(node, self.mapped):
-            self.varying.add(node.result)
+        result = node.result
+        if result is not None and result not in self.varying and self.result(node, self.mapped):
+            self.varying.add(result)
 
     def branch(self, node: If) -> None:
         with self.maybe_mapped(node):

@@ -22,10 +22,11 @@ from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.attributes import ArrayName, ArrayNumber, Attribute, Origin, numbers_in, with_numbers
 from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
+from jwarp.ir.record import record
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Value:
     """The result of one operation, or a parameter of a block. Equal only to itself."""
 
@@ -33,7 +34,7 @@ class Value:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=False)
 class Const:
     """A constant: `value` is a Python bool, int or float that `type` represents exactly; a tile is filled with it."""
 
@@ -60,7 +61,7 @@ Operand = Value | Const
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Op:
     """One row of the table of operations, `row`, applied to `args`.
 
@@ -73,11 +74,10 @@ class Op:
     attr: Attribute | None = None
     result: Value | None = None
     span: Span = NO_SPAN
+    row: Operation = dataclasses.field(init=False, repr=False, compare=False)  # what the table says of the operation
 
-    @property
-    def row(self) -> Operation:
-        """What the table says of the operation."""
-        return OPS[self.name]
+    def __post_init__(self) -> None:
+        self.row = OPS[self.name]  # type: ignore[misc]  # of a record
 
     @property
     def array(self) -> int:
@@ -126,7 +126,7 @@ class Op:
         return () if indices is None or indices.stop is None else self.args[indices.stop :]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Block:
     """Nodes in order, then the values the block hands to the node that owns it."""
 
@@ -134,7 +134,7 @@ class Block:
     yields: tuple[Operand, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class If:
     """Runs one of two blocks; `results` are what that block yields.
 
@@ -148,7 +148,7 @@ class If:
     span: Span = NO_SPAN
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class For:
     """Counted loop: `index` is lo, lo+step, … while below hi (above, for a negative step).
 
@@ -171,7 +171,7 @@ class For:
     lanes: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class While:
     """Loop while `cond` yields true; both blocks see `params`."""
 
@@ -217,13 +217,14 @@ class Local:
     """An array that every thread has for itself, of fixed extents; component axes come last.
 
     It holds nothing before a `clear` that every access comes after. One that is `shared` holds tiles: a block
-    has it for all of its lanes, and anything before the first store.
+    has it for all of its lanes, and anything before the first store. A table holds `values`, and is only read.
     """
 
     name: str
     type: ArrayType
     shape: tuple[int, ...]
     shared: bool = False
+    values: tuple[Any, ...] | None = None
 
     @property
     def dtype(self) -> ScalarType:
@@ -454,10 +455,20 @@ def with_bodies(kernel: Kernel, change: Callable[[Block], Block]) -> Kernel:
 
 def used_values(body: Block) -> frozenset[Value]:
     """What some node or block of `body` reads."""
-    read: set[Operand] = set(body.yields)
+    read: set[Value] = set()
+
+    def need(xs: tuple[Operand, ...]) -> None:
+        read.update([x for x in xs if isinstance(x, Value)])  # constants take long to hash
+
+    need(body.yields)
     for node in walk(body):
-        read.update(operands(node), *(block.yields for block in blocks(node)))
-    return frozenset(x for x in read if isinstance(x, Value))
+        if isinstance(node, Op):
+            need(node.args)
+        else:
+            need(operands(node))
+            for block in blocks(node):
+                need(block.yields)
+    return frozenset(read)
 
 
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from jwarp.ir.nodes import (
     Value,
     While,
 )
-from jwarp.ir.ops import OPS
 from jwarp.types import bool_, float32, int32
 
 COMMENT_COLUMN = 44
@@ -79,7 +78,7 @@ class _Printer:
         order = _ORDERS[kernel.order]
         yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}{order}"
         for local in kernel.locals:
-            word = "shared" if local.shared else "local"
+            word = "table" if local.values is not None else "shared" if local.shared else "local"
             yield f"  {word} {local.name}: {local.type} of {list(local.shape)}"
         for number, function in enumerate(kernel.functions):
             yield from self.function(number, function)
@@ -130,9 +129,8 @@ class _Printer:
 
     def parts(self, node: Op) -> Iterable[str]:
         """What follows the name of an operation: the array or tape that it is about, operands, what else it is told."""
-        row = OPS.get(node.name)
-        operands = self.operands(node.args)
-        if row is None or node.attr is None or not row.fits(node.attr):
+        row, operands = node.row, self.operands(node.args)
+        if node.attr is None or not row.fits(node.attr):
             return (operands, "" if node.attr is None else str(node.attr))
         role = role_of(row.attribute)
         if role is None:

@@ -56,7 +56,7 @@ from jwarp.types import (
     tile_type,
 )
 
-FORMAT = 8
+FORMAT = 9
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 # Of compression: the best one takes five times as long, for three quarters of the size.
@@ -69,8 +69,11 @@ def to_bytes(kernel: Kernel) -> bytes:
     if isinstance(kernel, KnownKernel):
         return kernel.facts.encoded
     encoder = _Encoder()
-    content = encoder.kernel(kernel)
-    return MAGIC + bytes([FORMAT]) + zlib.compress(_json([encoder.files, encoder.values, content]), LEVEL)
+    return _packed(encoder.content(kernel), encoder.source)
+
+
+def _packed(content: bytes, source: Source) -> bytes:
+    return MAGIC + bytes([FORMAT]) + zlib.compress(b"[%b,%b]" % (content, _json(source)), LEVEL)
 
 
 def known(kernel: Kernel) -> KnownKernel:
@@ -78,9 +81,11 @@ def known(kernel: Kernel) -> KnownKernel:
     if isinstance(kernel, KnownKernel):
         return kernel
     bare = dataclasses.replace(kernel, gradients=()) if kernel.gradients else kernel
+    encoder = _Encoder()
+    content = encoder.content(bare)
     facts = Facts(
-        to_bytes(bare),
-        fingerprint(bare),
+        _packed(content, encoder.source),
+        _digest(content),
         written_params(kernel),
         failure_texts(kernel),
         prints(kernel),
@@ -115,7 +120,7 @@ def to_entry(kernel: KnownKernel) -> bytes | None:
     head = encoder.kernel(dataclasses.replace(kernel, body=Block(), functions=(), gradients=()))
     told = {f.name: getattr(kernel.facts, f.name) for f in dataclasses.fields(Facts)}
     del told["encoded"], told["files"]
-    return _json([told, paths, encoder.files, head, gradients]) + b"\n" + kernel.facts.encoded
+    return _json([told, paths, head, encoder.source, gradients]) + b"\n" + kernel.facts.encoded
 
 
 def from_entry(entry: bytes, moved: Mapping[str, str] = MappingProxyType({})) -> KnownKernel:
@@ -124,16 +129,19 @@ def from_entry(entry: bytes, moved: Mapping[str, str] = MappingProxyType({})) ->
     `moved` has the paths of files that may have moved since, by their names.
     """
     header, _, encoded = entry.partition(b"\n")
-    known, paths, files, head, gradients = json.loads(header)
+    known, paths, head, (files, *source), gradients = json.loads(header)
     paths = {name: moved.get(name, path) for name, path in paths.items()}
     told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
 
-    def content() -> tuple[tuple[Function, ...], Block]:
-        files, values, content = json.loads(zlib.decompress(encoded[len(MAGIC) + 1 :]))
-        decoder = _Decoder([paths.get(file, file) for file in files], values)
-        return decoder.functions(content[-2]), decoder.block(content[-1])
+    def found(files: list[str]) -> list[str]:
+        return [paths.get(file, file) for file in files]
 
-    shell = _Decoder([paths.get(file, file) for file in files], []).kernel(head)
+    def content() -> tuple[tuple[Function, ...], Block]:
+        (types, (*_, functions, body)), (files, names, spans) = json.loads(zlib.decompress(encoded[len(MAGIC) + 1 :]))
+        decoder = _Decoder(types, found(files), names, spans[1:])  # the first one is the kernel's
+        return decoder.functions(functions), decoder.block(body)
+
+    shell = _Decoder([], found(files), *source).kernel(head)
     if gradients:
         read = (Gradient(from_entry(base64.b64decode(g), moved), tuple(map(tuple, feeds))) for g, feeds in gradients)
         shell = dataclasses.replace(shell, gradients=tuple(read))
@@ -144,8 +152,8 @@ def from_bytes(data: bytes) -> Kernel:
     """The kernel that `to_bytes` wrote; any damage is a ValueError."""
     payload = _unpack(data)
     try:
-        files, values, content = json.loads(payload)
-        kernel = _Decoder(files, values).kernel(content)
+        (types, content), source = json.loads(payload)
+        kernel = _Decoder(types, *source).kernel(content)
         verify(kernel)
     except ValueError:
         raise
@@ -158,9 +166,11 @@ def fingerprint(kernel: Kernel) -> str:
     """32 hexadecimal digits for the content, without source positions and names of values."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.fingerprint
-    encoder = _Encoder(with_source=False)
-    content = encoder.kernel(kernel)
-    return hashlib.sha256(_json([FORMAT, encoder.values, content])).hexdigest()[:32]
+    return _digest(_Encoder().content(kernel))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(bytes([FORMAT]) + content).hexdigest()[:32]
 
 
 def _json(content: Any) -> bytes:
@@ -182,71 +192,79 @@ def _unpack(data: bytes) -> bytes:
     return payload
 
 
-class _Encoder:
-    """Turns a kernel into lists; values are numbered in order of definition."""
+# Where a kernel is written: names of files, names of values, and the spans of the kernel and its nodes, each before
+# those of the nodes inside.
+Source = tuple[list[str], list[str], list[list[int] | None]]
 
-    def __init__(self, *, with_source: bool = True):
-        self.with_source = with_source
-        self.files: list[str] = []
-        self.values: list[list[str]] = []
+
+class _Encoder:
+    """Turns a kernel into lists; values are numbered in order of definition. The `source` is apart from the content."""
+
+    def __init__(self) -> None:
+        self.types: list[str] = []  # of values
         self.numbers: dict[Value, int] = {}
+        self.source: Source = ([], [], [])
         self.spans: dict[Span, list[int]] = {}
+
+    def content(self, kernel: Kernel) -> bytes:
+        """All but the source, which is complete then."""
+        content = self.kernel(kernel)
+        return _json([self.types, content])
 
     def kernel(self, kernel: Kernel) -> list:
         assert not kernel.gradients, "what is compiled has no derivatives in it"
+        self.place(kernel.span)
         params = [self.param(p) for p in kernel.params]
+        assert all(x.values is None for x in kernel.locals), "tables are made where code is"
         arrays = [[*self.param(Param(x.name, x.type)), list(x.shape), x.shared] for x in kernel.locals]
         head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims, kernel.block_dim]
-        head.append(int(kernel.order))
         functions = [[f.name, self.defines(f.params), self.block(f.body)] for f in kernel.functions]
-        return [*head, self.span(kernel.span), functions, self.block(kernel.body)]
+        return [*head, int(kernel.order), functions, self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
         if isinstance(param.type, ArrayType):
             return [param.name, param.type.dtype.name, param.type.ndim, _element(param.type)]
         return [param.name, param.type.name, 0, []]
 
-    def span(self, span: Span) -> list[int] | None:
-        if not self.with_source:
-            return None
+    def place(self, span: Span) -> None:
         found = self.spans.get(span)
+        files, _, spans = self.source
         if found is None and span != NO_SPAN:
             name = short_file(span)
-            if name not in self.files:
-                self.files.append(name)
-            found = self.spans[span] = [self.files.index(name), span.line, span.col, span.end_col]
-        return found
+            if name not in files:
+                files.append(name)
+            found = self.spans[span] = [files.index(name), span.line, span.col, span.end_col]
+        spans.append(found)
 
     def block(self, block: Block) -> list:
         return [[self.node(n) for n in block.nodes], self.operands(block.yields)]
 
     def node(self, node: Node) -> list:
         # Operands come before what they define, so that the numbers follow the definitions.
+        self.place(node.span)
         match node:
             case Op():
                 args, attr = self.operands(node.args), node.attr
                 result = None if node.result is None else self.define(node.result)
-                content = [args, attr if attr is None or type(attr) is int else encode(attr), result]
-                return [node.name, content, self.span(node.span) if self.with_source else None]
+                return [node.name, args, attr if attr is None or type(attr) is int else encode(attr), result]
             case If():
                 cond = self.operand(node.cond)
-                content = [cond, self.block(node.then), self.block(node.orelse), self.defines(node.results)]
-                return ["if", content, self.span(node.span)]
+                return ["if", cond, self.block(node.then), self.block(node.orelse), self.defines(node.results)]
             case For():
                 bounds = [self.operand(node.lo), self.operand(node.hi), node.step]
                 init = self.operands(node.init)
                 params = [self.define(node.index), *self.defines(node.params)]
                 lanes = None if node.lanes is None else list(node.lanes)
-                content = [bounds, init, params, self.block(node.body), self.defines(node.results), lanes]
-                return ["for", content, self.span(node.span)]
+                return ["for", bounds, init, params, self.block(node.body), self.defines(node.results), lanes]
             case While():
                 init, params = self.operands(node.init), self.defines(node.params)
                 blocks = [self.block(node.cond), self.block(node.body)]
-                return ["while", [init, params, blocks, self.defines(node.results)], self.span(node.span)]
+                return ["while", init, params, blocks, self.defines(node.results)]
 
     def define(self, value: Value) -> int:
-        number = self.numbers[value] = len(self.values)
-        self.values.append([value.type.name, value.name] if self.with_source else [value.type.name])
+        number = self.numbers[value] = len(self.types)
+        self.types.append(value.type.name)
+        self.source[1].append(value.name)
         return number
 
     def defines(self, values: tuple[Value, ...]) -> list[int]:
@@ -269,18 +287,21 @@ class _Encoder:
 class _Decoder:
     """The reverse of `_Encoder`; trusts nothing, and leaves to `verify` what that checks."""
 
-    def __init__(self, files: list, values: list):
+    def __init__(self, types: Any, files: Any, names: Any, spans: Any):
         self.files = [_text(f) for f in _list(files)]
-        self.values = [Value(_value_type(t), _text(name)) for t, name in _list(values)]
+        values = zip(_list(types), _list(names), strict=True)
+        self.values = [Value(_value_type(t), _text(name)) for t, name in values]
+        self.spans = iter(_list(spans))
 
     def kernel(self, content: Any) -> Kernel:
-        name, variant, exact, params, arrays, tid_dims, block_dim, order, span, functions, body = _list(content)
+        span = self.span()
+        name, variant, exact, params, arrays, tid_dims, block_dim, order, functions, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
         made = tuple(self.local(a) for a in _list(arrays))
         if not isinstance(exact, bool):
             raise ValueError(f"damaged kernel data: {exact!r} is not true or false")
         called, inside = self.functions(functions), self.block(body)
-        return Kernel(_text(name), decoded, tid_dims, inside, self.span(span), made, _text(variant), exact,
+        return Kernel(_text(name), decoded, tid_dims, inside, span, made, _text(variant), exact,
                       block_dim=_number(block_dim), order=Order(_number(order)), functions=called)  # fmt: skip
 
     def functions(self, content: Any) -> tuple[Function, ...]:
@@ -304,7 +325,9 @@ class _Decoder:
             raise ValueError(f"damaged kernel data: local {param.name} is not an array")
         return Local(param.name, param.type, tuple(_number(n) for n in _list(shape)), shared)
 
-    def span(self, content: Any) -> Span:
+    def span(self) -> Span:
+        """That of the next node."""
+        content = next(self.spans, ())
         if content is None:
             return NO_SPAN
         file, line, col, end_col = map(_number, _list(content))
@@ -315,15 +338,15 @@ class _Decoder:
         return Block(tuple(self.node(n) for n in _list(nodes)), self.operands(yields))
 
     def node(self, content: Any) -> Node:
-        name, parts, span = _list(content)
-        place = self.span(span)
+        place = self.span()
+        name, *parts = _list(content)
         match name:
             case "if":
-                cond, then, orelse, results = _list(parts)
+                cond, then, orelse, results = parts
                 blocks = (self.block(then), self.block(orelse))
                 return If(self.operand(cond), *blocks, self.defined(results), place)
             case "for":
-                bounds, init, params, body, results, lanes = _list(parts)
+                bounds, init, params, body, results, lanes = parts
                 combiners = None if lanes is None else tuple(map(_text, _list(lanes)))
                 lo, hi, step = _list(bounds)
                 index, *inner = self.defined(params)
@@ -332,11 +355,11 @@ class _Decoder:
                 inside = self.block(body)
                 return For(index, *limits, *carried, inside, self.defined(results), place, combiners)
             case "while":
-                init, params, blocks, results = _list(parts)
+                init, params, blocks, results = parts
                 cond, body = map(self.block, _list(blocks))
                 carried = (self.defined(params), self.operands(init))
                 return While(*carried, cond, body, self.defined(results), place)
-        args, attr, result = _list(parts)
+        args, attr, result = parts
         row = OPS.get(_text(name))
         if row is None:
             raise ValueError(f"damaged kernel data: there is no operation {name!r}")

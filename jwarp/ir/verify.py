@@ -400,7 +400,7 @@ class _Verifier:
     def function(self, number: int, function: Function) -> None:
         """Check a function, which calls those before it alone."""
         for node in walk(function.body):
-            if isinstance(node, Op) and (node.name not in OPS or not node.row.in_functions):
+            if isinstance(node, Op) and not node.row.in_functions:
                 raise _Fault(f"{node.name} in function {function.name}")
             if isinstance(node, Op) and node.name == "call" and not node.number < number:
                 raise _Fault(f"function {function.name} calls function {node.number}, which is not before it")
@@ -491,9 +491,7 @@ class _Verifier:
         return _is_scalar(type_)
 
     def operation(self, node: Op) -> None:
-        row = OPS.get(node.name)
-        if row is None:
-            raise _Fault("there is no such operation")
+        row = node.row
         if self.stage not in row.stages:
             raise _Fault(f"does not occur in a kernel {self.stage.value}")
         kinds = [a.type.kind for a in node.args]

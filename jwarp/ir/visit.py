@@ -13,7 +13,6 @@ is gone through in the order of the program.
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Callable, Iterable, Sequence
 
 from jwarp.ir.builder import Builder, make_block
@@ -38,10 +37,8 @@ def with_blocks(node: Node, made: Sequence[Block]) -> Node:
 
 
 def with_args(node: Op, args: tuple[Operand, ...]) -> Op:
-    """The operation with other operands; the same object where they are those that it has."""
-    if all(map(operator.is_, args, node.args)) and len(args) == len(node.args):
-        return node
-    return Op(node.name, args, node.attr, node.result, node.span)
+    """The operation with other operands; the same object where they equal those that it has."""
+    return node if args == node.args else Op(node.name, args, node.attr, node.result, node.span)
 
 
 def with_operands(node: Node, change: Callable[[Operand], Operand]) -> Node:
@@ -162,7 +159,8 @@ class Rebuilder:
         return self.known.get(x, x) if isinstance(x, Value) else x
 
     def operands(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
-        return tuple(self.operand(x) for x in xs)
+        known = self.known
+        return tuple([known.get(x, x) if isinstance(x, Value) else x for x in xs])
 
     def block(self, block: Block) -> Block:
         with self.builder.block() as nodes:
@@ -196,8 +194,8 @@ class Rebuilder:
 
     def keep(self, node: Node) -> None:
         """Append the node itself, with the operands that are known and its blocks gone through."""
-        read = with_operands(node, self.operand)
-        if isinstance(read, Op):
-            self.builder.append(read)
+        if isinstance(node, Op):
+            self.builder.append(with_args(node, self.operands(node.args)))
             return
+        read = with_operands(node, self.operand)
         self.builder.append(with_blocks(read, [self.block(block) for block in blocks(read)]))

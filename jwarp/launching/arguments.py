@@ -266,13 +266,22 @@ def _check_array(where: str, type: ArrayType, given: Argument) -> Fault | None:
     if given.shape is None:
         return _mismatch(where, type, given, "pass a JAX or NumPy array")
     if given.dtype != type.dtype.dtype:
-        return _mismatch(where, type, given, f"convert it with astype(wp.{type.dtype}.dtype)")
+        return _mismatch(where, type, given, _conversion(type, given))
     if len(given.shape) != type.ndim:
         last = f", the last of extents {type.components}," if type.components else ""
         return _mismatch(where, type, given, f"an array of {type.ndim} dimensions{last} is needed")
     if given.shape[type.dims :] != type.components:
         return _mismatch(where, type, given, f"the last axes must hold the components: {type.components}")
     return None
+
+
+def _conversion(type: ArrayType, given: Argument) -> str:
+    """How an array of another dtype gets that of the parameter."""
+    if getattr(given.dtype, "kind", "") == "c":
+        return "pass its real and imaginary parts, x.real and x.imag"
+    if str(given.dtype).startswith("key<"):
+        return "jax.random.key_data(key) has the numbers of a key"
+    return f"convert it with astype(wp.{type.dtype}.dtype)"
 
 
 def _check_value(where: str, type: ArrayType, given: Argument) -> Fault | None:

@@ -118,7 +118,6 @@ _MISSING: dict[str, dict[str, str]] = {
         ),
     },
     "warp.utils": {
-        "functions made of functions of Python (wp.func)": "create_warp_function",
         "memory of one's own": "AllocatorRmm",
     },
     "warp.optim.linear": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jwarp.ir.attributes import Fourier
 from jwarp.ir.builder import nearest
@@ -16,6 +16,9 @@ from jwarp.types import int32, scalar_of, shape_of
 
 # With so many neighbouring elements that are treated alike, a loop over these is the inner one.
 NEIGHBOURS = 16
+
+# Transforms of so many elements are in registers at first, if there are enough of them.
+FIRST = 16
 
 Complex = tuple[Operand, Operand]
 
@@ -34,19 +37,54 @@ class _Transform:
         self.type = scalar_of(self.target.type)
         self.sign = 1.0 if part.node.told(Fourier).inverse else -1.0
         self.size = self.rows * self.length  # where the imaginary parts begin
-        self.factors = factors(self.length)
+        self.factors = factors(self.length) or [1]
+        if not elements.flat and self.length % FIRST == 0 and 2 * self.length >= FIRST * NEIGHBOURS:
+            self.factors = [FIRST, *factors(self.length // FIRST)]
 
     def write(self) -> None:
-        self.w.together(self.size, self.permuted)
-        known = 1
-        for factor in self.factors:
+        if self.elements.flat:  # a thread reads few elements, as there are enough of them
+            self.w.together(self.size, self.permuted)
+            self.step(self.factors[0], 1)
+        else:
+            self.begin()
+        known = self.factors[0]
+        for factor in self.factors[1:]:
             self.step(factor, known)
             known *= factor
+
+    def begin(self) -> None:
+        """The first step, which takes the elements as they lie in the source: neighbours are loaded together."""
+        factor, *others = self.factors
+        count = self.length // factor
+
+        def group(row: Operand, place: Operand) -> None:
+            first = self.do("add", self.do("mul", row, _number(self.length)), place)
+            rest, target, weight = place, self.do("mul", row, _number(self.length)), self.length
+            for other in reversed(others):  # the digits of the place, in the opposite order
+                weight //= other
+                target = self.do("add", target, self.do("mul", self.do("mod", rest, _number(other)), _number(weight)))
+                rest = self.do("div", rest, _number(other))
+            values = [self.given(self.do("add", first, _number(k * count))) for k in range(factor)]
+            for k, value in enumerate(self.rule(factor)(values)):
+                self.store(self.do("add", target, _number(k)), value)
+
+        if self.rows == 1:
+            self.w.together(count, lambda place: group(_number(0), place))
+        elif count >= NEIGHBOURS:
+            self.w.one_by_one(0, self.rows, lambda row: self.w.together(count, lambda place: group(row, place)))
+        else:
+            self.w.together(
+                self.rows * count,
+                lambda n: group(self.do("div", n, _number(count)), self.do("mod", n, _number(count))),
+            )
 
     # -- elements
 
     def load(self, place: Operand) -> Complex:
         return self.elements.load(self.target, place), self.elements.load(self.target, self.imaginary(place))
+
+    def given(self, place: Operand) -> Complex:
+        return self.elements.load(self.source, place), self.elements.load(self.source, self.imaginary(place))
 
     def store(self, place: Operand, value: Complex) -> None:
         self.elements.store(self.target, place, value[0])
@@ -94,9 +132,14 @@ class _Transform:
         if known > 1:
             angle = self.do("mul", place, _number(self.length // (known * factor)))
             values = [x if k == 0 else self.turned(x, angle, k) for k, x in enumerate(values)]
-        rule = {2: self.of_two, 4: self.of_four}.get(factor, self.of_odd)
-        for p, value in zip(places, rule(values), strict=True):
+        for p, value in zip(places, self.rule(factor)(values), strict=True):
             self.store(p, value)
+
+    def rule(self, factor: int) -> Callable[[Sequence[Complex]], list[Complex]]:
+        """What transforms so many elements."""
+        rules: dict[int, Callable[[Sequence[Complex]], list[Complex]]]
+        rules = {1: list, 2: self.of_two, 4: self.of_four, FIRST: self.of_first}
+        return rules.get(factor, self.of_odd)
 
     def turned(self, x: Complex, angle: Operand, times: int) -> Complex:
         """`x` turned by so many times the angle, which is counted in parts of the circle that the length says."""
@@ -130,6 +173,26 @@ class _Transform:
         across = self.quarter(odd[1])
         return [self.add(even[0], odd[0]), self.add(even[1], across), self.sub(even[0], odd[0]),
                 self.sub(even[1], across)]  # fmt: skip
+
+    def of_first(self, x: Sequence[Complex]) -> list[Complex]:
+        """Four by four: of each fourth element first, and then of what comes of these, turned."""
+        parts = [self.of_four(x[n::4]) for n in range(4)]
+        found = [x[0]] * FIRST
+        for k in range(4):
+            found[k::4] = self.of_four([self.turned_by(parts[n][k], n * k) for n in range(4)])
+        return found
+
+    def turned_by(self, x: Complex, sixteenths: int) -> Complex:
+        """`x` turned by so many parts of the circle, at most 9 of 16."""
+        if sixteenths == 0:
+            return x
+        if sixteenths == FIRST // 4:
+            return self.quarter(x)
+        angle = 2.0 * math.pi * sixteenths / FIRST
+        cosine, sine = (nearest(self.type, v) for v in (math.cos(angle), self.sign * math.sin(angle)))
+        do, (re, im) = self.do, x
+        along = do("sub", do("mul", re, cosine), do("mul", im, sine))
+        return along, do("add", do("mul", re, sine), do("mul", im, cosine))
 
     def of_odd(self, x: Sequence[Complex]) -> list[Complex]:
         """Of a prime number of elements: those that lie opposite share their products."""

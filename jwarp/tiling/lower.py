@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+
+import numpy as np
 
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Op, Value, While, results
@@ -14,18 +16,29 @@ from jwarp.tiling.nests import NestWriter
 from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole
 from jwarp.tiling.schedule import Scheduler
 from jwarp.tiling.whole import write_whole
-from jwarp.types import ArrayType, shape_of
+from jwarp.types import ArrayType, scalar_of, shape_of
 
 
 class Lowering:
     """Writes one kernel."""
 
-    def __init__(self, kernel: Kernel, routines: Container[str], flat: bool, alone: bool = False):
+    def __init__(
+        self,
+        kernel: Kernel,
+        routines: Container[str],
+        flat: bool,
+        alone: bool = False,
+        tables: Mapping[Value, np.ndarray] | None = None,
+    ):
+        """`tables` are tiles that nothing in the kernel computes, and what they hold."""
         self.kernel, self.routines, self.flat, self.alone = kernel, routines, flat, alone
         self.forms = Forms(kernel)
         self.scheduler = Scheduler(kernel, self.forms)
         schedule = self.scheduler.schedule(kernel.body)
         self.buffers, buffer_of = assign(schedule, self.scheduler)
+        for tile, content in (tables or {}).items():
+            buffer_of[tile] = len(self.buffers)
+            self.buffers.append(Buffer(scalar_of(tile.type), content.size, tuple(content.ravel().tolist())))
         self.elements = Elements(kernel, self.forms, buffer_of, flat)
         self.builder = self.elements.builder
         self.body = self.block(schedule)
@@ -117,4 +130,4 @@ class Lowering:
 
 
 def _local(buffer: Buffer, number: int) -> Local:
-    return Local(f"tile{number}", ArrayType(buffer.dtype, 1), (buffer.size,), shared=True)
+    return Local(f"tile{number}", ArrayType(buffer.dtype, 1), (buffer.size,), shared=True, values=buffer.values)

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from jwarp.ir.nodes import If, Node, Op, Operand, Value, While, results
 from jwarp.tiling.forms import Viewed, size_of
@@ -25,10 +26,11 @@ Stretch = tuple[int, int]
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory for tiles of one type and number of elements."""
+    """Memory for tiles of one type and number of elements, or a table of `values`."""
 
     dtype: ScalarType
     size: int
+    values: tuple[Any, ...] | None = None
 
 
 def assign(schedule: Schedule, scheduler: Scheduler) -> tuple[list[Buffer], dict[Value, int]]:
@@ -37,7 +39,8 @@ def assign(schedule: Schedule, scheduler: Scheduler) -> tuple[list[Buffer], dict
     live.schedule(schedule)
     classes = _Classes(live.stretches(), live.alike)
     for _, pair in sorted(live.moves, key=lambda move: move[0], reverse=True):
-        classes.join(*pair)
+        if all(tile in classes.leader for tile in pair):  # a table has memory of its own
+            classes.join(*pair)
     return classes.buffers()
 
 

@@ -139,7 +139,10 @@ class _BlockScheduler:
         first, homes = self.needs(free_operands(node), shape)
         if isinstance(node, Op) and node.result in self.forms.sources:
             first, homes = self.needs_of([self.forms.sources[node.result]], shape)
-        first = max([first, *(self.readable.get(a, 0) for a in reads), *(self.writable.get(a, 0) for a in writes)])
+        waits = max((*(self.readable.get(a, 0) for a in reads), *(self.writable.get(a, 0) for a in writes)), default=0)
+        if waits > first and self.is_beside(node, waits - 1):
+            waits -= 1
+        first = max(first, waits)
         if in_order:
             first = max(first, self.ordered)
         at = None
@@ -163,6 +166,14 @@ class _BlockScheduler:
             elif isinstance(result.type, TileType):
                 self.scheduler.stored.add(result)
         return at
+
+    def is_beside(self, node: Node, at: int) -> bool:
+        """Whether a node stores to no element that the nest `at` touches, but to another component of each of them."""
+        nest = self.made.parts[at]
+        if not isinstance(node, Op) or node.name != "store" or not isinstance(nest, Nest):
+            return False
+        touching = (n for n in nest.nodes if node.array in set.union(*_memory(n)[:2]))
+        return all(isinstance(n, Op) and n.name == "store" and _are_beside(n, node) for n in touching)
 
     def fits(self, at: int, shape: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
         nest = self.made.parts[at]
@@ -420,6 +431,15 @@ def _memory(node: Node) -> tuple[set[ArrayName], set[ArrayName], bool]:
     reads = {array for n in ops for array in arrays_read(n)}
     writes = {array for n in ops for array in arrays_changed(n)}
     return reads, writes, any(n.row.in_order for n in ops)
+
+
+def _are_beside(one: Op, other: Op) -> bool:
+    """Whether two stores to an array have indices where one is always another number and the others agree."""
+    assert one.row.indices is not None and other.row.indices is not None
+    pairs = list(zip(one.args[one.row.indices], other.args[other.row.indices], strict=True))
+    apart = [pair for pair in pairs if pair[0] != pair[1]]
+    numbers = [x.value for pair in apart for x in pair if isinstance(x, Const)]
+    return len(apart) == 1 and len(numbers) == 2 and min(numbers) >= 0 and numbers[0] != numbers[1]
 
 
 # Operations that are scheduled in ways of their own.

@@ -48,6 +48,19 @@ def test_array_of_another_kind_dtype_or_rank(x, shown):
     assert_refused(wp.KernelTypeError, ["'x'", "expected array[float32]", shown], scale, 4, [x, 2.0], [4])
 
 
+@pytest.mark.parametrize(
+    ("x", "way_out"),
+    [
+        (jnp.ones(4, jnp.complex64), "x.real and x.imag"),
+        (np.ones(4, np.complex128), "x.real and x.imag"),
+        (jax.random.key(0), "jax.random.key_data"),
+        (np.arange(4), "astype(wp.float32.dtype)"),
+    ],
+)
+def test_how_to_convert_an_array(x, way_out):
+    assert_refused(wp.KernelTypeError, ["'x'", way_out], scale, 4, [x, 2.0], [4])
+
+
 @pytest.mark.parametrize(("name", "inputs", "output"), [("x", [None, 2.0], 4), ("y", [X, 2.0], None)])
 def test_missing_array_that_every_thread_reaches(name, inputs, output):
     with pytest.raises(wp.LaunchError, match=rf"outside axis 0 of `{name}`, whose extent is 0"):

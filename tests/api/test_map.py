@@ -125,6 +125,28 @@ def test_the_kernel():
 K, L = wp.KernelTypeError, wp.LaunchError
 
 
+def limits(q, most):
+    return wp.length(q) < most
+
+
+@pytest.mark.parametrize("f", [limits, lambda q, most: wp.length(q) < most])
+def test_kernels_call_functions_that_are_made_of_functions(f):
+    inside, module = wp.utils.create_warp_function(f)
+    assert module is wp.get_module(__name__)
+
+    @wp.kernel
+    def outside(q: wp.array[wp.vec3], most: float, found: wp.array[bool]):
+        i = wp.tid()
+        found[i] = not wp.bool(inside(q[i], most))
+
+    (found,) = wp.launch(outside, 5, [V, 1.2], [5])
+    wanted = np.linalg.norm(V, axis=1) >= 1.2
+    assert wanted.any() and not wanted.all()
+    np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(K, match="needs a function, not 3"):
+        wp.utils.create_warp_function(3)
+
+
 @pytest.mark.parametrize(
     ("run", "error", "words"),
     [

@@ -231,12 +231,39 @@ def test_what_is_refused():
             lambda: wp.launch(doubled, N, inputs=[here, here], device="cuda:0"))  # fmt: skip
     refused("'x': the array is on cpu, and the launch is on cuda:0",
             lambda: wp.launch(doubled, N, inputs=[here, here], device="cuda:0", record_cmd=True))  # fmt: skip
-    total = wp.zeros(1, dtype=float, device="cuda")
-    refused("array_sum: .* is on cuda:0, and this works on arrays of the host",
-            lambda: wp.utils.array_sum(there, out=total))  # fmt: skip
-    points = wp.zeros(3, dtype=wp.vec3, device="cuda")
-    refused("is on cuda:0, and this works", lambda: wp.Bvh(points, points))
+    total = wp.zeros(1, dtype=float, device="cuda:1")
+    refused("array_sum: the arrays are on several devices", lambda: wp.utils.array_sum(there, out=total))
     assert driver().log("cuLaunchKernelEx") == []
+
+
+@own_process
+def test_functions_that_are_computed_here():
+    """Functions of whole arrays that no kernels are there for copy what they read here, and what they write back."""
+    found = []
+    for device in ("cpu", "cuda:1"):
+        values = wp.array([3, 3, 1, 2, 2, 2], dtype=int, device=device)
+        runs, lengths = wp.zeros(6, dtype=int, device=device), wp.zeros(6, dtype=int, device=device)
+        count = wp.utils.runlength_encode(values, runs, lengths)
+        keys, order = wp.array(numbers(20), device=device), wp.array(np.arange(20), dtype=int, device=device)
+        starts = wp.array([0, 3, 10], dtype=int, device=device)
+        wp.utils.segmented_sort_pairs(keys, order, 10, starts)
+        strided = wp.array(numbers(20), device=device)[::2]
+        total = wp.utils.array_sum(strided)
+        assert runs.device == lengths.device == order.device == device
+        found.append([count, runs.list(), lengths.list(), keys.list(), order.list(), total])
+    assert found[0] == found[1]
+
+
+@own_process
+def test_what_the_driver_says_of_a_launch():
+    """The error has the kernel, its line, and what to do."""
+    driver().register("jwarp_doubled", lambda words, shape: None)
+    wp.config.cuda_arch = "sm_90"
+    x, y = (wp.zeros(N, dtype=float, device="cuda") for _ in range(2))
+    driver().fail("cuLaunchKernelEx", 701)
+    told = r"kernel 'doubled': .*error 701.*smaller block_dim\n +--> .*test_on_cuda.py:\d+\n.*def doubled"
+    with pytest.raises(RuntimeError, match=told):
+        wp.launch(doubled, N, [x], [y])
 
 
 @own_process

@@ -179,7 +179,6 @@ def tangents(launch: Launch, v: Values) -> Values:
 
 
 def reversed_by(launch: Launch, derived: Derived, w: Values) -> Values:
-    verify(derived.kernel)
     return gradients(launch, derived, launch.run(derived.kernel, launch.operands(derived, w)), w)
 
 
@@ -192,6 +191,7 @@ def check(seed: int, folder: Path) -> str:
     v, w = launch.direction(INPUTS), launch.direction(launch.written)
     truth = Truth(launch, v)
     reverse = vjp(ir, INPUTS, launch.written)
+    verify(reverse.kernel)
     if truth.refused:
         for run in (lambda: tangents(launch, v), lambda: reversed_by(launch, reverse, w)):
             with pytest.raises(RuntimeError, match="two threads store to one element of `e`"):
@@ -215,6 +215,7 @@ def compare(seed: int, launch: Launch, truth: Truth, reverse: Derived, w: Values
     if seed % SLOTS_EVERY == 0:
         with contextlib.suppress(NotDifferentiableError):
             slots = vjp(launch.ir, INPUTS, launch.written, storage=Storage.CHECKPOINTS)
+            verify(slots.kernel)
             for p, x in reversed_by(launch, slots, w).items():
                 np.testing.assert_allclose(x, wj[p], rtol=1e-8, atol=1e-10, err_msg=text)
     if seed % CODE_EVERY == 0:

@@ -1,6 +1,7 @@
 """Arrays of vectors and matrices, compiled for every vector width, against the interpreter."""
 
 import faulthandler
+import functools
 import itertools
 
 import fenced
@@ -169,11 +170,17 @@ def check(kernel, dims, given, variants, threads=1):
             assert same(result, wanted), f"{variant}, dims {dims}: parameter {p}"
 
 
+@functools.cache
+def kernel_of(make, name):
+    """One kernel for all variants, of which two have a version in common."""
+    return make(ELEMENTS[name]).ir()
+
+
 @pytest.mark.parametrize("make", KERNELS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_every_width_gives_what_the_interpreter_gives(make, variant):
     for name in ("vec3", "mat22"):
-        kernel = make(ELEMENTS[name]).ir()
+        kernel = kernel_of(make, name)
         compiled = Compiled(kernel, variant)
         for size in SIZES:
             given = [random_elements(seed + size, (size,), ELEMENTS[name]) for seed in (0, 50)]

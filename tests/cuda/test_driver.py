@@ -368,8 +368,12 @@ def test_errors_that_need_more_words():
     driver().fail("cuLaunchKernelEx", 700)
     with pytest.raises(XlaError, match="CUDA_ERROR_ILLEGAL_ADDRESS.* or an earlier kernel"):
         execute(site)
+    for error, words in ((701, "too few registers.*smaller block_dim$"), (710, "assertion"), (716, "earlier kernel")):
+        driver().fail("cuLaunchKernelEx", error)
+        with pytest.raises(XlaError, match=f"error {error} .*; .*{words}"):
+            execute(site)
     driver().fail("cuLaunchKernelEx", 2)
-    with pytest.raises(XlaError, match="CUDA_ERROR_OUT_OF_MEMORY") as caught:
+    with pytest.raises(XlaError, match="CUDA_ERROR_OUT_OF_MEMORY.*is used up; JAX takes") as caught:
         execute(site)
     assert caught.value.code == out_of_memory
 

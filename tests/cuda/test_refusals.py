@@ -38,6 +38,16 @@ TEXTS = {
         "namespace far { __constant__ float table[5]; }\n", "  y[i] = far::table[i];", 1,
         "reads the constant `table`.*make it a parameter",
     ),
+    "clusters": (
+        "__device__ void __cluster_dims__(2, 1, 1) f() {}\n", "  y[i] = x[i];", 1, "launched without clusters",
+    ),
+    "launches": ("", "  wrong<<<1, 1>>>(x, y, n);", 3, "kernel launch.*a wp.launch of its own"),
+    "exceptions": ("", "  if (i > n) throw 1;", 3, "exception handling.*__trap"),
+    "textures": ("texture<float, 2> t;\n", "  y[i] = x[i];", 1, "no texture references any more"),
+    "containers": ("", "  std::vector<float> v;", 3, r"has no member \"vector\".*containers and streams"),
+    "names": ("", "  y[i] = x[i] * SCALE;", 3, r"\"SCALE\" is undefined.*options=\['-DSCALE=…'\]"),
+    "templates": ("template <int N> struct F { static const int v = F<N - 1>::v + 1; };\n", "  y[i] = F<9999>::v;", 1,
+                  "excessive recursion.*let the template end"),
     "a missing end": ("", "  if (i < n) {\n    y[i] = x[i];\n", 4, "the source ends inside a function.*with a }"),
 }  # fmt: skip
 

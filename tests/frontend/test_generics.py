@@ -224,6 +224,34 @@ def test_overload():
     assert wp.launch(halved, 1, [np.ones((1, 1))], [np.zeros(1)])[0] == 0.5
 
 
+@wp.struct
+class Told:
+    a: float
+    b: wp.array[wp.vec3]
+
+
+def test_kernels_tell_their_parameters_as_those_of_warp_do():
+    @wp.kernel
+    def scaled(
+        x: wp.array2d(dtype=Any), v: wp.array[wp.vec3], p: Told, ps: wp.array[Told], k: Any, by: wp.vec3, n: int
+    ):
+        i, j = wp.tid()
+        x[i, j] = x[i, j] * k
+
+    arguments = scaled.adj.args
+    assert [a.label for a in arguments] == ["x", "v", "p", "ps", "k", "by", "n"]
+    of_arrays = [wp.types.is_array(a.type) for a in arguments]
+    assert of_arrays == [True, True, False, True, False, False, False]
+    x, v, p, ps, k, by, n = (a.type for a in arguments)
+    assert (x.dtype, x.ndim) == (Any, 2) and (v.dtype, v.ndim) == (wp.vec3, 1) and (ps.dtype, ps.ndim) == (Told, 1)
+    assert (p, k, by, n) == (Told, Any, wp.vec3, wp.int32)
+    types = {
+        a.label: wp.array(dtype=wp.float64, ndim=a.type.ndim) for a in arguments if getattr(a.type, "dtype", 0) is Any
+    }
+    made = wp.overload(scaled, {**types, "k": wp.float64})
+    assert [a.type.dtype for a in made.adj.args[:2]] == [wp.float64, wp.vec3]
+
+
 def test_instances_by_index():
     assert [str(p.type) for p in fill[wp.vec3].signature] == ["array[vec3]", "vec3"]
     assert [str(p.type) for p in fill[wp.vec3, float].signature] == ["array[vec3]", "float32"]

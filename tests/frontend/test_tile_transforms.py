@@ -138,6 +138,8 @@ def transforming(dtype, rows, length):
 
 LENGTHS = [(wp.vec2f, 3, 8), (wp.vec2d, 1, 60), (wp.vec2f, 1, 128), (wp.vec2d, 2, 27), (wp.vec2f, 2, 1)]
 LENGTHS += [(wp.vec2d, 1, 154), (wp.vec2f, 1, 2), (wp.vec2d, 1, 26)]
+# Sixteen elements at a time are transformed first, in vectors of places, of places of several rows, or row by row.
+LENGTHS += [(wp.vec2d, 1, 256), (wp.vec2d, 3, 128), (wp.vec2d, 2, 240), (wp.vec2d, 2, 512)]
 
 
 @pytest.mark.parametrize(("dtype", "rows", "length"), LENGTHS)

@@ -9,6 +9,13 @@ from jwarp.ir.nodes import Kernel
 PLAIN = Settings(cache_dir="")
 
 
+def compiler_version() -> tuple[int, int]:
+    """That of NVRTC."""
+    from cuda.bindings import nvrtc
+
+    return nvrtc.nvrtcVersion()[1:]
+
+
 def compiles(kernel: Kernel, architecture: str, version: str = "checked", settings: Settings = PLAIN) -> None:
     unit = CudaKernel(kernel, settings).unit(version, 256)
     try:

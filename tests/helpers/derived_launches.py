@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,9 +61,14 @@ class Launch:
         arrays = [p for p, param in enumerate(self.ir.params) if param.is_array]
         return dict(zip(arrays, run(self.ir, self.dims, args, trace), strict=True))
 
+    @functools.cached_property
+    def final(self) -> Values:
+        """The contents of arrays after the launch."""
+        return self.outputs(self.args)
+
     def operands(self, derived: Derived, given: Values) -> list:
         """What each parameter of a derived kernel is given: the values themselves, or zeros of their shape."""
-        found, final = [], self.outputs(self.args)
+        found, final = [], self.final
         for slot, param in zip(derived.origins, derived.kernel.params, strict=True):
             value = self.args[slot.param]
             if slot.kind in ("primal", "work"):

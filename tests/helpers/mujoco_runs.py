@@ -143,6 +143,13 @@ def transforms(name: str) -> dict[str, float]:
     return transforms(mjm, mjd, m, d, started(name, nworld=4)[3])
 
 
+def batched(name: str) -> dict[str, float]:
+    """What vmap over parameters of a model gives, and gradients in it."""
+    from mujoco_jobs import batched_parameters
+
+    return batched_parameters(*started(name))
+
+
 def rule(name: str) -> dict[str, float]:
     """The implicit rule of the solver against its unrolled gradient: how derivatives of a step differ, and prices.
 

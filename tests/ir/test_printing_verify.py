@@ -142,7 +142,6 @@ EMPTY = Block()
 
 # Faults of one operation: what the error must say.
 OPERATIONS = {
-    "there is no such operation": op("frobnicate", 1.0, result=float32),
     "takes 2 arguments, not 1": op("add", 1.0, result=float32),
     "does not take arguments of kinds bool": op("neg", True, result=bool_),
     "does not take arguments of types": op("add", 1.0, 1, result=float32),

@@ -1,33 +1,16 @@
 """Arrays of other libraries on a GPU: any strides, and adjoints in place, run by the PTX machine."""
 
-import contextlib
-
 import numpy as np
 import pytest
 from cuda_calls import STREAMS
 from lender import Lender
 from own_process import own_process
+from ptx_device import machine
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
 
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason="needs NVRTC")
-
-
-@contextlib.contextmanager
-def machine(*arrays):
-    """Launches run on the PTX machine, which sees these arrays and what the launcher allocates."""
-    from ptx_xla import DEVICE, images_are_stubs
-
-    bases = [a if a.base is None else a.base for a in arrays]
-    with pytest.MonkeyPatch.context() as patch, wp.config(cuda_arch="sm_90", cache_dir=""):
-        images_are_stubs(patch)
-        DEVICE.pieces = [(b.ctypes.data, b.nbytes, f"array {k}", True) for k, b in enumerate(bases)]
-        DEVICE.fault = None
-        DEVICE.launches.clear()
-        yield DEVICE
-        if DEVICE.fault is not None:
-            raise DEVICE.fault
 
 
 @wp.kernel

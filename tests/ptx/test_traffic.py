@@ -7,10 +7,25 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+from cuda_compiling import compiler_version
 from cuda_counts import CASES
 
 pytestmark = pytest.mark.usefixtures("compiler")
 COUNTS = {case.name: case.count for case in CASES}
+
+# NVRTC 13.0 reckons addresses in more instructions than 13.5. Most of these are gone in machine code for sm_90: 404
+# against 387 of the polar step, 700 against 674 of its adjoint, 94 against 90 of the stencil, 1235 against 1183 and
+# 1240 against 1197 of the products; loads, stores and FFMA are the same in number.
+OLDER = {
+    "stencil of 7 points": 60, "polar step of mat33": 184, "polar step of mat33, adjoint": 320,
+    "product bf16 64x64x64": 204, "product f32 64x64x32": 1455,
+}  # fmt: skip
+
+
+def most(name, instructions):
+    """The bound for the compiler at hand."""
+    return OLDER.get(name, instructions) if compiler_version() < (13, 5) else instructions
+
 
 # Bytes and instructions that a thread asks for, at most.
 BOUNDS = {
@@ -30,7 +45,7 @@ def test_counts(name):
     counts = COUNTS[name]()
     bytes_, instructions = BOUNDS[name]
     assert sum(counts.bytes.values()) / counts.threads <= bytes_
-    assert counts.per_thread <= instructions
+    assert counts.per_thread <= most(name, instructions)
     # What lies together is moved together, without waiting for banks.
     moved = counts.sectors["load"] + counts.sectors["store"]
     assert moved <= 1.05 * bytes_ / 32 * counts.threads
@@ -48,6 +63,6 @@ def test_products(name):
     """Sums stay in registers: all that is stored is what is fetched. No thread waits for a bank."""
     counts = COUNTS[name]()
     instructions, passes = STEPS[name]
-    assert counts.per_thread <= instructions and sum(counts.passes.values()) <= passes
+    assert counts.per_thread <= most(name, instructions) and sum(counts.passes.values()) <= passes
     assert counts.passes == counts.least
     assert counts.passes["store"] * 128 == sum(counts.bytes.values())

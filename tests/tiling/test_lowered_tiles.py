@@ -15,7 +15,7 @@ from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.errors import KernelTypeError
-from jwarp.ir.attributes import Reduction, Scan, Transposes, Triangle
+from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, Kernel, Op, Param, Value, walk
 from jwarp.ir.operation import Stage
@@ -23,12 +23,12 @@ from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
-from jwarp.types import ArrayType, TileType, float32, float64, int32, tile_type
+from jwarp.types import ArrayType, TileType, float32, float64, int32, tile_type, vector
 
 
 def without_tiles(kernel: Kernel, flat: bool) -> Kernel:
     """The kernel lowered; verified, and without a value that is a tile."""
-    lowered = lower_tiles(kernel, flat=flat)
+    lowered = lower_tiles(kernel, flat=flat, tables=not flat)
     verify(lowered, Stage.LOWERED)
     made = [n.result for n in walk(lowered.body) if isinstance(n, Op) and n.result is not None]
     assert not any(isinstance(v.type, TileType) for v in made)
@@ -133,6 +133,53 @@ def test_what_is_used_once_never_is_in_memory():
     assert lower_tiles(finished(b, arrays("x y"))).locals == ()
 
 
+def test_what_every_block_computes_alike_is_a_table():
+    b = TileBuilder()
+    x = loaded(b, 0, (4, 4), b.tid(), Const(int32, 0))
+    rows = b.op("cast", b.op("iota", attr=Iota((4, 4), 0)), type=tile_type(float32, (4, 4)))
+    factor = b.op("cos", b.op("mul", rows, b.op("cast", b.op("iota", attr=Iota((4, 4), 1)), type=rows.type)))
+    own = b.op("add", factor, b.op("fill", b.op("cast", b.tid(), type=float32), attr=(4, 4)))  # not alike
+    y = b.op("matmul", b.op("matmul", x, factor, zero(x.type), attr=Transposes(False, False)), own, zero(x.type),
+             attr=Transposes(False, False))  # fmt: skip
+    b.effect("store", *b.places((4, 4), b.tid(), Const(int32, 0)), y, attr=1)
+    kernel = finished(b, arrays("x y"))
+    lowered = lower_tiles(kernel, tables=True)
+    verify(lowered, Stage.LOWERED)
+    (table,) = (local for local in lowered.locals if local.values is not None)
+    i = np.arange(4.0)
+    np.testing.assert_allclose(np.reshape(table.values, (4, 4)), np.cos(np.outer(i, i)), rtol=1e-6)
+    assert "table" in format_kernel(lowered) and all(local.values is None for local in lower_tiles(kernel).locals)
+    args = np.random.default_rng(0).normal(size=(2, 8, 4)).astype(np.float32)
+    for found, wanted in zip(run(lowered, (3,), args), run(kernel, (3,), args), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def stores(b: TileBuilder, shape, values, places) -> Kernel:
+    """A kernel that stores tiles one after the other, each to the component and from the row that `places` say."""
+    for value, (component, row) in zip(values, places, strict=True):
+        at = b.places(shape, row, Const(int32, 0))
+        b.effect("store", *at, Const(tile_type(int32, shape), component), value, attr=1)
+    return finished(b, (*arrays("x"), Param("y", ArrayType(vector(2, float32), 2))))
+
+
+@pytest.mark.parametrize(("places", "loops"), [(((0, 0), (1, 0)), 1), (((0, 0), (0, 0)), 2), (((0, 0), (1, 1)), 2)])
+def test_components_are_stored_together(places, loops):
+    """Stores to other components of one element share a loop; others that may meet keep their order."""
+    b = TileBuilder()
+    shape = (2, 16)
+    whole = b.op("scan", loaded(b, 0, (32,), b.tid(), Const(int32, 0)), attr=Scan("add", False, False))
+    values = [b.op("view", whole, attr=Strided(shape, k, (16, 1))) for k in (0, 0)]
+    values[1] = b.op("add", values[1], values[1])
+    kernel = stores(b, shape, values, [(c, b.op("add", b.tid(), Const(int32, r))) for c, r in places])
+    lowered = simplify(lower_tiles(simplify(kernel)))
+    found = [n for n in walk(lowered.body) if isinstance(n, For) and any(isinstance(m, Op) and m.name == "store"
+             and m.attr == 1 for m in n.body.nodes)]  # fmt: skip
+    assert len(found) == loops
+    args = [np.random.default_rng(0).normal(size=(4, 32)).astype(np.float32), np.zeros((4, 32, 2), np.float32)]
+    for one, other in zip(run(lowered, (2,), args), run(kernel, (2,), args), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_an_element_is_assigned_in_place():
     """A loop over a[j] = v touches one element in a trip."""
     b = TileBuilder()
@@ -185,6 +232,25 @@ def test_routines_of_a_backend():
     called = [n.name for n in walk(lowered.body) if isinstance(n, Op) and n.name.startswith("tile_")]
     assert called == ["tile_cholesky", "tile_solve", "tile_scan"]
     assert not any(n.name.startswith("tile_") for n in walk(lower_tiles(kernel).body) if isinstance(n, Op))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("operation, running", [("add", np.cumsum), ("max", np.maximum.accumulate)])
+def test_a_scan_by_a_routine_is_that_of_numpy(operation, running, exclusive, reverse):
+    b = TileBuilder()
+    scanned = b.op(
+        "scan", loaded(b, 0, (3, 5), b.tid(), Const(int32, 0), float64), attr=Scan(operation, reverse, exclusive)
+    )
+    b.effect("store", *b.places((3, 5), b.tid(), Const(int32, 0)), scanned, attr=1)
+    lowered = lower_tiles(finished(b, arrays("x y", float64)), routines=("tile_scan",), flat=True)
+    assert [n.name for n in walk(lowered.body) if isinstance(n, Op)].count("tile_scan") == 1
+    x = np.random.default_rng(3).integers(-9, 9, (3, 5)).astype(np.float64)  # whose sums are exact
+    expected = running(x.ravel()[:: -1 if reverse else 1])
+    if exclusive:
+        expected = np.concatenate([[0.0 if operation == "add" else -np.inf], expected[:-1]])
+    _, found = run(lowered, (1,), [x, np.zeros((3, 5))])
+    np.testing.assert_array_equal(found.ravel()[:: -1 if reverse else 1], expected)
 
 
 def test_the_same_kernel_gives_the_same_code():

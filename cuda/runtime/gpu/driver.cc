@@ -19,8 +19,37 @@ constexpr char kLibrary[] = "libcuda.so.1";
 constexpr int kNeededVersion = 13000;
 constexpr char kNeededRelease[] = "580";
 constexpr Result kNoDevice = 100;
-constexpr Result kFirstOfKernels = 700;  // errors from here to the next are of kernels that ran before
+
+// What errors are of, and what to do about them.
+struct Advice {
+  Result result;
+  const char* text;
+};
+constexpr char kWentWrong[] = "this or an earlier kernel on the GPU went wrong, and the process has to be started again";
+constexpr char kOtherCode[] = "it was not compiled for this GPU: see wp.config.cuda_arch";
+constexpr char kNewerCode[] =
+    "the code is newer than the driver: install a newer driver, or an NVRTC as old as this one (nvidia-cuda-nvrtc)";
+constexpr Advice kAdvice[] = {
+    {kOutOfMemory, "the memory of the GPU is used up; JAX takes three quarters of it when it starts, unless "
+                   "XLA_PYTHON_CLIENT_PREALLOCATE=false or XLA_PYTHON_CLIENT_MEM_FRACTION says otherwise"},
+    {kNoBinaryForGpu, kOtherCode},
+    {218, kNewerCode},
+    {222, kNewerCode},
+    {701, "a block of so many threads has too few registers or too little shared memory on this GPU: give a smaller "
+          "block_dim"},
+    {702, "a kernel ran for longer than this GPU, which draws a screen, allows; the process has to be started again"},
+    {710, "an assertion of a kernel failed; the process has to be started again"},
+};
+// Other errors from here to the next are of kernels that ran before.
+constexpr Result kFirstOfKernels = 700;
 constexpr Result kLastOfKernels = 719;
+
+const char* advice_on(Result result) {
+  for (const Advice& known : kAdvice) {
+    if (known.result == result) return known.text;
+  }
+  return result >= kFirstOfKernels && result <= kLastOfKernels ? kWentWrong : nullptr;
+}
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -110,10 +139,7 @@ std::string Driver::describe(Result result, const char* function) const {
 
 void Driver::fail(Result result, const char* function, const std::string& kernel) const {
   std::string message = "kernel '" + kernel + "': " + describe(result, function);
-  if (result >= kFirstOfKernels && result <= kLastOfKernels) {
-    message += "; this or an earlier kernel on the GPU went wrong, and the process has to be started again";
-  }
-  if (result == kNoBinaryForGpu) message += "; it was not compiled for this GPU: see wp.config.cuda_arch";
+  if (const char* advice = advice_on(result)) message += std::string("; ") + advice;
   throw Fault(result == kOutOfMemory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL, message);
 }
 

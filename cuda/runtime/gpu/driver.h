@@ -15,6 +15,8 @@ using Address = unsigned long long;  // CUdeviceptr
 using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
+using Graph = struct GraphHandle*;
+using GraphExec = struct GraphExecHandle*;
 using Library = struct LibraryHandle*;
 using DriverKernel = struct KernelHandle*;
 using Function = struct FunctionHandle*;
@@ -23,6 +25,8 @@ constexpr Result kOutOfMemory = 2;
 constexpr Result kNoBinaryForGpu = 209;
 constexpr Result kNotReady = 600;
 constexpr int kNotCapturing = 0;  // CUstreamCaptureStatus
+constexpr int kRelaxed = 2;             // CUstreamCaptureMode: calls that are no part of the capture go on
+constexpr unsigned kNonBlocking = 1;    // CUstream_flags: nothing waits for CUDA's default stream
 constexpr unsigned kWithoutTiming = 2;  // CUevent_flags
 constexpr int kMultiprocessors = 16;  // CUdevice_attribute
 constexpr int kMajor = 75;
@@ -59,6 +63,14 @@ struct LaunchConfig {
   X(stream_get_context, "cuStreamGetCtx", (Stream, Context*))                                        \
   X(stream_is_capturing, "cuStreamIsCapturing", (Stream, int*))                                      \
   X(stream_synchronize, "cuStreamSynchronize", (Stream))                                             \
+  X(stream_create, "cuStreamCreate", (Stream*, unsigned flags))                                      \
+  X(stream_destroy, "cuStreamDestroy_v2", (Stream))                                                  \
+  X(stream_begin_capture, "cuStreamBeginCapture_v2", (Stream, int mode))                             \
+  X(stream_end_capture, "cuStreamEndCapture", (Stream, Graph*))                                      \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", (GraphExec*, Graph, unsigned long long flags)) \
+  X(graph_launch, "cuGraphLaunch", (GraphExec, Stream))                                              \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (GraphExec))                                           \
+  X(graph_destroy, "cuGraphDestroy", (Graph))                                                        \
   X(library_load_data, "cuLibraryLoadData",                                                          \
     (Library*, const void* image, void*, void**, unsigned, void*, void**, unsigned))                 \
   X(library_get_kernel, "cuLibraryGetKernel", (DriverKernel*, Library, const char*))                 \

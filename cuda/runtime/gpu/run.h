@@ -41,6 +41,7 @@ class CallSite {
   CallSite& operator=(const CallSite&) = delete;
 
   const Launch& launch() const { return launch_; }
+  bool has_checks() const { return checks_; }
 
   // Loads the kernel. Throws Fault, as all of these.
   void load() { kernel_.load(name_); }

@@ -9,6 +9,7 @@
 
 #include "gpu/driver.h"
 #include "python/device_array.h"
+#include "python/device_graph.h"
 #include "python/device_launch.h"
 #include "xla/gpu_handler.h"
 
@@ -80,12 +81,18 @@ void add_bindings(py::module_& m) {
            py::kw_only(), py::arg("kernel"), py::arg("entry"), py::arg("image"), py::arg("plan"), py::arg("launch"),
            py::arg("block"), py::arg("shared") = 0, py::arg("per_sm") = 0,
            py::arg("grid") = std::vector<int64_t>(), py::arg("failures") = "", py::arg("heap") = 0)
+      .def_property_readonly("has_checks", &DeviceLaunch::has_checks, "Whether each run is waited for.")
       .def("run", &DeviceLaunch::run, py::arg("arguments"), py::arg("stream") = 0,
            py::arg("device") = -1, py::arg("keep") = py::none(),
            "Puts the launch on a stream. Arguments are operands, then results, each (memory, dtype code, shape): the\n"
            "memory is an address on `device`, the bytes of a value, or None for what does not count. The stream 0 is\n"
            "that of `device`, or of the current context if it is -1. `keep` is kept until the launch has ended; where\n"
            "it is None, that is waited for.");
+  py::class_<DeviceGraph>(m, "DeviceGraph", "What is put on a stream of a GPU, as a CUDA graph.")
+      .def(py::init<Device>(), py::arg("device"))
+      .def("begin", &DeviceGraph::begin, "The stream that takes what is put on it, which does not run.")
+      .def("end", &DeviceGraph::end, "Lets `launch` run what the stream has taken.")
+      .def("launch", &DeviceGraph::launch, py::arg("stream"), "Runs it after what is on a stream of the device.");
   py::class_<DeviceMemory>(m, "DeviceMemory", "Memory of a GPU for launches on one stream, given back in its order.")
       .def(py::init<int64_t, uintptr_t, Device, std::string>(), py::arg("bytes"), py::arg("stream"),
            py::arg("device"), py::arg("name"))

@@ -11,9 +11,9 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, listeners, submit
 from jwarp.arrays.memory import HostMemory, place_of_caller
-from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import is_not_tracing
 from jwarp.bind.control import is_foreign
+from jwarp.devices import Device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Geometry
 
@@ -37,8 +37,6 @@ def checked_array(where: str, name: str, value: Any, dtype: Any, components: tup
             f"{where}: trees and meshes are not made in a capture, which would not make them again",
             hint="make them before the capture; refit() and build() are captured",
         )
-    if isinstance(value, array):
-        refuse_cuda(where, value)
     is_own = type(value) is array and type(value.memory) is HostMemory and is_not_tracing()
     value = value.host() if is_own else content_of(value)
     if not isinstance(value, (jax.Array, np.ndarray)):
@@ -100,9 +98,29 @@ def content_of(value: Any) -> Any:
     """What an array holds now, as JAX or NumPy has it; other values as they are."""
     if isinstance(value, (jax.Array, np.ndarray)):
         return value
+    if is_on_gpu(value):
+        return value.host()
     if hasattr(value, "__jax_array__"):
         return value.__jax_array__()
     return value.host() if isinstance(value, array) else value
+
+
+def is_on_gpu(value: Any) -> bool:
+    """Whether it is an array of jwarp's in the memory of a GPU."""
+    return isinstance(value, array) and value.device is not None and value.device.is_cuda
+
+
+def gpu_of(where: str, **given: Any) -> Device | None:
+    """The GPU that arrays of jwarp's are on, None where they are not.
+
+    Raises:
+        LaunchError: they are on several devices.
+    """
+    found = {name: value.device for name, value in given.items() if isinstance(value, array) and value.device}
+    if len(set(map(str, found.values()))) > 1:
+        told = ", ".join(f"'{name}' on {device}" for name, device in found.items())
+        raise LaunchError(f"{where}: the arrays are on several devices, {told}", hint="a.to(device) is a copy there")
+    return next((device for device in found.values() if device.is_cuda and is_not_tracing()), None)
 
 
 def settled(made: Any, *given: Any) -> Any:

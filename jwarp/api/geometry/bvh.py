@@ -7,11 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry import tree
+from jwarp.api.geometry import on_gpu, tree
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
+    gpu_of,
     is_here,
+    is_on_gpu,
     note_trace,
     read_groups,
     refuse_ended,
@@ -21,10 +23,12 @@ from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
 from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.held import struct_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
-from jwarp.types import Geometry
+from jwarp.types import NAMED, Geometry
 
+VEC3 = NAMED["vec3"]
 CONSTRUCTORS = ("sah", "median", "lbvh", "cubql")
 
 
@@ -48,6 +52,7 @@ class Bvh(Geometry):
     """
 
     def __init__(self, lowers: Any, uppers: Any, constructor: Any = None, groups: Any = None, leaf_size: int = 1):
+        self.device = gpu_of("wp.Bvh", lowers=lowers, uppers=uppers, groups=groups)
         self.lowers, self.uppers = lowers, uppers
         check_options("wp.Bvh", constructor, leaf_size)
         self.leaf_size = int(leaf_size)
@@ -64,10 +69,17 @@ class Bvh(Geometry):
         as_command(self, self._refit)
 
     def _refit(self) -> None:
+        if self._is_there():
+            made = struct_of(self)
+            on_gpu.refit_boxes(self.lowers, self.uppers, made)
+            self.nodes, self.bounds, self.items = made.nodes, made.bounds, made.items
+            self.version += 1
+            return None
         lowers, uppers = self._corners()
         if lowers.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.refit: {lowers.shape[0]} boxes in a tree of {self.items.shape[0]}")
-        if not _are_here(lowers, uppers, self.items) or not is_alone(self, _WRITTEN):
+        is_own = self.device is None and _are_here(lowers, uppers, self.items)
+        if not is_own or not is_alone(self, _WRITTEN):
             return self._keep(lowers, uppers, self.items, self.groups)
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         refit_boxes(np.asarray(lowers), np.asarray(uppers), of_tree, self.leaf_size)
@@ -87,6 +99,12 @@ class Bvh(Geometry):
         if groups.shape[0]:
             groups = jnp.zeros_like(groups).at[self.items].set(groups)
         self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups, self.leaf_size))
+
+    def _is_there(self) -> bool:
+        """Whether all is on a GPU, as kernels take it."""
+        given = self.lowers, self.uppers
+        is_known = all(map(is_on_gpu, given)) and is_not_tracing() and self.items.shape[0] > 0
+        return is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
 
     def _corners(self) -> tuple[Any, Any]:
         lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))

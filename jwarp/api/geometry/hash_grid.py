@@ -14,6 +14,7 @@ import numpy as np
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
+    gpu_of,
     is_here,
     known_number,
     note_trace,
@@ -22,6 +23,7 @@ from jwarp.api.geometry.arrays import (
     refuse_ended,
     settled,
 )
+from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.launch import launch
 from jwarp.bind.compat import is_not_tracing
@@ -64,7 +66,9 @@ class HashGrid(Geometry):
             raise KernelTypeError(f"wp.HashGrid: dtype must be wp.float16, wp.float32 or wp.float64, got {dtype!r}")
         self.scalar = kind.name
         nothing = np.zeros(0, np.int32)
-        self.point_ids, self.cell_starts, self.groups = nothing, nothing, nothing
+        self.point_ids: Any = nothing
+        self.cell_starts: Any = nothing
+        self.groups: Any = nothing
         self.scale: Any = np.zeros((), kind.dtype)
 
     @property
@@ -101,6 +105,11 @@ class HashGrid(Geometry):
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
+        device = gpu_of("wp.HashGrid.build", points=points, groups=groups)
+        if device is not None and groups is None and self._build_there(points, radius):
+            self.device = device
+            self.version += 1
+            return
         found = checked_array("wp.HashGrid.build", "points", points, dtype, (3,))
         known = known_number(radius)
         if known is not None and not 0.0 < known < math.inf:
@@ -113,8 +122,21 @@ class HashGrid(Geometry):
             self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
             made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
         self.point_ids, self.cell_starts, self.groups = made
+        self.device = device
         note_trace(self)
         self.version += 1
+
+    def _build_there(self, points: Any, radius: Any) -> bool:
+        """Sort points on a GPU into the grid there, if they are as its kernels take them: whether they were."""
+        known, dtype = known_number(radius), self.dtype.dtype
+        is_row = points.size > 0 and points.ndim == 1 and points.is_contiguous
+        if not is_row or points.layout.full_shape[1:] != (3,) or points.layout.dtype != dtype:
+            return False
+        if known is None or not 0.0 < known < math.inf:
+            return False
+        self.scale, self.groups = dtype.type(1) / dtype.type(known), _NOTHING
+        self.point_ids, self.cell_starts = sorted_into_cells(points, self.scale, self.dims)
+        return True
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
         """Accepted so that Warp code ports: there is nothing to reserve."""

@@ -9,12 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry import tree
+from jwarp.api.geometry import on_gpu, tree
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
     content_of,
+    gpu_of,
     is_here,
+    is_on_gpu,
     note_trace,
     read_groups,
     refuse_ended,
@@ -23,16 +25,21 @@ from jwarp.api.geometry.arrays import (
 from jwarp.api.geometry.bvh import check_options
 from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
-from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here
+from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here, repeat_faces
 from jwarp.arrays.array import array
+from jwarp.arrays.commands import listeners
 from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.held import struct_of
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
 from jwarp.lib.geometry.wide import WIDTH, WideArrays
-from jwarp.types import Geometry
+from jwarp.types import NAMED, Geometry, int32
 
 LEAF_SIZE = 8
+# A mesh that is refitted more often has that made ready.
+SOME_REFITS = 4
+VEC3 = NAMED["vec3"]
 
 
 class Mesh(Geometry):
@@ -115,15 +122,64 @@ class Mesh(Geometry):
         as_command(self, self._refit)
 
     def _refit(self) -> None:
+        given = self._points, self.indices, self._velocities
+        if self._repeated(given):
+            return None
+        if self.repeat:
+            object.__setattr__(self, "repeat", None)
+        if self._is_there():
+            return self._refit_there()
         points, indices = self._read()
-        if not self._is_here(points, indices) or not is_alone(self, _WRITTEN):  # what it has alone is here, too
+        is_own = self.device is None and self._is_here(points, indices)
+        if not is_own or not is_alone(self, _WRITTEN):  # what it has alone is here, too
             return self._keep(points, indices, self.items, self.groups)
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         made = Refitted(of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding)
         edge = refit_faces(np.asarray(points), np.asarray(indices), made, self.leaf_size)
+        self._set_edge(edge)
+        if self.version > SOME_REFITS and self.repeat is None:
+            made = made._replace(edge=edge)
+            known = repeat_faces(np.asarray(points), np.asarray(indices), made, self.leaf_size, given)
+            object.__setattr__(self, "repeat", known)
+        return None
+
+    def _repeated(self, given: tuple[Any, ...]) -> bool:
+        """Refit as before, if that is the same work: whether it was."""
+        known = self.repeat
+        if not known or not (is_not_tracing() and listeners.capture is None and known.fits(given)):
+            return False
+        if not is_alone(self, _WRITTEN):
+            return False
+        try:
+            known.graph()
+        except ValueError:  # an array of NumPy's that is elsewhere by now
+            return False
+        total = known.sides.sum()
+        if total != total:  # there are corners that are no numbers, as there mostly are again
+            object.__setattr__(self, "repeat", False)
+            return False
+        self._set_edge(total / np.float32(3 * self.items.shape[0]))
+        return True
+
+    def _set_edge(self, edge: Any) -> None:
         object.__setattr__(self, "edge", edge)
         stay(self, ["edge"])
-        return None
+
+    def _is_there(self) -> bool:
+        """Whether all is on a GPU, as kernels take it."""
+        if not all(map(is_on_gpu, (self._points, self.indices))) or not is_not_tracing():
+            return False
+        are_rows = self._points.ndim == self.indices.ndim == 1 and self.indices.is_contiguous
+        is_read = self._points.dtype is VEC3 and self.indices.dtype is int32 and self._points.device is self.device
+        return are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
+
+    def _refit_there(self) -> None:
+        made = struct_of(self)
+        self.edge = on_gpu.refit_faces(made)
+        of_tree, wide = made.bvh, made.wide
+        self.nodes, self.bounds, self.items = of_tree.nodes, of_tree.bounds, of_tree.items
+        self.corners, self.boxes, self.faces, self.levels = made.corners, wide.boxes, wide.faces, wide.levels
+        self.version += 1
 
     def _is_here(self, *given: Any) -> bool:
         """Whether all is to be worked out in this computer's memory."""
@@ -131,6 +187,10 @@ class Mesh(Geometry):
 
     def _read(self) -> tuple[Any, Any]:
         """The points and the indices."""
+        given = {"points": self._points, "indices": self.indices, "velocities": self._velocities}
+        device = gpu_of("wp.Mesh", **given)
+        if device is not self.device:
+            self.device = device
         points = checked_array("wp.Mesh", "points", self._points, np.float32, (3,))
         if self._velocities is not None:
             found = checked_array("wp.Mesh", "velocities", self._velocities, np.float32, (3,))

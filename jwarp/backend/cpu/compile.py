@@ -51,7 +51,7 @@ def optimized(kernel: Kernel) -> Kernel:
     # Some functions are called by what is for derivatives only, which is not there any more.
     kernel = settled(settled_functions(simplify(kernel)), on_gpu=False)
     if kernel.block_dim:
-        kernel = simplify(lower_tiles(kernel))
+        kernel = simplify(lower_tiles(kernel, tables=True))
     kernel = expand(kernel, expansion)
     kernel = simplify(kernel, flatten=is_cheap)
     return with_fetches(with_runs(with_shared_trips(in_turn(kernel, lone_loops(kernel)))))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from jwarp.backend.cpu.code import ENTRY, Code, memory_type
+from jwarp.backend.cpu.code import ENTRY, Code, literal, memory_type
 from jwarp.backend.cpu.memory import Memory
 from jwarp.ir.attributes import BlockMatmul
-from jwarp.ir.nodes import Kernel, Local, Op
+from jwarp.ir.nodes import Const, Kernel, Local, Op
 from jwarp.tiling.whole import request_of
+from jwarp.types import bool_
 
 ALIGNMENT = 64
 
@@ -21,6 +22,11 @@ class BlockMemory:
         for array, local in self.arrays.items():
             size = f"[{local.size} x {memory_type(local.dtype)}]"
             # It is found by the name that a parameter would have.
+            if local.values is not None:
+                name, content = f"@table{array}", ", ".join(_element(local, value) for value in local.values)
+                code.functions[name] = f"{name} = private unnamed_addr constant {size} [{content}], align {ALIGNMENT}"
+                code.line(f"%p{array} = getelementptr i8, ptr {name}, i64 0", ENTRY)
+                continue
             code.line(f"%p{array} = alloca {size}, align {ALIGNMENT}", ENTRY)
 
     def clear(self, array: int) -> None:
@@ -37,3 +43,8 @@ class BlockMemory:
         told = node.told(BlockMatmul)
         self.code.declare("void", request.symbol, ["ptr", "ptr", "ptr"])
         self.code.line(f"call void @{request.symbol}(ptr %p{told.a}, ptr %p{told.b}, ptr %p{told.c})")
+
+
+def _element(local: Local, value: float) -> str:
+    kind = memory_type(local.dtype)
+    return f"{kind} {int(value)}" if local.dtype is bool_ else f"{kind} {literal(Const(local.dtype, value))}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from jwarp.analysis.affine import symbols_of
 from jwarp.backend.compiled_base import plan_numbers
+from jwarp.backend.cuda.advice import advice_on
 from jwarp.backend.cuda.assembler import plain_name
 from jwarp.backend.cuda.compile import IMAGES, Image, lock_of
 from jwarp.backend.cuda.headers import cuda_headers, included_files, own_files
@@ -48,7 +49,7 @@ from jwarp.wire import Cover
 
 PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"
 # Headers that an author may include, as "jwarp/block.cuh".
-LIBRARY = ("arrays.cuh", "block.cuh", "rows.cuh", "segments.cuh")
+LIBRARY = ("arrays.cuh", "block.cuh", "chunks.cuh", "rows.cuh", "segments.cuh", "sorting.cuh")
 
 # The author's function is called by the entry, so for CUDA it is none itself. NVRTC cannot push macros.
 _BEFORE = """\
@@ -373,9 +374,8 @@ class Handwritten:
         # What is wrong with the call may follow from what is wrong with the text.
         rejected.messages = tuple(of_text)
         made = as_compile_error(rejected, f"kernel '{given.name}'", given.span)
-        return CompileError(
-            made.diagnostic.message, made.diagnostic.span, _missing_header(errors) or made.diagnostic.hint
-        )
+        advice = made.diagnostic.hint or (advice_on(of_text[0].text) if of_text else "")
+        return CompileError(made.diagnostic.message, made.diagnostic.span, _missing_header(errors) or advice)
 
     def _show_texts(self) -> None:
         """Let errors show lines of texts that are no files; another kernel's text may have had that name."""

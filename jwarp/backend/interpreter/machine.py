@@ -87,7 +87,8 @@ class _Interpreter:
         # A local array has the threads as its first axis.
         for local in kernel.locals:
             shape = local.shape if local.shared else (self.threads, *local.shape)
-            self.data.append(np.zeros(shape, local.dtype.dtype))
+            content = 0 if local.values is None else np.reshape(local.values, local.shape)
+            self.data.append(np.broadcast_to(np.asarray(content, local.dtype.dtype), shape).copy())
         self.values: dict[Value, Array] = {}
         self.constants: dict[int, Array] = {}  # by the identity of those in the kernel
         self.tape: list[tuple[Array, ...]] = []
@@ -233,7 +234,7 @@ class _Interpreter:
         if not active:
             return None
         local = self.kernel.local(array)
-        place = [int(index) for index in indices]
+        place = [index.item() for index in indices]
         if local is not None and not local.shared:
             place.insert(0, 0)
         for axis, extent in enumerate(self.data[array].shape):
@@ -263,18 +264,18 @@ class _Interpreter:
     def load(self, array: int, args: tuple[Array, ...], active: Array) -> Array:
         data = self.data[array]
         loaded = np.zeros(active.shape, data.dtype)
-        if not active.shape:
+        if active.size == 1:
             if (place := self.element(array, args, active)) is not None:
-                loaded[()] = data[place]
+                loaded[...] = data[place]
             return loaded
         there, element = self.inside(array, args, active)
         loaded[there] = data[element]
         return loaded
 
     def store(self, array: int, args: tuple[Array, ...], active: Array) -> None:
-        if not active.shape:
+        if active.size == 1:
             if (place := self.element(array, args[:-1], active)) is not None:
-                self.data[array][place] = args[-1]
+                self.data[array][place] = args[-1].reshape(())
             return
         there, element = self.inside(array, args[:-1], active)
         # Of indices that occur more than once, NumPy keeps the last.

@@ -178,9 +178,13 @@ def _is_whole(block: Block, given: Sequence[Value], first_local: int) -> bool:
     """
     defined = set(given)
     for node in walk(block):
-        if isinstance(node, Op) and not (node.row.in_copies and all(a < first_local for a in arrays_in(node))):
-            return False
-        defined.update(results(node), inner_params(node))
+        if isinstance(node, Op):
+            if not node.row.in_copies or any(a >= first_local for a in arrays_in(node)):
+                return False
+            if node.result is not None:
+                defined.add(node.result)
+        else:
+            defined.update(results(node), inner_params(node))
     return used_values(block) <= defined
 
 

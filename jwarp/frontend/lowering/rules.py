@@ -57,7 +57,7 @@ def lower(ctx: Context, node: ast.expr) -> Binding:
     rule = EXPRESSIONS.get(type(node))
     if rule is None:
         raise unsupported(ctx, node)
-    # As `Context.at` does, which takes longer than lowering most expressions.
+    # As `Context.at` does, which takes longer than lowering most expressions and some statements.
     builder = ctx.builder
     before, builder.span = builder.span, ctx.span(node)
     try:
@@ -80,8 +80,12 @@ def lower_statement(ctx: Context, node: ast.stmt) -> None:
     rule = STATEMENTS.get(type(node))
     if rule is None:
         raise unsupported(ctx, node)
-    with ctx.at(node):
+    builder = ctx.builder
+    before, builder.span = builder.span, ctx.span(node)
+    try:
         rule(ctx, node)
+    finally:
+        builder.span = before
 
 
 def unsupported(ctx: Context, node: ast.AST, construct: type[ast.AST] | None = None) -> CompileError:

@@ -32,6 +32,8 @@ class Outputs:
 def rewrite_output_arguments(tree: ast.FunctionDef, lookup: Lookup) -> None:
     """Rewrite such calls in `tree`, in place. `lookup` gives what an outer name stands for, or raises KeyError."""
     for node in nodes_in(tree):
+        if not isinstance(node, (ast.stmt, ast.match_case)):
+            continue
         for statements in (getattr(node, "body", None), getattr(node, "orelse", None)):
             if isinstance(statements, list):
                 statements[:] = [_rewritten(s, lookup) for s in statements]

@@ -8,7 +8,8 @@ import contextlib
 import functools
 import inspect
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,7 +183,9 @@ def read_source(
 ) -> Source:
     """Parse `function`, whose file has the lines `text`; `statics` and `tree` as in its definition."""
     file, first_line = file_of(function), function.__code__.co_firstlineno
-    lines = inspect.getblock(text[first_line - 1 :])
+    lines, body = _quickly(function.__code__, text) if tree is None else ([], None)
+    if body is None:
+        lines = inspect.getblock(text[first_line - 1 :])
     if not lines:
         raise CompileError(
             f"the source of `{function.__name__}` cannot be read",
@@ -190,7 +193,8 @@ def read_source(
             "define kernels in a file or a notebook cell, not through exec or a bare prompt",
         )
     try:
-        body: Sequence[ast.stmt] = _parse(lines) if tree is None else [tree(lines)]
+        if body is None:
+            body = _parse(lines) if tree is None else [tree(lines)]
     except SyntaxError as error:
         raise CompileError(
             f"the source of `{function.__name__}` cannot be parsed: {error.msg}", Span(file, first_line)
@@ -209,6 +213,34 @@ def read_source(
     local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
     rewrite_output_arguments(source.tree, lambda name: None if name in local else source.lookup(name))
     return source
+
+
+def _quickly(code: types.CodeType, text: list[str]) -> tuple[list[str], list[ast.stmt] | None]:
+    """The lines of a function and the one statement that they are, as far as indentation tells; None where it does not.
+
+    What comes after its last instruction is indented more than the first line. Where a bracket or a text goes on in a
+    line that is not, the lines before that are no statement. `inspect` would go through all tokens, in Python.
+    """
+    first, last = code.co_firstlineno, max((line for *_, line in code.co_lines() if line), default=0)
+    if not 0 < first <= last <= len(text):
+        return [], None
+    around, end = _indentation(text[first - 1]), last
+    for number, line in enumerate(text[last:], last + 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            if _indentation(line) <= around:
+                break
+            end = number
+    lines = text[first - 1 : end]
+    try:
+        found = _parse(lines)
+    except (SyntaxError, RecursionError, MemoryError):
+        return [], None
+    return (lines, found) if len(found) == 1 else ([], None)
+
+
+def _indentation(line: str) -> int:
+    wide = line.expandtabs()
+    return len(wide) - len(wide.lstrip())
 
 
 def _parse(lines: list[str]) -> list[ast.stmt]:

@@ -50,12 +50,17 @@ class LaneVariation(Variation):
             super().find(block)
 
     def op(self, node: Op) -> None:
-        differs = self.mapped or self.any(node.args)
-        if differs and self.is_own(node):
+        if self.is_own(node) and self.differs(node):
             self.arrays.add(node.array)
-        if isinstance(node.attr, Rule) and (differs or not self.arrays.isdisjoint(self.arrays_of(node.attr))):
+        if isinstance(node.attr, Rule) and (
+            self.differs(node) or not self.arrays.isdisjoint(self.arrays_of(node.attr))
+        ):
             self.rules.add(node.attr.gradient)
         super().op(node)
+
+    def differs(self, node: Op) -> bool:
+        """Whether lanes make an operation apart, or with other operands."""
+        return self.mapped or self.any(node.args)
 
     def arrays_of(self, rule: Rule) -> set[int]:
         """The arrays that a call of a function with a gradient of its own is about."""

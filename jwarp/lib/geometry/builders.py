@@ -56,6 +56,28 @@ def sorted_by_cells(cells: array[int32], starts: array[int32], ids: array[int32]
         ids[slot] = i
 
 
+@kernel
+def numbered(numbers: array[int32]):
+    """The numbers from 0 on."""
+    i = tid()
+    numbers[i] = i
+
+
+@kernel
+def starts_of_cells(cells: array[int32], starts: array[int32]):
+    """Where each cell starts, by the cells of points in their order."""
+    cell = tid()
+    low = int32(0)
+    high = cells.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if cells[middle] < cell:
+            low = middle + 1
+        else:
+            high = middle
+    starts[cell] = low
+
+
 CELLS = {float16: cells_of_points_h, float32: cells_of_points, float64: cells_of_points_d}
 
 

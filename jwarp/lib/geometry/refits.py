@@ -109,6 +109,30 @@ def nodes_around(used: int32, nodes: array2d[float32]):
 
 
 @kernel
+def level_around(first: int32, used: int32, nodes: array2d[float32]):
+    """The boxes of a level, whose nodes begin at `first`, above the first `used` nodes of the level below."""
+    i, part = tid()
+    side = where(part < 3, 1.0, -1.0)
+    k = 2 * (first + i)
+    found = side * nodes[k, part]
+    if 2 * i + 1 < used:
+        found = lesser(side * nodes[k + 1, part], found)
+    nodes[first + i, part] = side * found
+
+
+@kernel
+def closed_nodes(nodes: array2d[float32]):
+    """A ray would go through a box from infinity to minus infinity. It misses a point at infinity."""
+    i = tid()
+    is_nothing = True
+    for axis in range(3):
+        is_nothing = is_nothing and nodes[i, axis] == INF and nodes[i, axis + 3] == -INF
+    if is_nothing:
+        for part in range(6):
+            nodes[i, part] = INF
+
+
+@kernel
 def sixteens_around(nodes: array2d[float32], widest: int32, starts: array[int32], boxes: array3d[float32]):
     """The boxes of nodes of sixteen, of each the part of a child: those of the tree's nodes around as many slots.
 

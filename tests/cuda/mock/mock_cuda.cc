@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -44,6 +46,10 @@ struct State {
   std::map<std::pair<Handle, int>, int> granted;  // dynamic shared memory of kernels on devices
   std::map<Address, size_t> allocated;
   std::map<std::string, Run> kernels;
+  // What a capture has taken, and on which stream; graphs, and those that are ready to run.
+  Handle captured = 0;
+  std::vector<std::function<void()>> taken;
+  std::map<Handle, std::vector<std::function<void()>>> graphs;
   Handle handles = 0;
   bool started = false;
 };
@@ -88,6 +94,23 @@ Result release(Address address) {
   const std::lock_guard<std::mutex> lock(state().mutex);
   if (state().allocated.erase(address) == 0) return kInvalidValue;
   std::free(reinterpret_cast<void*>(address));
+  return 0;
+}
+
+bool is_taken(Handle stream) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  return stream != 0 && stream == state().captured;
+}
+bool is_captured(Handle stream) { return setting("capturing") || is_taken(stream); }
+
+// Does what is put on a stream: now, or whenever its graph runs.
+Result put(Handle stream, std::function<void()> action) {
+  if (!is_taken(stream)) {
+    action();
+    return 0;
+  }
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().taken.push_back(std::move(action));
   return 0;
 }
 
@@ -256,20 +279,75 @@ Result cuCtxPopCurrent_v2(Handle* context) {
 }
 Result cuStreamGetCtx(Handle stream, Handle* context) {
   CALL("%#lx", stream);
-  if (setting("capturing")) return 906;
+  if (is_captured(stream)) return 906;
   *context = stream == 0 ? current : 0x1000 + stream / 0x100 - 1;
   return *context == 0 ? kInvalidContext : 0;
 }
 Result cuStreamIsCapturing(Handle stream, int* status) {
   CALL("%#lx", stream);
-  *status = setting("capturing");
+  *status = is_captured(stream);
   return 0;
 }
 Result cuStreamSynchronize(Handle stream) {
   CALL("%#lx", stream);
-  NOT_IN_CAPTURES();
+  if (is_captured(stream)) return kNotInCaptures;
   return 0;
 }
+// One more stream for each device at a time, which is 0xfe of its.
+Result cuStreamCreate(Handle* stream, unsigned flags) {
+  CALL("flags=%u", flags);
+  if (current == 0) return kInvalidContext;
+  *stream = 0x100 * (current - 0x1000 + 1) + 0xfe;
+  return 0;
+}
+Result cuStreamDestroy_v2(Handle stream) {
+  CALL("%#lx", stream);
+  return 0;
+}
+Result cuStreamBeginCapture_v2(Handle stream, int mode) {
+  CALL("%#lx mode=%d", stream, mode);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  if (stream == 0 || state().captured != 0) return kInvalidValue;
+  state().captured = stream;
+  state().taken.clear();
+  return 0;
+}
+Result cuStreamEndCapture(Handle stream, Handle* graph) {
+  CALL("%#lx", stream);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  if (state().captured != stream) return kInvalidValue;
+  state().captured = 0;
+  *graph = 0x40000 + ++state().handles;
+  state().graphs[*graph] = std::move(state().taken);
+  return 0;
+}
+Result cuGraphInstantiateWithFlags(Handle* made, Handle graph, unsigned long long flags) {
+  CALL("flags=%llu", flags);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  if (state().graphs.count(graph) == 0) return kInvalidHandle;
+  *made = 0x50000 + ++state().handles;
+  state().graphs[*made] = state().graphs[graph];
+  return 0;
+}
+Result cuGraphLaunch(Handle made, Handle stream) {
+  std::vector<std::function<void()>> actions;
+  {
+    const std::lock_guard<std::mutex> lock(state().mutex);
+    const auto known = state().graphs.find(made);
+    if (known == state().graphs.end()) return kInvalidHandle;
+    actions = known->second;
+  }
+  CALL("nodes=%zu stream=%#lx", actions.size(), stream);
+  CHECK(check_stream(stream));
+  for (const auto& action : actions) action();
+  return 0;
+}
+Result cuGraphDestroy(Handle graph) {
+  CALL("%s", "");
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  return state().graphs.erase(graph) == 1 ? 0 : kInvalidHandle;
+}
+Result cuGraphExecDestroy(Handle made) { return cuGraphDestroy(made); }
 Result cuLibraryLoadData(Handle* library, const void* image, void*, void**, unsigned, void*, void**, unsigned) {
   const auto* bytes = static_cast<const unsigned char*>(image);
   CALL("%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2], bytes[3]);
@@ -325,8 +403,17 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Handle kernel, void** parame
   CHECK(check_launch(*config, kernel));
   const unsigned shape[] = {config->grid[0],  config->grid[1],  config->grid[2],     config->block[0],
                             config->block[1], config->block[2], config->shared_bytes};
-  if (run) run(static_cast<const long long*>(parameters[0]), shape);
-  return 0;
+  if (run == nullptr) return 0;
+  if (!is_captured(config->stream)) {
+    run(static_cast<const long long*>(parameters[0]), shape);
+    return 0;
+  }
+  // The driver takes parameters when a launch is captured. The runtime has room for so many words, of which it uses some.
+  constexpr size_t kRoom = 512;
+  const auto* words = static_cast<const long long*>(parameters[0]);
+  const std::vector<long long> kept(words, words + kRoom);
+  const std::vector<unsigned> form(shape, shape + 7);
+  return put(config->stream, [=] { run(kept.data(), form.data()); });
 }
 #endif
 Result cuMemAlloc_v2(Address* address, size_t bytes) {
@@ -354,19 +441,22 @@ Result cuMemAllocAsync(Address* address, size_t bytes, Handle stream) {
 Result cuMemFreeAsync(Address address, Handle stream) {
   CALL("stream=%#lx", stream);
   CHECK(check_stream(stream));
+  if (is_taken(stream)) return 0;  // the graph has the memory
   return release(address);
 }
 Result cuMemsetD16Async(Address address, unsigned short value, size_t count, Handle stream) {
   CALL("%#x count=%zu stream=%#lx", value, count, stream);
   CHECK(check_stream(stream));
-  for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned short*>(address)[k] = value;
-  return 0;
+  return put(stream, [=] {
+    for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned short*>(address)[k] = value;
+  });
 }
 Result cuMemsetD32Async(Address address, unsigned value, size_t count, Handle stream) {
   CALL("%#x count=%zu stream=%#lx", value, count, stream);
   CHECK(check_stream(stream));
-  for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned*>(address)[k] = value;
-  return 0;
+  return put(stream, [=] {
+    for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned*>(address)[k] = value;
+  });
 }
 Result cuEventCreate(Handle* event, unsigned) {
   CALL("%s", "");
@@ -391,23 +481,23 @@ Result cuEventDestroy_v2(Handle) {
 Result cuMemsetD8Async(Address address, unsigned char value, size_t bytes, Handle stream) {
   CALL("%#x bytes=%zu stream=%#lx", value, bytes, stream);
   CHECK(check_stream(stream));
-  std::memset(reinterpret_cast<void*>(address), value, bytes);
-  return 0;
+  return put(stream, [=] { std::memset(reinterpret_cast<void*>(address), value, bytes); });
 }
 Result cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Handle stream) {
   CALL("bytes=%zu stream=%#lx", bytes, stream);
   CHECK(check_stream(stream));
-  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
-  return 0;
+  return put(stream, [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
 }
 Result cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Handle stream) {
   CALL("bytes=%zu stream=%#lx", bytes, stream);
+  if (is_taken(stream)) return kNotInCaptures;  // of memory that is not pinned
   CHECK(check_stream(stream));
   std::memcpy(to, reinterpret_cast<void*>(from), bytes);
   return 0;
 }
 Result cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Handle stream) {
   CALL("bytes=%zu stream=%#lx", bytes, stream);
+  if (is_taken(stream)) return kNotInCaptures;  // of memory that is not pinned
   CHECK(check_stream(stream));
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return 0;

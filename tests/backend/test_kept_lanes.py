@@ -19,9 +19,9 @@ from jwarp.config import Settings
 @wp.kernel
 def taken_from_outside(x: wp.array[float], seen: wp.array[int], out: wp.array[float]):
     i = wp.tid()
-    step = float(1.0)
+    step = 1.0
     last = x[i]
-    trips = int(0)
+    trips = 0
     while x[i] * 10.0 > step:
         if x[(i + trips) % x.shape[0]] > 0.4:
             seen[i] = trips
@@ -37,7 +37,7 @@ def taken_from_outside(x: wp.array[float], seen: wp.array[int], out: wp.array[fl
 def nested(x: wp.array[float], seen: wp.array[int], out: wp.array[float]):
     i = wp.tid()
     total = x[i]
-    best = float(7.0)
+    best = 7.0
     for k in range(i % 5):
         y = x[(i + k) % x.shape[0]]
         if y > 0.2:
@@ -62,7 +62,7 @@ def nested(x: wp.array[float], seen: wp.array[int], out: wp.array[float]):
 def loops_in_branches(x: wp.array[float], seen: wp.array[int], out: wp.array[float]):
     i = wp.tid()
     a = x[i]
-    b = float(2.0)
+    b = 2.0
     for k in range(3):
         if x[(i * 3 + k) % x.shape[0]] > 0.3:
             for m in range(i % 4):
@@ -70,7 +70,7 @@ def loops_in_branches(x: wp.array[float], seen: wp.array[int], out: wp.array[flo
                 if x[(i + m) % x.shape[0]] > 0.6:
                     a, b = b + 0.25, a
         else:
-            j = int(0)
+            j = 0
             while float(j) < a * 3.0:
                 seen[i] = seen[i] - 1
                 a = a - 0.125

@@ -181,6 +181,9 @@ class SGD(_Optimizer):
 class Adam(_Optimizer):
     """Steps of a length that the mean and the variance of past gradients give: Kingma and Ba, 2015, algorithm 1.
 
+    A step that is captured has the number `t` that it had then, by which the means are scaled, in every launch of the
+    graph, as in Warp. Steps outside of graphs count on.
+
     Args:
         params: The arrays to step, of floats, or of vectors or matrices of them; `set_params` takes others.
         lr: How far a step goes.

@@ -170,8 +170,10 @@ class Tape:
             else:
                 a.grad.assign(g)
         command = Backward(self.launches)
-        submit(command)
-        self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
+        try:
+            submit(command)
+        finally:  # what has gone back before an error is zeroed, too
+            self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
 
     def _steps(self, loss: array | None, grads: Mapping[array, array], scratch: Scratch) -> list[Any] | None:
         """The native steps that do the same as `_backward`; None where Python is needed."""

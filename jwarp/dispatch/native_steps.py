@@ -15,6 +15,7 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.host import Forward
+from jwarp.dispatch.ready import Ready
 
 
 class Several(Command):
@@ -125,6 +126,16 @@ def _native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
     """The commands as one native graph; None where Python runs one of them."""
     steps = steps_of(commands)
     return None if steps is None else _native.HostGraph(steps)
+
+
+def one_call(launches: Sequence[Ready]) -> Callable[[], None] | None:
+    """What runs launches on NumPy arrays one after the other; None where one of them is of another kind.
+
+    It raises ValueError where an array has another shape or place by then, and then nothing has run.
+    """
+    if not all(type(made) is Forward for made in launches):
+        return None
+    return _native.HostGraph([made.run.native for made in launches if isinstance(made, Forward)])
 
 
 _RULES: dict[type, Callable[[Any], list[Any] | None]] = {ArrayLaunch: _launch, Copy: _copy, Fill: _fill}

@@ -74,6 +74,11 @@ class PythonKernel(Kernel):
         assert self.params is not None  # a struct that arrays cannot hold is refused now
         self._lock = threading.Lock()
 
+    @property
+    def func(self) -> Callable:
+        """The function that it was made of."""
+        return self.python
+
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
         return handles_of(self.signature)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,11 @@ class Kernel(ByName):
         self.signature = signature
         self.span = span
         self._enable_backward = enable_backward
+
+    @property
+    def key(self) -> str:
+        """Its name with those of what it is defined in, as Warp writes it: `solve__locals__step`."""
+        return re.sub(r"\W", "", getattr(self, "__qualname__", self.name).replace(".", "__"))
 
     @property
     def enable_backward(self) -> bool:

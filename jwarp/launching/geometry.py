@@ -7,6 +7,8 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jwarp.errors import LaunchError
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import MAX_DIMS
@@ -38,6 +40,8 @@ class Geometry:
 
 def read_dim(dim: Any, kernel_name: str, what: str = "dim") -> tuple[int, ...]:
     """`dim` as a tuple of up to four ints or symbolic sizes; `what` names the argument in errors."""
+    if isinstance(dim, np.ndarray) and dim.ndim == 1 and dim.dtype.kind in "iu":
+        dim = dim.tolist()
     entries = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     where = f"kernel '{kernel_name}': {what}"
     if len(entries) > MAX_DIMS:

@@ -15,7 +15,7 @@ _named: weakref.WeakValueDictionary[int, Geometry] = weakref.WeakValueDictionary
 
 _births = itertools.count()
 UNCOPIED = frozenset(
-    {"born", "held", "state", "traced_at", "number"}
+    {"born", "held", "repeat", "state", "traced_at", "number"}
 )  # the attributes of a grid, tree or mesh that are its own
 
 
@@ -34,6 +34,7 @@ class Geometry:
     born: int  # the how manieth it is
     number = 0  # its id's, once someone has asked for that
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
+    repeat: Any = None  # what repeats its refits, with views of its arrays; False where nothing is to
     device: Any = None  # the GPU that its points are on, if they are arrays of one: launches run there
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
@@ -43,7 +44,7 @@ class Geometry:
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name not in ("held", "number"):
+        if name not in ("held", "number", "repeat"):
             object.__setattr__(self, "state", object())
 
     def __getstate__(self) -> dict[str, Any]:

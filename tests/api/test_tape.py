@@ -602,3 +602,34 @@ def test_gradients_that_a_launch_reads_change_on_the_way_back():
             wp.launch(square, dim=3, inputs=[x], outputs=[y])
         tape.backward(grads={y: wp.ones(3, dtype=float), z: wp.ones(3, dtype=float)})
         assert_allclose(w.grad.numpy(), content, rtol=1e-6)
+
+
+def test_gradients_of_a_way_back_that_failed_are_zeroed():
+    x, y, z = (wp.array(np.float32([1.0, 2.0, 3.0]), dtype=float, requires_grad=True) for _ in range(3))
+
+    def fail():
+        raise ArithmeticError("the program's own")
+
+    tape = wp.Tape()
+    with tape:
+        tape.record_func(fail, [])
+        wp.launch(scale, 3, [x, 2.0], [y])
+        wp.launch(scale, 3, [y, 3.0], [z])
+    with pytest.raises(ArithmeticError, match="own"):
+        tape.backward(grads={z: wp.ones(3, dtype=float)})
+    assert_array_equal(x.grad.numpy(), [6.0, 6.0, 6.0])
+    tape.zero()
+    for a in (x, y, z):
+        assert_array_equal(a.grad.numpy(), [0.0, 0.0, 0.0])
+    x.assign([4.0, 5.0, 6.0])  # and nothing that was recorded is lost
+    with pytest.raises(ArithmeticError):
+        tape.backward(grads={z: wp.ones(3, dtype=float)})
+    assert_array_equal(x.grad.numpy(), [6.0, 6.0, 6.0])
+
+
+def test_handles_that_nobody_has_do_not_pile_up():
+    x, y = (wp.ones(4, dtype=float, requires_grad=True) for _ in range(2))
+    for _ in range(300):
+        with wp.Tape():
+            wp.launch(square, 4, [x], [y])
+    assert len(x.memory.keepers) < 64

@@ -279,3 +279,16 @@ def left_open(a: wp.array[int], out: wp.array[int]):
 def test_dots_do_nothing():
     a = RNG.integers(-5, 5, 9).astype(np.int32)
     np.testing.assert_array_equal(run_kernel(left_open, 9, a, np.zeros(9, np.int32))[-1], np.maximum(a, 0))
+
+
+def test_kernels_have_the_keys_and_functions_that_they_have_in_warp():
+    def factory():
+        @wp.kernel
+        def made(x: wp.array[float]):
+            x[0] = 1.0
+
+        return made
+
+    assert unpacked.key == "unpacked" and unpacked.func.__name__ == "unpacked"
+    name = "test_kernels_have_the_keys_and_functions_that_they_have_in_warp"
+    assert factory().key == f"{name}__locals__factory__locals__made"

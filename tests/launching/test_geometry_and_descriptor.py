@@ -38,7 +38,11 @@ def test_dims_are_padded_and_folded():
     assert fold(read_dim((2, 3, 4, 0), "k"), 3, "k") == Geometry((2, 3, 4, 1), 0)
     assert fold((), 1, "k") == Geometry((1, 1, 1, 1), 1)
     assert read_dim(2**31 - 1, "k") == (2**31 - 1,)
-    for bad in (2**31, -1, 1.0, False, "a", (1,) * 5, np.array([1, 2])):
+    assert read_dim(np.array([4, 5]), "k") == (4, 5)
+    for wrong in (np.array([4.0]), np.array([[4]]), np.array([True]), True):
+        with pytest.raises(LaunchError, match="must be an int"):
+            read_dim(wrong, "k")
+    for bad in (2**31, -1, 1.0, False, "a", (1,) * 5, np.ones((2, 1), int)):
         with pytest.raises(LaunchError, match="kernel 'k': dim"):
             read_dim(bad, "k")
     with pytest.raises(LaunchError, match="kernel 'k'"):

@@ -325,3 +325,48 @@ def test_faces_refitted_in_place_are_those_of_a_new_mesh():
             np.testing.assert_array_equal(one, other)
         sides = np.linalg.norm(known - np.roll(known, 1, 1), axis=-1)
         np.testing.assert_allclose(mesh.edge, sides[~np.isnan(sides).any(1)].mean(), rtol=1e-5)
+
+
+PARTS = ("nodes", "bounds", "corners", "boxes", "faces", "edge")
+
+
+def content(mesh):
+    return {name: np.array(getattr(mesh, name)) for name in PARTS}
+
+
+@pytest.mark.parametrize("kind", ["array", "numpy"])
+@pytest.mark.parametrize("bad", [None, 12])
+def test_refits_that_are_repeated_do_what_others_do(kind, bad):
+    rng = np.random.default_rng(3)
+    indices = rng.integers(0, 60, size=3 * 101).astype(np.int32)
+    start = rng.normal(size=(60, 3)).astype(np.float32)
+    given = [wp.array(start, dtype=wp.vec3) if kind == "array" else start.copy() for _ in range(2)]
+    mesh, other = (wp.Mesh(points, wp.array(indices, dtype=int)) for points in given)
+    copies, repeats = [], 0
+    for k in range(24):
+        places = rng.normal(size=(60, 3)).astype(np.float32)
+        if k == bad:
+            places[5] = np.nan
+        for points in given:
+            if kind == "numpy":
+                points[...] = places
+            else:
+                points.assign(places)
+        if k == 15:  # another array, of which the mesh's repeats know nothing
+            given = [wp.array(places, dtype=wp.vec3) if kind == "array" else places.copy() for _ in range(2)]
+            mesh.points, other.points = given
+        other.repeat = None  # it goes the long way each time
+        before = mesh.repeat
+        mesh.refit()
+        other.refit()
+        repeats += mesh.repeat is not None and mesh.repeat is before
+        for name, found in content(mesh).items():
+            np.testing.assert_array_equal(found, getattr(other, name), err_msg=f"{name} after refit {k}")
+        if k in (8, 18):
+            copies.append((copy.copy(mesh), content(mesh)))
+        if k == 20:
+            copies.pop()
+    assert repeats > (4 if bad else 8) and (mesh.repeat is False) == (bad is not None)
+    for made, kept in copies:
+        for name, wanted in kept.items():
+            np.testing.assert_array_equal(getattr(made, name), wanted)

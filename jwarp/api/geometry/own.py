@@ -30,7 +30,12 @@ def is_alone(owner: Geometry, names: Sequence[str]) -> bool:
         if sys.getrefcount(parts["held"].struct) != _OF_ITEM or sys.getrefcount(parts["held"].leaves) != _OF_ITEM:
             return False
         count = 3
-    return all(fixed(parts[name]) and _count(parts, name) == count for name in names)
+    if not parts.get("repeat"):
+        return all(fixed(parts[name]) and _count(parts, name) == count for name in names)
+    views = [_views(parts, name) for name in names]
+    return all(
+        fixed(parts[name]) and _count(parts, name) == count + more for name, more in zip(names, views, strict=True)
+    )
 
 
 def stay(owner: Geometry, numbers: Sequence[str]) -> None:
@@ -42,6 +47,11 @@ def stay(owner: Geometry, numbers: Sequence[str]) -> None:
         for name in numbers:
             getattr(known.struct, name)[...] = getattr(owner, name)
         mark(known.struct, owner)
+
+
+def _views(parts: Any, name: str) -> int:
+    """How many views of a part there are in what repeats refits."""
+    return int(parts["repeat"].views_of(parts[name]))
 
 
 def _count(parts: Any, name: str) -> int:

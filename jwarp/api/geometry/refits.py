@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jwarp.api.geometry.repeats import Repeat, repeat_of
 from jwarp.api.geometry.tree import EMPTY, Tree, leaves_of
 from jwarp.api.launch import launch
 from jwarp.lib.geometry.refits import boxes_in_slots, faces_in_slots, leaves_around, nodes_around, sixteens_around
@@ -83,6 +84,31 @@ def refit_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: i
     known = sides.ravel()[: len(order)]
     known = known[~np.isnan(known)]
     return known.sum() / np.float32(max(3 * len(known), 1))
+
+
+def repeat_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: int, given: Any) -> Repeat | None:
+    """What repeats `refit_faces` as long as all corners are numbers; `given` is what the mesh was given."""
+    tree, corners, _, (boxes, faces, starts), _ = made
+    order = np.asarray(tree.items)
+    used, leaves = -(-len(order) // WIDTH), -(-len(order) // size)
+    if not used:
+        return None
+    sides = np.empty((used, WIDTH), np.float32)
+    written = tree.nodes, tree.bounds, corners, boxes, faces
+    _open(written, True)
+    nodes, bounds, corners = tree.nodes.reshape(-1, 6), tree.bounds.view(), corners.view()
+    lowest, by_leaf = nodes[len(tree.nodes) :][:leaves], bounds.reshape(-1, size, 6)
+    wide, sixteens = boxes.reshape(-1, 6, WIDTH), faces.reshape(-1, 9, WIDTH)
+    widest = max(len(bounds) // WIDTH, 1)
+    launches = (
+        (faces_in_slots, (used, WIDTH), [points, indices.reshape(-1, 3), order], [corners, bounds, sixteens, sides]),
+        (leaves_around, (leaves, 6), [by_leaf], [lowest]),
+        (nodes_around, 6, [leaves], [nodes]),
+        (sixteens_around, (len(wide), 6, WIDTH), [nodes, widest, starts], [wide]),
+    )
+    found = repeat_of(given, launches, (nodes, bounds, corners, lowest, by_leaf, wide, sixteens), sides)
+    _open(written, False)
+    return found
 
 
 def _open(arrays: Iterable[np.ndarray], is_open: bool) -> None:

@@ -70,18 +70,17 @@ class Builder:
     def op(self, name: str, *args: Operand, attr: Attribute | None = None, type: ValueType | None = None) -> Operand:
         """Append operation `name` and return its result, or the value that it folds to."""
         row = OPS[name]
-        types = tuple(a.type for a in args)
         if row.typed_by == "attr":
-            result_type: ValueType | None = tile_result(name, types, attr)
-        else:
-            result_type = type or (row.result(types) if row.result else None)
-        if result_type is None:
+            type = tile_result(name, tuple([a.type for a in args]), attr)
+        elif type is None and row.result is not None:
+            type = row.result(tuple([a.type for a in args]))
+        if type is None:
             raise TypeError(f"IR operation {name} does not take {[a.type for a in args]}")
-        folded = simplify_op(name, args, result_type)
+        folded = simplify_op(name, args, type)
         if folded is not None:
             return folded
-        result = Value(result_type)
-        self.append(Op(name, tuple(args), attr, result, self.span))
+        result = Value(type)
+        self._open[-1].append(Op(name, args, attr, result, self.span))
         return result
 
     def check(self, holds: Operand, text: str) -> None:
@@ -122,18 +121,16 @@ def make_block(nodes: Iterable[Node], yields: Iterable[Operand] = ()) -> Block:
     return Block(tuple(nodes), tuple(yields))
 
 
-def _is_int(x: Operand, number: int) -> bool:
-    return isinstance(x, Const) and x.type.is_int and x.value == number
-
-
 def _neutral(left: int | None, right: int) -> Identity:
     """Identity of integer operations: `x op right` (and `left op x`) is x. Floats keep -0 and NaN."""
 
     def rule(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
         x, y = args
-        if _is_int(y, right):
+        if isinstance(y, Const) and y.value == right and y.type.is_int:
             return x
-        return y if left is not None and _is_int(x, left) else None
+        if left is not None and isinstance(x, Const) and x.value == left and x.type.is_int:
+            return y
+        return None
 
     return rule
 

@@ -13,7 +13,6 @@ is gone through in the order of the program.
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Callable, Iterable, Sequence
 
 from jwarp.ir.builder import Builder, make_block
@@ -38,10 +37,8 @@ def with_blocks(node: Node, made: Sequence[Block]) -> Node:
 
 
 def with_args(node: Op, args: tuple[Operand, ...]) -> Op:
-    """The operation with other operands; the same object where they are those that it has."""
-    if all(map(operator.is_, args, node.args)) and len(args) == len(node.args):
-        return node
-    return Op(node.name, args, node.attr, node.result, node.span)
+    """The operation with other operands; the same object where they equal those that it has."""
+    return node if args == node.args else Op(node.name, args, node.attr, node.result, node.span)
 
 
 def with_operands(node: Node, change: Callable[[Operand], Operand]) -> Node:

@@ -50,13 +50,12 @@ def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
 
 
 # Bodies that nothing is left to do in, by their identity: one pass after another asks for them.
-_settled: Cache[int, Block] = Cache("simplified bodies", 64)
+_settled: Cache[int, Block] = Cache("simplified bodies", 16)
 
 
 def _simplified(body: Block, flatten: Flattened | None) -> Block:
     if _settled.get(id(body)) is body and not _may_flatten(body, flatten):
         return body
-    size = _size(body)
     for _ in range(MAX_ROUNDS):
         simplifier = _Simplifier(flatten)
         made = drop_unused(simplifier.block(body))
@@ -64,9 +63,8 @@ def _simplified(body: Block, flatten: Flattened | None) -> Block:
         # Each operation is looked at when all is known that comes before it. So only where branches or loops have
         # become others is there something to find for a second look; in a long body, where many have.
         settled = same or (not simplifier.reshapes and _shape(made) == _shape(body))
-        if not settled and size > LONG_BODY:
-            before, size = size, _size(made)
-            settled = abs(before - size) < before // LEAST_CHANGE
+        if not settled and (size := _size(body)) > LONG_BODY:
+            settled = abs(size - _size(made)) < size // LEAST_CHANGE
         body = body if same else made
         if settled:
             _settled.replace(id(body), body)

@@ -45,7 +45,7 @@ slow21:
   br label %done22
 done22:
   %v30 = phi <8 x i1> [%v25, %fast20], [%v29, %slow21]
-  %v31 = select <8 x i1> %v16, <8 x i1> splat (i1 true), <8 x i1> %v30
+  %v31 = select <8 x i1> %v17, <8 x i1> %v30, <8 x i1> splat (i1 true)
   %v32 = zext <8 x i1> %v31 to <8 x i8>
   %v33 = getelementptr i8, ptr %p1, i64 %v13
   store <8 x i8> %v32, ptr %v33, align 1
@@ -76,7 +76,7 @@ filled41:
   %v53 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v52, <8 x i1> %v51, <8 x i8> zeroinitializer)
   %v54 = freeze <8 x i8> %v53
   %v55 = icmp ne <8 x i8> %v54, splat (i8 0)
-  %v56 = select <8 x i1> %v49, <8 x i1> splat (i1 true), <8 x i1> %v55
+  %v56 = select <8 x i1> %v51, <8 x i1> %v55, <8 x i1> splat (i1 true)
   %v57 = zext <8 x i1> %v56 to <8 x i8>
   call void @llvm.masked.store.v8i8.p0(<8 x i8> %v57, ptr align 1 %v52, <8 x i1> %v37)
   br label %done5

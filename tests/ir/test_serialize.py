@@ -157,8 +157,9 @@ def test_deep_nesting_is_refused():
             from_bytes(HEADER + zlib.compress(text))
     body = "[[],[]]"
     for _ in range(400):
-        body = f'[[["if",[["bool",true],{body},[[],[]],[]],null]],[]]'
-    text = f'[[],[],["f","forward",false,[],[],1,0,0,null,[],{body}]]'
+        body = f'[[["if",["bool",true],{body},[[],[]],[]]],[]]'
+    spans = ",".join(["null"] * 401)
+    text = f'[[[],["f","forward",false,[],[],1,0,0,[],{body}]],[[],[],[{spans}]]]'
     with pytest.raises(ValueError, match="recursion"):
         from_bytes(HEADER + zlib.compress(text.encode()))
 

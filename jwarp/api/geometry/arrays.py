@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,6 +122,25 @@ def gpu_of(where: str, **given: Any) -> Device | None:
         told = ", ".join(f"'{name}' on {device}" for name, device in found.items())
         raise LaunchError(f"{where}: the arrays are on several devices, {told}", hint="a.to(device) is a copy there")
     return next((device for device in found.values() if device.is_cuda and is_not_tracing()), None)
+
+
+def here(device: Device | None) -> contextlib.AbstractContextManager[Any]:
+    """Where JAX works out what is made of arrays on a GPU: in this computer's memory, not where it would do so."""
+    if device is None:
+        return contextlib.nullcontext()
+    try:
+        return jax.default_device(jax.devices("cpu")[0])
+    except RuntimeError:  # JAX_PLATFORMS leaves it out
+        return contextlib.nullcontext()
+
+
+def brought(part: Any) -> Any:
+    """A part of a tree or mesh in this computer's memory, where it was on a GPU; read-only, as those made here are."""
+    if not is_on_gpu(part):
+        return part
+    found = np.array(part.host())
+    found.flags.writeable = False
+    return found
 
 
 def settled(made: Any, *given: Any) -> Any:

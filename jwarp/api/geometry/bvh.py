@@ -10,8 +10,10 @@ import numpy as np
 from jwarp.api.geometry import on_gpu, tree
 from jwarp.api.geometry.arrays import (
     as_command,
+    brought,
     checked_array,
     gpu_of,
+    here,
     is_here,
     is_on_gpu,
     note_trace,
@@ -23,7 +25,7 @@ from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.held import struct_of
+from jwarp.dispatch.held import held, struct_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
 from jwarp.types import NAMED, Geometry
@@ -58,7 +60,8 @@ class Bvh(Geometry):
         self.leaf_size = int(leaf_size)
         corners = self._corners()
         boxes = _joined(*corners)
-        self._keep(*corners, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0]), self.leaf_size))
+        with here(self.device):
+            self._keep(*corners, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0]), self.leaf_size))
 
     def refit(self) -> None:
         """Let the tree be of what `lowers` and `uppers` are now, which may have been written to, or replaced.
@@ -80,7 +83,8 @@ class Bvh(Geometry):
             raise LaunchError(f"wp.Bvh.refit: {lowers.shape[0]} boxes in a tree of {self.items.shape[0]}")
         is_own = self.device is None and _are_here(lowers, uppers, self.items)
         if not is_own or not is_alone(self, _WRITTEN):
-            return self._keep(lowers, uppers, self.items, self.groups)
+            with here(self.device):
+                return self._keep(lowers, uppers, brought(self.items), brought(self.groups))
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         refit_boxes(np.asarray(lowers), np.asarray(uppers), of_tree, self.leaf_size)
         stay(self, [])
@@ -95,16 +99,18 @@ class Bvh(Geometry):
         lowers, uppers = self._corners()
         if lowers.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.rebuild: {lowers.shape[0]} boxes in a tree of {self.items.shape[0]}")
-        groups = jnp.asarray(self.groups)
-        if groups.shape[0]:
-            groups = jnp.zeros_like(groups).at[self.items].set(groups)
-        self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups, self.leaf_size))
+        with here(self.device):
+            groups = jnp.asarray(brought(self.groups))
+            if groups.shape[0]:
+                groups = jnp.zeros_like(groups).at[brought(self.items)].set(groups)
+            self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups, self.leaf_size))
 
     def _is_there(self) -> bool:
         """Whether all is on a GPU, as kernels take it."""
         given = self.lowers, self.uppers
         is_known = all(map(is_on_gpu, given)) and is_not_tracing() and self.items.shape[0] > 0
-        return is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
+        are_alike = is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
+        return are_alike and held(self) is not None
 
     def _corners(self) -> tuple[Any, Any]:
         lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))

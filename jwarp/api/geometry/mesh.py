@@ -12,9 +12,11 @@ import numpy as np
 from jwarp.api.geometry import on_gpu, tree
 from jwarp.api.geometry.arrays import (
     as_command,
+    brought,
     checked_array,
     content_of,
     gpu_of,
+    here,
     is_here,
     is_on_gpu,
     note_trace,
@@ -29,7 +31,7 @@ from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here, repe
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.held import struct_of
+from jwarp.dispatch.held import held, struct_of
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
@@ -85,8 +87,9 @@ class Mesh(Geometry):
         self.support_winding_number = bool(support_winding_number)
         self._points, self.indices, self._velocities = points, indices, velocities
         places, faces = self._read()
-        own = read_groups("wp.Mesh", groups, faces.shape[0] // 3)
-        self._keep(places, faces, *tree.ordered(_boxes(places, faces), own, self.leaf_size))
+        with here(self.device):
+            own = read_groups("wp.Mesh", groups, faces.shape[0] // 3)
+            self._keep(places, faces, *tree.ordered(_boxes(places, faces), own, self.leaf_size))
 
     @property
     def points(self) -> Any:
@@ -132,7 +135,8 @@ class Mesh(Geometry):
         points, indices = self._read()
         is_own = self.device is None and self._is_here(points, indices)
         if not is_own or not is_alone(self, _WRITTEN):  # what it has alone is here, too
-            return self._keep(points, indices, self.items, self.groups)
+            with here(self.device):
+                return self._keep(points, indices, brought(self.items), brought(self.groups))
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         made = Refitted(of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding)
         edge = refit_faces(np.asarray(points), np.asarray(indices), made, self.leaf_size)
@@ -171,7 +175,8 @@ class Mesh(Geometry):
             return False
         are_rows = self._points.ndim == self.indices.ndim == 1 and self.indices.is_contiguous
         is_read = self._points.dtype is VEC3 and self.indices.dtype is int32 and self._points.device is self.device
-        return are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
+        is_whole = are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
+        return is_whole and held(self) is not None
 
     def _refit_there(self) -> None:
         made = struct_of(self)

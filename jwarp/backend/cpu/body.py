@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jwarp.analysis.lone_loops import lone_loops
@@ -12,10 +12,11 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_typ
 from jwarp.backend.cpu.local_arrays import PrivateMemory
 from jwarp.backend.cpu.memory import Memory
 from jwarp.backend.cpu.past_caches import PastCaches
-from jwarp.backend.cpu.shapes import UNIFORM, Shape
+from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls
 from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory
-from jwarp.ir.nodes import Const, Kernel, Operand, Value, used_values
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Const, Kernel, Operand, Value
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
 
@@ -35,6 +36,8 @@ class Functions:
     """The functions of one module, by number and which arguments are uniform; and the results of calls."""
 
     begin: Callable[[Body, Kernel], Body]  # what writes a body of its own, given the one that calls
+    shapes: ShapesOfCalls
+    arrays: Sequence[frozenset[int]]  # that each function reads
     made: dict[tuple[int, tuple[bool, ...]], Made] = field(default_factory=dict)
     results: dict[Operand, tuple[str, Made]] = field(default_factory=dict)
 
@@ -59,8 +62,10 @@ class Body(Visitor):
         self.trusted = trusted
         self.sites = {text: site for site, text in enumerate(failures, 1)}
         self.lone = lone_loops(proofs.kernel)
-        self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
+        self.used, self.sums = contents_of(proofs.kernel.body).used, sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
+        self.unchanged: dict[Value, tuple[Operand, str]] = {}  # what values are in the lanes outside of a mask
+        self.within: dict[str, str | None] = {}  # masks, and those that hold wherever they do
         self.zero_if: dict[Operand, str] = {}  # remainders, and when they are zero for all lanes
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.private = PrivateMemory(code, memory, proofs.kernel)
@@ -103,6 +108,7 @@ class Body(Visitor):
 
     def bind(self, value: Value, text: str, shape: Shape | None = None, level: int = BODY) -> None:
         self.values[value] = Lanes(text, value.type, shape or self.shapes[value], level)
+        self.unchanged.pop(value, None)
 
     def shape_of(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
@@ -110,7 +116,32 @@ class Body(Visitor):
     # -- masks and jumps
 
     def mask_and(self, x: str | None, y: str) -> str:
-        return y if x is None else self.code.instructions(BODY, True).binary("and", bool_, x, y)
+        if x is None:
+            return y
+        both = self.code.instructions(BODY, True).binary("and", bool_, x, y)
+        self.within[both] = x
+        return both
+
+    def is_within(self, mask: str, outer: str | None) -> bool:
+        """Whether a mask is known to hold in no lane in which another one, None for all, does not."""
+        inner: str | None = mask
+        while inner is not None and inner != outer:
+            inner = self.within.get(inner)
+        return inner == outer
+
+    def note_unchanged(self, x: Value, base: Operand | None, mask: str | None) -> None:
+        """Note that `x`, as it was bound last, is `base` in all lanes outside of a mask, if there are both."""
+        if base is not None and mask is not None:
+            self.unchanged[x] = base, mask
+
+    def bases(self, x: Operand, mask: str | None) -> Iterator[Operand]:
+        """What `x` is known to be in all lanes outside of a mask, itself first."""
+        yield x
+        while isinstance(x, Value) and x in self.unchanged:
+            x, where = self.unchanged[x]
+            if not self.is_within(where, mask):
+                return
+            yield x
 
     @property
     def first_lanes_active(self) -> bool:

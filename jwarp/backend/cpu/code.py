@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import struct
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,18 +141,17 @@ class Code:
         """
         self.sections[BODY][place] += f", [{following}, %{latch}]"
 
-    @contextlib.contextmanager
-    def part(self, span: Span) -> Iterator[None]:
+    def begin_part(self, span: Span) -> tuple[int, str]:
         """What was written before the part has run wherever the part writes; it ends in its last block.
 
-        It comes from `span`, which its instructions say if they are to.
+        It comes from `span`, which its instructions say if they are to. What this gives is for `end_part`.
         """
         outer = self._start, self.origin
         self._start, self.origin = len(self._order), self.source.origin(span) if self.options.lines else ""
-        try:
-            yield
-        finally:
-            self._start, self.origin = outer
+        return outer
+
+    def end_part(self, outer: tuple[int, str]) -> None:
+        self._start, self.origin = outer
 
     def label(self, name: str) -> None:
         for text in self._order[self._start :]:

@@ -24,7 +24,8 @@ from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, While, blocks, walk
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, While, blocks, results, walk
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_
 
@@ -32,6 +33,8 @@ from jwarp.types import ScalarType, bool_
 MAX_UNTESTED_OPS = 6
 # A block of at most so many is written a second time for vectors with all lanes at work: in all, and for an access.
 MAX_IN_FULL, MAX_IN_FULL_OF_ONE = 200, 16
+# A vector of which no lane is looked at.
+ANYTHING = "zeroinitializer"
 
 
 class BodyEmitter(Accesses):
@@ -40,8 +43,8 @@ class BodyEmitter(Accesses):
     @functools.cached_property
     def quotients(self) -> set[tuple[Operand, ...]]:
         """What the kernel takes quotients of as well as remainders, which are then nearly free."""
-        found = (node for node in walk(self.memory.kernel.body) if isinstance(node, Op))
-        return {node.args for node in found if node.name in quotients.RULES and node.name != "mod"}
+        ops = contents_of(self.memory.kernel.body).ops
+        return {op.args for op in ops if op.name in quotients.RULES and op.name != "mod"}
 
     @functools.cached_property
     def definitions(self) -> Definitions:
@@ -51,18 +54,23 @@ class BodyEmitter(Accesses):
     def block(self, block: Block) -> None:
         at = 0
         while at < len(block.nodes):
-            accesses = elements.group(block.nodes, at, self.memory.arrays)
-            with self.code.part(block.nodes[at].span):
-                run = runs.run_of(block.nodes, at, self.definitions)
-                if self.run_of_loads(run):
-                    self.note(run)
-                    at += len(run)
-                elif any(written(accesses) for written in self.ways_of_groups):
-                    self.note(accesses)
-                    at += len(accesses)
-                else:
-                    self.node(block.nodes[at])
-                    at += 1
+            first = block.nodes[at]
+            outer = self.code.begin_part(first.span)
+            together = self.together(block.nodes, at) if isinstance(first, Op) and first.row.is_access else 0
+            if not together:
+                self.node(first)
+            self.code.end_part(outer)
+            at += together or 1
+
+    def together(self, nodes: Sequence[Node], at: int) -> int:
+        """Write the accesses from `at` on that one way makes together; how many these are."""
+        made = runs.run_of(nodes, at, self.definitions)
+        if not self.run_of_loads(made):
+            made = elements.group(nodes, at, self.memory.arrays)
+            if not any(written(made) for written in self.ways_of_groups):
+                return 0
+        self.note(made)
+        return len(made)
 
     def op(self, node: Op) -> None:
         special = SPECIAL_RULES.get(node.name)
@@ -358,62 +366,95 @@ class BodyEmitter(Accesses):
         ends, texts = [], []
         for label, block in ((then, node.then), (orelse, node.orelse)):
             self.code.label(label)
-            texts.append(self.under_mask(block, [self.shapes[r] for r in node.results]))
+            texts.append(self.under_mask(block, block.yields, [self.shapes[r] for r in node.results]))
             ends.append(self.code.block)
             self.jump(done)
         self.code.label(done)
         for k, result in enumerate(node.results):
             type = self.llvm_type(result.type, self.shapes[result])
             self.bind(result, self.phi(type, (texts[0][k], ends[0]), (texts[1][k], ends[1])))
+            one, other = node.then.yields[k], node.orelse.yields[k]
+            both = [x for x in self.bases(one, self.mask) if x in self.bases(other, self.mask)]
+            self.note_unchanged(result, both[0] if both else None, self.mask)
 
     def varying_if(self, node: If) -> None:
-        outer = self.mask
-        cond = self.vector(self.lanes(node.cond))
+        """A branch on what differs: a result is what one side has from outside, but where the other side changes it."""
+        outer, cond = self.mask, self.vector(self.lanes(node.cond))
         out = self.code.instructions(BODY, True)
-        not_cond = out.binary("xor", bool_, cond, "splat (i1 true)") if node.orelse.nodes else ""
-        sides = []
-        for block, holds in ((node.then, cond), (node.orelse, not_cond)):
-            yields = [self.vector(self.lanes(y)) for y in block.yields] if not block.nodes else None
-            if yields is None:
-                self.mask = self.mask_and(outer, holds)
-                yields = self.masked_block(block)
-            sides.append(yields)
+        made = [{r for n in block.nodes for r in results(n)} for block in (node.then, node.orelse)]
+        others: list[Operand | None] = []  # by result: what lanes have that do not run what makes it
+        for one, other in zip(node.then.yields, node.orelse.yields, strict=True):
+            others.append(other if other not in made[1] else one if one not in made[0] else None)
+        texts = [ANYTHING if x is None else self.vector(self.lanes(x)) for x in others]
+        masks: list[str | None] = [None, None]
+        for side, block in enumerate((node.then, node.orelse)):
+            if block.nodes:
+                holds = out.binary("xor", bool_, cond, "splat (i1 true)") if side else cond
+                masks[side] = self.mask = self.mask_and(outer, holds)
+                here = [k for k, y in enumerate(block.yields) if y in made[side]]
+                found = self.masked_block(block, [block.yields[k] for k in here], [(texts[k], others[k]) for k in here])
+                for k, text in zip(here, found, strict=True):
+                    texts[k] = text
         self.mask = outer
         for k, result in enumerate(node.results):
-            self.bind(result, out.select(cond, result.type, sides[0][k], sides[1][k]))
+            one, other = node.then.yields[k], node.orelse.yields[k]
+            if one not in made[0] and other not in made[1] and one != other:
+                texts[k] = out.select(cond, result.type, self.vector(self.lanes(one)), texts[k])
+            self.bind(result, texts[k])
+            if others[k] is not None and (one in made[0] or other in made[1]):
+                self.note_unchanged(result, others[k], masks[0] if one in made[0] else masks[1])
 
-    def masked_block(self, block: Block) -> list[str]:
-        """The block under the mask at hand, jumped over where no lane is set; its yields as vectors."""
-        shapes = [VARYING] * len(block.yields)
+    def masked_block(
+        self, block: Block, yields: Sequence[Operand], others: Sequence[tuple[str, Operand | None]]
+    ) -> list[str]:
+        """The block under the mask at hand, jumped over where no lane is set; some of its yields as vectors.
+
+        In the lanes outside of the mask, these are `others`.
+        """
+
+        def written() -> list[str]:
+            found = self.under_mask(block, yields, [VARYING] * len(yields))
+            return [self.merged(y, text, *other) for y, text, other in zip(yields, found, others, strict=True)]
+
         if self.runs_untested(block):
-            return self.under_mask(block, shapes)
+            return written()
         assert self.mask is not None
         run, done = self.code.new_label("lanes"), self.code.new_label("none")
         self.jump_if(self.any_lane(self.mask), run, done)
         before = self.code.block
         self.code.label(run)
-        texts = self.under_mask(block, shapes)
+        texts = written()
         end = self.code.block
         self.jump(done)
         self.code.label(done)
-        types = [self.code.vector(scalar_type(y.type)) for y in block.yields]
-        return [self.phi(t, (x, end), ("zeroinitializer", before)) for t, x in zip(types, texts, strict=True)]
+        types = [self.code.vector(scalar_type(y.type)) for y in yields]
+        return [
+            self.phi(type, (text, end), (other, before))
+            for type, text, (other, _) in zip(types, texts, others, strict=True)
+        ]
 
-    def under_mask(self, block: Block, shapes: Sequence[Shape] = ()) -> list[str]:
+    def merged(self, x: Operand, text: str, others: str, is_others: Operand | None) -> str:
+        """`x` in the lanes of the mask at hand, and `others` outside of it."""
+        if others == ANYTHING or (is_others is not None and is_others in self.bases(x, self.mask)):
+            return text
+        assert self.mask is not None
+        return self.code.instructions(BODY, True).select(self.mask, x.type, text, others)
+
+    def under_mask(self, block: Block, yields: Sequence[Operand], shapes: Sequence[Shape]) -> list[str]:
         """The block for the lanes of the mask at hand; its yields in `shapes`.
 
         Where it pays, there is code without a mask for when all lanes are at work: on many processors loads and stores
         take several times as long with one, whatever it is.
         """
-        written = functools.partial(self.written, block, shapes)
+
+        def written() -> list[str]:
+            self.block(block)
+            return [self.shaped(y, shape) for y, shape in zip(yields, shapes, strict=True)]
+
         if self.mask is None or self.is_partial or not self.pays_in_full(block):
             return written()
-        types = [self.llvm_type(y.type, shape) for y, shape in zip(block.yields, shapes, strict=True)]
+        types = [self.llvm_type(y.type, shape) for y, shape in zip(yields, shapes, strict=True)]
         return self.if_all_lanes(lambda: self.in_full(written), lambda: self.in_part(written), types)
-
-    def written(self, block: Block, shapes: Sequence[Shape]) -> list[str]:
-        self.block(block)
-        return [self.shaped(y, shape) for y, shape in zip(block.yields, shapes, strict=True)]
 
     def in_full(self, write: Callable[[], list[str]]) -> list[str]:
         """What `write` writes for a vector with all lanes at work."""
@@ -432,10 +473,15 @@ class BodyEmitter(Accesses):
         return texts
 
     def pays_in_full(self, block: Block) -> bool:
-        """Whether a block is little more than accesses to consecutive elements; those of its branches are theirs."""
-        size = sum(1 for _ in itertools.islice(walk(block), MAX_IN_FULL + 1))
+        """Whether a block is little more than accesses to consecutive elements; those of its branches are theirs.
+
+        So is each of its loops then: where most of the time goes into a loop of other things, nothing else counts.
+        """
+        nodes = list(itertools.islice(walk(block), MAX_IN_FULL + 1))
         accesses = sum(self.is_consecutive(node) for node in _outside_branches(block))
-        return size <= min(MAX_IN_FULL, MAX_IN_FULL_OF_ONE * accesses)
+        if len(nodes) > min(MAX_IN_FULL, MAX_IN_FULL_OF_ONE * accesses):
+            return False
+        return all(self.pays_in_full(node.body) for node in nodes if isinstance(node, (For, While)))
 
     def is_consecutive(self, node: Op) -> bool:
         """Whether a node accesses one element after the other, in an array that threads share."""

@@ -11,7 +11,8 @@ from jwarp.backend.cpu.body import Functions
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
 from jwarp.backend.cpu.memory import ZEROS, Memory
-from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
+from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls, shapes_of
+from jwarp.ir.functions import arrays_of_functions
 from jwarp.ir.nodes import Kernel, walk_all
 from jwarp.types import ArrayType, int32
 from jwarp.wire import FRAME, Cover, type_of
@@ -50,9 +51,10 @@ def generate(
     code = Code(options, shares=True)
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     memory = Memory(code, kernel, first_extent)
-    shapes, trusted = shapes_of(kernel), _trusted(proofs, checked, bounds)
+    of_calls = ShapesOfCalls(kernel)
+    shapes, trusted = shapes_of(kernel, of_calls), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
-    emitter.functions = Functions(emitter_of_function)
+    emitter.functions = Functions(emitter_of_function, of_calls, arrays_of_functions(kernel))
     runs = _has_components(memory) if checked and bounds else ""
     body = _body(emitter, runs)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]

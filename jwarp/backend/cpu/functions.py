@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from jwarp.backend.cpu.body import Body, Made
 from jwarp.backend.cpu.code import BODY, ENTRY, Code
 from jwarp.backend.cpu.memory import Memory
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape, shapes_of_call
-from jwarp.ir.functions import arrays_of_functions
+from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.ir.nodes import Function, Kernel, Op, Operand
 from jwarp.types import ScalarType, bool_
 
@@ -73,10 +72,10 @@ def _made(caller: Body, function: Function, number: int, uniform: tuple[bool, ..
     """Write a function for arguments of which some are `uniform`."""
     kernel = dataclasses.replace(caller.proofs.kernel, locals=(), body=function.body)
     takes_mask = any(not isinstance(n, Op) or n.row.effect in ("call", "read") for n in function.body.nodes)
-    arrays = sorted(arrays_of_functions(kernel)[number])
+    arrays = sorted(caller.functions.arrays[number])
     pointers = (*(f"%p{array}" for array in arrays), "%symbols") if arrays else ()
     emitter = caller.functions.begin(caller, kernel)
-    emitter.shapes = shapes_of_call(kernel, number, uniform)
+    emitter.shapes, _ = caller.functions.shapes.of(number, uniform)
     code, params = emitter.code, []
     for k, (param, same) in enumerate(zip(function.params, uniform, strict=True)):
         shape = UNIFORM if same else VARYING

@@ -18,8 +18,8 @@ from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, StridedRu
 from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 
-# In longer kernels, LLVM takes several times as long for loads that are in line.
-MAX_NODES = 200
+# Each load in line takes LLVM 4 ms, and saves as much as a call takes: of what longer kernels take, that is little.
+MAX_NODES = 20
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jwarp.backend.cpu.code import ENTRY, Code, memory_type, suffix
 from jwarp.backend.cpu.memory import Element, Memory
-from jwarp.ir.nodes import Kernel, Local, Op, walk
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Kernel, Local
 from jwarp.types import ScalarType
 
 
@@ -18,7 +19,7 @@ class PrivateMemory:
         self.code, self.memory = code, memory
         locals_ = () if kernel.block_dim else kernel.locals  # those of a block are no thread's own
         self.arrays: dict[int, Local] = {len(kernel.params) + k: local for k, local in enumerate(locals_)}
-        clears = [node.array for node in walk(kernel.body) if isinstance(node, Op) and node.name == "clear"]
+        clears = [op.array for op in contents_of(kernel.body).ops if op.name == "clear"]
         self.cleared_once = {array for array in self.arrays if clears.count(array) == 1}
         for array, local in self.arrays.items():
             vector = code.vector(memory_type(local.dtype))

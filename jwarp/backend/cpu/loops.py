@@ -100,6 +100,7 @@ class Loop:
         ]
         if self.per_lane:
             e.mask = self.carried(code.vector("i1"), mask)
+            e.within[e.mask] = self.outer_mask
 
     def carried(self, type: str, first: str) -> str:
         """The name of a value that the loop carries, whose next one `leave` gives."""
@@ -126,7 +127,7 @@ class Loop:
         for param, y in zip(node.params, yields, strict=True):
             shape = e.shapes[param]
             text = e.shaped(y, shape)
-            if self.per_lane and shape.is_varying:
+            if self.per_lane and shape.is_varying and param not in e.bases(y, self.body_mask):
                 assert self.body_mask is not None
                 text = out.select(self.body_mask, param.type, text, e.values[param].text)
             texts.append(text)
@@ -147,3 +148,5 @@ class Loop:
             if self.per_lane and not e.shapes[param].is_varying and k not in snapshots:
                 continue  # nothing reads it
             e.bind(result, snapshots.get(k, e.values[param].text))
+            keeps = self.per_lane or param in e.bases(yields[k], self.outer_mask)
+            e.note_unchanged(result, node.init[k] if keeps else None, self.outer_mask)

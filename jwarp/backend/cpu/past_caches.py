@@ -9,7 +9,8 @@ import math
 
 from jwarp.backend.cpu.code import BODY, ENTRY, memory_type
 from jwarp.backend.cpu.memory import Element, Memory
-from jwarp.ir.nodes import Kernel, Op, walk
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Kernel
 from jwarp.types import ArrayType
 from jwarp.wire import Cover
 
@@ -24,7 +25,7 @@ class PastCaches:
 
     def __init__(self, memory: Memory, kernel: Kernel, covers: tuple[Cover, ...]):
         self.memory, self.code, self.least = memory, memory.code, memory.code.options.target.past_caches
-        stored = [n.array for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_access]
+        stored = [op.array for op in contents_of(kernel.body).accesses]
         self.columns = kernel.tid_dims - 1
         self.arrays = {
             p for p, cover in enumerate(covers)

@@ -40,31 +40,40 @@ def join(x: Shape, y: Shape) -> Shape:
     return x if x == y else VARYING
 
 
-def shapes_of(kernel: Kernel) -> Mapping[Value, Shape]:
-    """The shape of every value of a kernel.
+def shapes_of(kernel: Kernel, calls: ShapesOfCalls | None = None) -> Mapping[Value, Shape]:
+    """The shape of every value of a kernel, but for those in functions, which are in `calls` afterwards.
 
     Lanes are along its last launch dimension; in a kernel with tiles, only in the loops that have them.
     """
-    analysis = _Analysis(kernel)
+    analysis = _Analysis(kernel, calls or ShapesOfCalls(kernel))
     analysis.lone = lone_loops(kernel)
     analysis.block(kernel.body)
     return analysis.shapes
 
 
-def shapes_of_call(kernel: Kernel, number: int, uniform: tuple[bool, ...]) -> Mapping[Value, Shape]:
-    """The shapes of the values of one of a kernel's functions, called with arguments of which some are `uniform`."""
-    analysis = _Analysis(kernel)
-    analysis.function(number, uniform)
-    return analysis.shapes
+class ShapesOfCalls:
+    """The shapes of the values of a kernel's functions, called with arguments of which some are uniform: found once."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.found: dict[tuple[int, tuple[bool, ...]], tuple[Mapping[Value, Shape], tuple[Shape, ...]]] = {}
+
+    def of(self, number: int, uniform: tuple[bool, ...]) -> tuple[Mapping[Value, Shape], tuple[Shape, ...]]:
+        """The shapes of the values in a function, and those of its results."""
+        found = self.found.get((number, uniform))
+        if found is None:
+            analysis = _Analysis(self.kernel, self)
+            results = analysis.function(number, uniform)
+            found = self.found[number, uniform] = analysis.shapes, results
+        return found
 
 
 class _Analysis(Visitor):
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, of_calls: ShapesOfCalls):
+        self.kernel, self.of_calls = kernel, of_calls
         self.shapes: dict[Value, Shape] = {}
         self.limits: dict[Value, Limits] = {}
         self.calls: dict[Operand, tuple[Shape, ...]] = {}  # of the results, by what stands for them
-        self.called: dict[tuple[int, tuple[bool, ...]], tuple[Shape, ...]] = {}
         self.has_lanes = not self.kernel.block_dim
         self.lone: frozenset[int] = frozenset()
 
@@ -92,15 +101,6 @@ class _Analysis(Visitor):
         if node.result is not None:
             self.shapes[node.result] = self.shape_of(node)
             self.limit(node, node.result)
-
-    def call(self, number: int, uniform: tuple[bool, ...]) -> tuple[Shape, ...]:
-        """The shapes of the results of a function."""
-        found = self.called.get((number, uniform))
-        if found is None:
-            inner = _Analysis(self.kernel)
-            inner.called = self.called
-            found = self.called[number, uniform] = inner.function(number, uniform)
-        return found
 
     def function(self, number: int, uniform: tuple[bool, ...]) -> tuple[Shape, ...]:
         """Find the shapes in a function; those of its results."""
@@ -205,7 +205,7 @@ class _Analysis(Visitor):
             return UNIFORM if node.told(RecordField) in self.uniform_fields else VARYING
         if node.name == "call":
             assert node.result is not None
-            self.calls[node.result] = self.call(node.number, tuple(a.is_uniform for a in args))
+            self.calls[node.result] = self.of_calls.of(node.number, tuple(a.is_uniform for a in args))[1]
             return UNIFORM
         if node.name == "call_part":
             return self.calls[node.args[0]][node.number]

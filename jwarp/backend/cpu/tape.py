@@ -12,6 +12,7 @@ from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
 from jwarp.errors import CompileError
 from jwarp.ir.attributes import RecordFields
+from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Block, For, Kernel, Op, walk
 from jwarp.types import ScalarType, bool_, int64
 from jwarp.wire import MAX_LOGS, TAPE, TAPES, offsets
@@ -60,7 +61,7 @@ class TapeMemory:
 
     def __init__(self, code: Code, memory: Memory, kernel: Kernel):
         self.code, self.memory = code, memory
-        ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+        ops = contents_of(kernel.body).ops
         self.whole = whole_tapes(kernel)
         self.records: dict[int, Record] = {}
         for n in ops:

@@ -25,7 +25,7 @@ BOTH = IN_PLACE | {f"{heading}, new": who for heading, who in NEW.items()}
 
 
 def table(figures: Iterable[Figure], columns: dict[str, str], unit: str) -> str:
-    """A table of least times with two or three digits; a dash where nothing was measured."""
+    """A table of least times with two or three digits; a dash where nothing was measured, no row without any time."""
 
     def cell(figure: Figure, who: str) -> str:
         time = figure.times.get(who)
@@ -35,7 +35,8 @@ def table(figures: Iterable[Figure], columns: dict[str, str], unit: str) -> str:
         return f"{value:.0f}" if value >= 99.5 else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"
 
     head = ["ms" if unit == "ms" else "µs", *columns]
-    rows = [[named(figure.name), *(cell(figure, who) for who in columns.values())] for figure in figures]
+    timed = [figure for figure in figures if not figure.times.keys().isdisjoint(columns.values())]
+    rows = [[named(figure.name), *(cell(figure, who) for who in columns.values())] for figure in timed]
     return "\n".join("|" + "|".join(row) + "|" for row in [head, ["---", *["--:"] * len(columns)], *rows])
 
 

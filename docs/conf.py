@@ -46,7 +46,7 @@ html_static_path: list[str] = []
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    # All are shown, and all but one are run: the kernels of a simulator compile for minutes.
+    # All are shown, and all but one run: the kernels of a simulator compile for minutes.
     "filename_pattern": r"/(?!mujoco_gradients)\w+\.py$",
     "ignore_pattern": r"/_",
     "image_scrapers": ["pictures.scraper"],

@@ -10,14 +10,12 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 
 # Threads of NumPy's and SciPy's products would spin beside tests. Must precede `import numpy`, also in other processes.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import jax
 import pytest
-from jax._src.interpreters import mlir
 
 MUCH_MEMORY = 800 << 20  # bytes of a process
 MORE_MEMORY = 100 << 20  # by which a process has to grow until what it can give back is looked for again
@@ -42,19 +40,6 @@ _FAST = "--xla_backend_optimization_level=0"
 if jax.__version_info__ < (0, 11):  # later releases have no such flag, and XLA ends the process
     _FAST += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", _FAST)
-
-# A context of MLIR, 3 ms and 3 MB, for each program that JAX lowers, which it keeps: a sixth of the time of tests that
-# launch from JAX. Later releases lower ten programs of a thread in one, and so does this one here.
-if jax.__version_info__ < (0, 11):
-    _new_context, _of_thread = mlir.make_ir_context, threading.local()
-
-    def _shared_context():
-        if getattr(_of_thread, "programs", 10) == 10:
-            _of_thread.context, _of_thread.programs = _new_context(), 0
-        _of_thread.programs += 1
-        return _of_thread.context
-
-    mlir.make_ir_context = _shared_context
 
 # What the first use of a public name imports is there from the start, as tests reach for parts of jwarp before it.
 dir(importlib.import_module("jwarp"))

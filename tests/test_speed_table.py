@@ -29,7 +29,12 @@ def test_texts_get_tables_of_what_was_measured(modules, monkeypatch, tmp_path):
     large = figures.Figure("saxpy of 2^24", times)
     small = figures.Figure("a launch", {"jwarp": timing.Time(1.8e-7, 1.0), "warp": timing.Time(1.57e-5, 1.0)})
     machine = {"processor": "a processor", "threads": 2, "python": "3", "date": "today", "load": 0.1, "packages": {}}
-    groups = {"throughput": [large], "launches": [small], "tiles": [large], "gradients": [large]}
+    groups = {
+        "throughput": [large],
+        "launches": [small],
+        "tiles": [large],
+        "gradients": [large, figures.Figure("peak memory", {})],
+    }
     for _ in range(2):  # what is there is replaced
         table.write(groups, machine)
     readme, page = table.README.read_text(), table.PAGE.read_text()
@@ -39,6 +44,7 @@ def test_texts_get_tables_of_what_was_measured(modules, monkeypatch, tmp_path):
         and "Measured on today" in page
     )
     assert len(readme.split()) <= 700 and page.count("|a launch|0.18|15.7|-|") == 1
+    assert "peak memory" not in page
     assert (tmp_path / "speed.png").exists() and (tmp_path / "speed.svg").exists()
 
 

@@ -1,4 +1,4 @@
-"""How the gallery runs an example: in its small size, with the picture that it writes as its image."""
+"""How the gallery runs an example: with the picture that it writes as its image."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sphinx.application import Sphinx
 from sphinx_gallery.scrapers import figure_rst
 
 FOLDER = Path(tempfile.mkdtemp(prefix="gallery-"))
+SMALL = {"dam_break"}  # run in their small size, as their full one takes more than half a minute
 
 
 def scraper(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -28,11 +29,11 @@ class Arguments:
     """What an example is given on its command line."""
 
     def __call__(self, gallery_conf: dict[str, Any], script_vars: dict[str, Any]) -> list[str]:
-        """The small size, and where pictures go. It is the place, too, to tell an example what Python tells it."""
+        """The size, and where pictures go. It is the place, too, to tell an example what Python tells it."""
         file = Path(script_vars["src_file"])
         text = ast.get_docstring(ast.parse(file.read_text()))
         script_vars["example_globals"] |= {"__file__": str(file), "__doc__": text}
-        return ["--quick", "--out", str(FOLDER / f"{file.stem}.png")]
+        return [*(["--quick"] if file.stem in SMALL else []), "--out", str(FOLDER / f"{file.stem}.png")]
 
     def __repr__(self) -> str:
         return "Arguments()"

@@ -126,8 +126,9 @@ def capture_if(
     """
     _check(condition, "wp.capture_if")
     if not is_not_tracing():
-        branches = [functools.partial(_now, body, kwargs) for body in (on_true, on_false)]
-        return traced_if(condition, branches, " or ".join(map(_name, (on_true, on_false))), kwargs)
+        both = on_true, on_false
+        branches = [functools.partial(_now, body, kwargs) for body in both]
+        return traced_if(condition, branches, both, " or ".join(map(_name, both)), kwargs)
     if listeners.capture is None:
         return _now(on_true if condition.numpy()[0] else on_false, kwargs)
     taken = (_taken(body, kwargs, "wp.capture_if") for body in (on_true, on_false))

@@ -14,6 +14,7 @@ from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
+from jwarp.dispatch.ids import ON_TAPE
 from jwarp.dispatch.instances import instance_for_launch, with_handles, with_tables
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, LaunchError
@@ -175,7 +176,7 @@ def launch(
     if kernel.id_lists:
         why_not = "this is a record" if record_cmd else "this is an adjoint" if adjoint else ""
         if listeners.recorders and record_tape:
-            why_not = why_not or "a tape is open"
+            why_not = why_not or ON_TAPE
         before = kernel, inputs
         kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
         if kernel is not before[0]:

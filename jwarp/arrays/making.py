@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jwarp.arrays.memory import Memory, borrowed_memory, host_memory
+from jwarp.arrays.memory import Memory, borrowed_memory, host_memory, place_of_caller
 from jwarp.arrays.view import View
 from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
@@ -81,8 +81,10 @@ def check_writable(memory: Memory) -> None:
     """
     for tracing in _tracing:
         if tracing.is_tracing() and not memory.is_traced:
+            file, line = place_of_caller()
             raise LaunchError(
-                f"{memory.made_at} is written while JAX traces a function, and is no array of that function's",
+                f"{memory.made_at} is written at {file}:{line} while JAX traces a function, and is no array of that"
+                " function's",
                 hint="pass it to the function, and return what it becomes; or write to it outside",
             )
 

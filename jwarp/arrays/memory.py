@@ -17,13 +17,14 @@ from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
 
 ALIGNMENT = 64
-_PACKAGE = str(Path(__file__).parents[1])
+# Where code lies that is not the user's.
+_PACKAGES = str(Path(__file__).parents[1]), str(Path(np.__file__).parent)
 
 
 def place_of_caller(depth: int = 1) -> tuple[str, int]:
     """File and line of the user's code that runs now, of which at least `depth` calls are not the user's."""
     frame: Any = sys._getframe(depth)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import inspect
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +16,7 @@ from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.forward_only import forward_only
 from jwarp.bind.traced_memory import CONSTANT, Scope, TracedMemory, held_back, value_of
-from jwarp.bind.trees import Reader, changed_paths
+from jwarp.bind.trees import Node, Reader, changed_paths
 from jwarp.errors import NO_SPAN, LaunchError, Span
 from jwarp.types import Geometry
 
@@ -54,7 +56,7 @@ def traced_while(
             it is `given`, or writes to something else each time.
     """
     what = f"the body {name} of wp.capture_while"
-    carried, axes = _written([body], what, given)
+    carried, axes = _written([body], what, given, [key])
     if condition.memory not in carried:
         raise LaunchError(
             f"{what} does not write to its condition, {condition.memory.made_at}, so that it never ends once it began",
@@ -77,9 +79,9 @@ def traced_while(
         end = [forward_only(x, message, _place(key), hint) if _is_float(x) else x for x in end]
     else:
         end = _bounded_loop(goes_on, trip, start, bound)
-        # Nobody takes a loop that was cut off for one that has ended.
-        cut = goes_on(end)
-        end = [jnp.where(cut, jnp.nan, x) if _is_float(x) else x for x in end]
+        # Nobody takes a loop that was cut off for one that has ended. A factor goes into derivatives as well.
+        ended = jnp.where(goes_on(end), jnp.nan, 1.0)
+        end = [x * ended.astype(x.dtype) if _is_float(x) else x for x in end]
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
 
@@ -128,11 +130,15 @@ def _bounded_loop(
 
 
 def traced_if(
-    condition: array, branches: Sequence[Callable[[], None]], name: str, given: Mapping[str, Any] | None = None
+    condition: array,
+    branches: Sequence[Callable[[], None]],
+    keys: Sequence[Any],
+    name: str,
+    given: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run the first of two branches if `condition` holds, and else the other one."""
+    """Run the first of two branches if `condition` holds, and else the other one; `keys` are what the user gave."""
     what = f"a branch of wp.capture_if, {name},"
-    carried, axes = _written(branches, what, given)
+    carried, axes = _written(branches, what, given, keys)
     start = compat.made_varying([held_back(memory.value) for memory in carried], axes)
     both = [lambda values, branch=branch: _run(branch, what, carried, values, axes) for branch in branches]
     end = jax.lax.cond(holds(condition), *both, start)
@@ -146,18 +152,21 @@ def written(body: Callable[[], Any], what: str, given: Mapping[str, Any] | None 
     Raises:
         LaunchError: it binds attributes of arguments anew, of its own that are `given` or of the function around it.
     """
-    return _written([body], what, given)[0]
+    return _written([body], what, given, [])[0]
 
 
 def _written(
-    bodies: Sequence[Callable[[], Any]], what: str, given: Mapping[str, Any] | None
+    bodies: Sequence[Callable[[], Any]], what: str, given: Mapping[str, Any] | None, functions: Sequence[Any]
 ) -> tuple[list[TracedMemory], frozenset[Any]]:
-    """What some bodies write to, and the manual axes of `shard_map` that some of it varies over, before or after."""
+    """What some bodies write to, and the manual axes of `shard_map` that some of it varies over, before or after.
+
+    `functions` are what is called in the bodies, with variables around them, which stay bound as they are, too.
+    """
     found: dict[TracedMemory, None] = {}
     axes: list[frozenset[Any]] = []
 
     def run(body: Callable[[], Any]) -> None:
-        with Scope(what) as scope, _bound_as_before(what, given or {}):
+        with Scope(what) as scope, _bound_as_before(what, given or {}, functions):
             body()
         found.update(scope.written)
         axes.append(compat.varying_axes([scope.values[memory] for memory in scope.written]))
@@ -166,6 +175,28 @@ def _written(
         jax.eval_shape(lambda body=body: run(body))
     before = compat.varying_axes([memory.value for memory in found])
     return list(found), before.union(*axes)
+
+
+def closed_over(*functions: Any) -> dict[str, Any]:
+    """The variables around some functions that they use, by name, and those around functions among these.
+
+    The object of a method is `self`.
+    """
+    found: dict[str, Any] = {}
+    left, seen = list(functions), set[int]()
+    while left:
+        function = inspect.unwrap(left.pop())
+        if isinstance(function, types.MethodType):
+            found.setdefault("self", function.__self__)
+        code = getattr(function, "__code__", None)
+        if code is None or id(function) in seen:
+            continue
+        seen.add(id(function))
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # not set yet
+                found.setdefault(name, cell.cell_contents)
+                left.append(cell.cell_contents)
+    return found
 
 
 _arguments: contextvars.ContextVar[Mapping[str, Any] | None] = contextvars.ContextVar("arguments", default=None)
@@ -191,15 +222,23 @@ def is_foreign(owner: Geometry) -> bool:
 
 
 @contextlib.contextmanager
-def _bound_as_before(what: str, given: Mapping[str, Any]) -> Iterator[None]:
-    """Check that what runs inside leaves attributes of arguments bound as they are: a loop carries contents alone."""
+def _bound_as_before(what: str, given: Mapping[str, Any], functions: Sequence[Any]) -> Iterator[None]:
+    """Check that what runs inside leaves variables around it and attributes bound as they are.
+
+    A loop carries the contents of arrays alone.
+    """
+
+    def nodes(reader: Reader) -> dict[tuple[str, str], Node]:
+        # First arguments: an object that is met once more says no more about itself.
+        parts = {"": known, "around": closed_over(*functions)}
+        return {(part, k): reader.read(value, k) for part, values in parts.items() for k, value in values.items()}
+
     known = {**given, **(_arguments.get() or {})}
-    reader = Reader()
-    before = {name: reader.read(value, name) for name, value in known.items()}
+    reader = Reader(refuses=False)
+    before = nodes(reader)
     yield
-    after = Reader(reader)
-    for name, value in known.items():
-        for path in changed_paths(before[name], after.read(value, name), name):
+    for key, node in nodes(Reader(reader, refuses=False)).items():
+        for path in changed_paths(before.get(key, node), node, key[1]):
             raise LaunchError(
                 f"{what} binds {path!r} anew, which happens once, as JAX traces, and not in each trip",
                 hint="write to the array that is there: wp.copy(a, b), a.assign(b)",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jwarp.arrays.array import array
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.view import View
 from jwarp.bind import compat
@@ -16,13 +21,15 @@ from jwarp.bind.control import Trips, bounded
 from jwarp.bind.control import arguments as tracing_with
 from jwarp.bind.rules import Rule, replaced, stopped, stopping, with_rule
 from jwarp.bind.traced_memory import TracedMemory, value_of
-from jwarp.bind.trees import Node, Reader, Writer, changed_paths, memories_in, values_in, whole_of
+from jwarp.bind.trees import Node, Reader, Writer, attributes, changed_paths, memories_in, values_in, whole_of
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.errors import LaunchError
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import births
+
+_PACKAGES = str(Path(__file__).parents[1]), str(Path(jax.__file__).parent)
 
 # Shapes of arguments that a function is kept for.
 MAX_CALLS = 64
@@ -37,7 +44,7 @@ class Given:
             name: reader.read(value, name, traces_floats=name not in static) for name, value in arguments.items()
         }
         self.wholes = tuple(map(whole_of, reader.layouts))
-        self.paths = tuple(reader.paths)
+        self.paths = (*reader.paths, *reader.value_paths)
         contents = [value_of(m, whole) for m, whole in zip(reader.memories, self.wholes, strict=True)]
         self.contents = [*contents, *reader.values]
 
@@ -77,6 +84,17 @@ class Functional:
         """Where the function is written, as part of a sentence."""
         code = getattr(inspect.unwrap(self.func), "__code__", None)
         return "it" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+    @property
+    def class_name(self) -> str:
+        """The class of the object that the function is a method of."""
+        return type(getattr(self.func, "__self__", None)).__name__
+
+    def held(self) -> dict[str, Any]:
+        """The arrays and numbers that the object has which the function is a method of."""
+        owner = getattr(self.func, "__self__", None)
+        names = attributes(owner) or ()
+        return {name: x for name in names if isinstance(x := getattr(owner, name), (array, int, float))}
 
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         given = Given(arguments, self.static)
@@ -127,7 +145,7 @@ class Traced:
         count, since = len(self.wholes), births()
         memories: list[Memory] = [
             TracedMemory(jnp.reshape(x, whole.full_shape), path)
-            for x, whole, path in zip(contents[:count], self.wholes, self.paths, strict=True)
+            for x, whole, path in zip(contents[:count], self.wholes, self.paths[:count], strict=True)
         ]
         writer = Writer(
             [(m, whole.bounds[0]) for m, whole in zip(memories, self.wholes, strict=True)], list(contents[count:])
@@ -137,11 +155,40 @@ class Traced:
         read = Reader.read_whole if self.returns is None else Reader.read
         before = Reader()
         nodes = {name: read(before, value, name) for name, value in arguments.items()}
-        result = self.function.run(arguments, since)
+        held = self.function.held()
+        with self._named():
+            result = self.function.run(arguments, since)
+        self._check_held(held)
         after = Reader(before)
         found = {name: read(after, value, name) for name, value in arguments.items()}
         changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}
         return self._outputs(arguments, result, changed, before)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Name the argument and the line where Python needs a number that JAX traces."""
+        try:
+            yield
+        except jax.errors.ConcretizationTypeError as error:
+            found = re.search(r"contents\[(\d+)\]", str(error))
+            name = f"'{self.paths[int(found[1])]}'" if found else "a value that an argument decides on"
+            file, line = _place_of(error)
+            raise LaunchError(
+                f"{name} is read at {file}:{line}, and JAX traces it, so that it is no number yet",
+                hint="name a float argument in static_argnames, or decide in a kernel or by wp.capture_if or jnp.where",
+            ) from error
+
+    def _check_held(self, before: Mapping[str, Any]) -> None:
+        """Refuse what a method changes of its object, which would happen once."""
+        after = self.function.held()
+        for name in {**before, **after}:
+            a, b = before.get(name), after.get(name)
+            if a is not b and (isinstance(a, array) or isinstance(b, array) or a != b):
+                raise LaunchError(
+                    f"{self.function.what}: {self.name} binds 'self.{name}' anew, in {self.function.place}, which"
+                    " happens once, as JAX traces, and not in each call",
+                    hint=f"make the object an argument: wp.functionalize({self.function.class_name}.{self.name})",
+                )
 
     def _changes(self, name: str, before: Node, after: Node, reader: Reader) -> Any:
         for path in changed_paths(before, after, name):
@@ -204,3 +251,9 @@ class Traced:
     def _value(self, source: tuple[str, Any], contents: Sequence[Any], outputs: Sequence[Any]) -> Any:
         kind, k = source
         return contents[k] if kind == "given" else outputs[k]
+
+
+def _place_of(error: BaseException) -> tuple[str, int]:
+    """File and line of the user's code that an error comes from."""
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return next(place for place in reversed(places) if not place[0].startswith(_PACKAGES))

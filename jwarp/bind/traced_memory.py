@@ -95,8 +95,10 @@ class TracedMemory(Memory):
             scope.values[self] = value
             scope.written.setdefault(self)
         else:
+            file, line = place_of_caller()
             raise LaunchError(
-                f"{self.made_at} is written while JAX traces another function than the one that it belongs to",
+                f"{self.made_at} is written at {file}:{line} while JAX traces another function than the one that it"
+                " belongs to",
                 hint="pass it to that function, and return what it becomes",
             )
         if self.written_at is None:

@@ -132,10 +132,12 @@ Node = Fixed | Shown | Leaf | Listed | Mapped | Structs | Object | Again
 class Reader:
     """Reads trees: `memories` are those of the arrays in them, `values` the JAX values and traced numbers.
 
-    Arrays of one memory stay views of one memory. `paths` says where each memory was found first.
+    Arrays of one memory stay views of one memory. `paths` says where each memory was found first. Arrays in what cannot
+    be taken apart are refused, or else no part of the shape.
     """
 
-    def __init__(self, before: Reader | None = None) -> None:
+    def __init__(self, before: Reader | None = None, refuses: bool = True) -> None:
+        self._refuses = refuses
         # What has a number keeps it, also where it is met later.
         self.memories: list[Memory] = list(before.memories) if before else []
         self.paths: list[str] = list(before.paths) if before else []
@@ -165,7 +167,8 @@ class Reader:
             return Mapped(type(value), tuple(value), items)
         names = attributes(value)
         if names is None or not can_be_made_again(type(value)):
-            self._refuse_hidden(value, names or (), path)
+            if self._refuses:
+                self._refuse_hidden(value, names or (), path)
             return Fixed(same(value))
         number = self._objects.setdefault(id(value), len(self._objects))
         if number in self._seen:

@@ -19,9 +19,11 @@ from jwarp.dispatch.device_reversal import DeviceReversal
 from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
+from jwarp.launching.arguments import shape_of_nothing
 from jwarp.launching.meetings import depends_on_integers
 from jwarp.launching.program import GeneratedProgram
 from jwarp.launching.running import in_one_order
+from jwarp.types import ArrayType
 
 
 class WayBack:
@@ -134,4 +136,4 @@ def way_back(launch: ArrayLaunch) -> WayBack:
 
 def _nothing(param: nodes.Param) -> np.ndarray:
     """The array without elements that None stands for."""
-    return np.zeros((0,) * getattr(param.type, "ndim", 0), param.dtype.dtype)
+    return np.zeros(shape_of_nothing(param.type) if isinstance(param.type, ArrayType) else (), param.dtype.dtype)

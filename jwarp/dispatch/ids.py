@@ -21,6 +21,8 @@ from jwarp.types.structs import table_type, unchecked
 
 # The field of a table from which on it has the parts of what is named.
 PARTS = 4
+# Why a launch that a tape records reads no ids: their gradients would be missed.
+ON_TAPE = "a tape is open"
 
 
 def table_of(name: str, value: Any, why_not: str) -> Any:
@@ -95,7 +97,8 @@ def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int,
 
 def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> Struct:
     """As `table_of`, for an array that names nothing, which the kernel takes for a table of this `kind`."""
-    _check_runs(name, why_not)
+    if why_not != ON_TAPE:
+        _check_runs(name, why_not)
     assert kind.table_of is not None
     fields = list(kind.fields.values())[PARTS:]
     made = []
@@ -103,9 +106,18 @@ def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> S
         assert isinstance(field, ArrayType)
         made.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
     ids = np.array(value.host() if type(value) is array else value)
-    table = [ids, np.zeros(len(ids), np.int32), np.zeros(1, np.uint64), np.zeros((2, len(fields)), np.int32), *made]
+    table: list[Any] = [
+        ids,
+        np.zeros(len(ids), np.int32),
+        np.zeros(1, np.uint64),
+        np.zeros((2, len(fields)), np.int32),
+        *made,
+    ]
     for part in table:
         part.flags.writeable = False
+    if why_not == ON_TAPE:  # nothing is named, so that no gradient is missed by it; it goes back through arrays
+        elements = [field.element for field in kind.fields.values() if isinstance(field, ArrayType)]
+        table = [array(part, dtype=element, copy=False) for part, element in zip(table, elements, strict=True)]
     return unchecked(kind, table)
 
 

@@ -201,10 +201,12 @@ class Context:
         types_ = tuple([a.type for a in args])
         if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
             shown = SYMBOLS.get(name, f"wp.{name}")
+            for_ints = "float" not in row.kinds and any(t.is_float for t in types_)
+            hint = _kind_hint(name, types_) if for_ints else one_type_hint(args)
             raise KernelTypeError(
                 f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
                 span,
-                one_type_hint(args),
+                hint,
             )
         fits = all(t.kind in row.kinds for t in types_)
         if fits and type is None and row.result:
@@ -490,6 +492,8 @@ def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
         return "multiply integers: i * i; or convert: float(i) ** 2.0"
     if kinds == {"float"} and any(t.is_int for t in args):
         return "it is for floats: convert with float(x)"
+    if "float" not in kinds and any(t.is_float for t in args):
+        return "it is for integers: convert with int(x)"
     if any(t is bool_ for t in args):
         return "bool is not a number in kernels: convert with int(x)"
     return ""

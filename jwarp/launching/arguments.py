@@ -116,6 +116,11 @@ def match(
     return Matched(tuple(roles), tuple(values[i] for i in range(len(names))), tuple(output_indices))
 
 
+def shape_of_nothing(kind: ArrayType) -> tuple[int, ...]:
+    """The shape of the array without elements that None stands for."""
+    return (0,) * kind.dims + kind.components
+
+
 def without_absent(
     given: Matched, params: Sequence[Param], absent: Collection[int], written: Collection[int], *, in_place: bool
 ) -> Matched:
@@ -127,7 +132,7 @@ def without_absent(
     for p in absent:
         kind = params[p].type
         assert isinstance(kind, ArrayType)
-        shape = (0,) * kind.dims + kind.components
+        shape = shape_of_nothing(kind)
         if roles[p] is not Role.READ or p in written:
             roles[p] = Role.IN_OUT if in_place else Role.ZEROS
         is_shape = roles[p] is Role.ZEROS

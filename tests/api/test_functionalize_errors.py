@@ -33,6 +33,71 @@ def test_reading_while_tracing_names_the_array_and_the_line():
             wp.functionalize(read, returns="s")(s)
 
 
+def test_numbers_that_jax_traces_are_named_where_python_needs_them():
+    def chosen(s, dt: float):
+        if dt > 0.0:
+            s.e.zero_()
+
+    def counted(s, dt: float):
+        wp.launch(squares, int(dt), inputs=[s.e, s.e])
+
+    def looked_at(s, dt: float):
+        if wp.to_jax(s.e)[0] > 0.0:
+            s.e.zero_()
+
+    s = Held(e=wp.ones(3, dtype=float))
+    for f, name in ((chosen, "dt"), (counted, "dt"), (looked_at, "s.e")):
+        f_jax = wp.functionalize(f, returns="s")
+        said = rf"'{name}' is read at .*test_functionalize_errors.py:{f.__code__.co_firstlineno + 1}, and JAX traces it"
+        for call in (f_jax, jax.jit(lambda dt, f_jax=f_jax: f_jax(s, dt).e)):
+            with pytest.raises(wp.LaunchError, match=f"{said}(?s:.)*static_argnames"):
+                call(*((s, 1.0) if call is f_jax else (1.0,)))
+    assert not wp.functionalize(chosen, returns="s", static_argnames="dt")(s, 1.0).e.numpy().any()
+
+
+def test_writing_to_an_array_of_nobody_names_the_line():
+    outside = wp.ones(3, dtype=float)
+
+    def f(s):
+        outside.zero_()
+
+    line = f.__code__.co_firstlineno + 1
+    with pytest.raises(wp.LaunchError, match=rf"made at .*:{line - 3} is written at .*_errors.py:{line} while JAX"):
+        wp.functionalize(f, returns="s")(Held(e=wp.ones(3, dtype=float)))
+
+
+class Exchanging:
+    def __init__(self):
+        self.a, self.b, self.count, self.made = wp.ones(3, dtype=float), wp.zeros(3, dtype=float), 0, None
+
+    def exchange(self, x: wp.array[float]):
+        self.a, self.b = self.b, self.a
+        x.assign(self.a)
+
+    def keep(self, x: wp.array[float]):
+        self.b = wp.clone(x)
+
+    def number(self, x: wp.array[float]):
+        self.count += 1
+
+    def look_up(self, x: wp.array[float]):
+        self.made = self.made or {"kernel": squares}
+        wp.launch(self.made["kernel"], 3, inputs=[x, x])
+
+
+def test_methods_do_not_bind_attributes_of_their_object_anew():
+    x = jnp.full(3, 3.0)
+    for name, attribute in (("exchange", "a"), ("keep", "b"), ("number", "count")):
+        method = getattr(Exchanging(), name)
+        line = method.__code__.co_firstlineno
+        said = rf"{name} binds 'self.{attribute}' anew, in .*_errors.py:{line}, .*once(?s:.)*\(Exchanging.{name}\)"
+        with pytest.raises(wp.LaunchError, match=said):
+            wp.functionalize(method, returns="x")(x)
+    assert wp.functionalize(Exchanging().look_up, returns="x")(x).tolist() == [9, 9, 9]
+    changed = wp.functionalize(Exchanging.exchange)(Exchanging(), x)[1]
+    assert changed["self"].b.numpy().all() and not changed["x"].any()
+
+
 def test_arrays_are_no_numbers():
     for number in (int, float):
         with pytest.raises(wp.KernelTypeError, match=rf"(?s){number.__name__}\(\) takes no wp.array.*a.numpy\(\)\[0\]"):

@@ -61,7 +61,9 @@ def test_loops(max_trips):
         found = jax.grad(lambda *args: mine(*args)[0], argnums=(0, 1))(a, x)
         assert_same(found, jax.grad(wanted, argnums=(0, 1))(a, x), 1e-4)
         assert_same(*(jax.jacfwd(jax.grad(lambda a, f=f: f(a, x)))(a) for f in (lambda *z: mine(*z)[0], wanted)), 1e-4)
-        assert np.isnan(mine(a, x, trips=9)[0])
+        cut_off = jax.value_and_grad(lambda a: mine(a, x, trips=9)[0])
+        for found in (*cut_off(a), *jax.jvp(lambda a: mine(a, x, trips=9)[0], (a,), (a,))):
+            assert np.isnan(found).all()
     else:
         with pytest.raises(
             wp.NotDifferentiableError, match=r"(?s)capture_while.*\.py:\d+.*max_trips of wp.functionalize"
@@ -125,14 +127,12 @@ def test_loops_refuse():
         wp.functionalize(lambda a: wp.capture_while(a, lambda: None))(going)
 
     def escapes(a, b):
-        kept = {}
-
         def body():
-            kept["x"] = wp.zeros(1, dtype=float)
+            body.kept = wp.zeros(1, dtype=float)
             a.zero_()
 
         wp.capture_while(a, body)
-        wp.launch(add_to, 1, inputs=[kept["x"]], outputs=[b])
+        wp.launch(add_to, 1, inputs=[body.kept], outputs=[b])
 
     with pytest.raises(wp.LaunchError, match=r"made at .*test_functionalize_loops.py:\d+ was made in the body 'body'"):
         wp.functionalize(escapes)(going, wp.zeros(1, dtype=float))
@@ -164,6 +164,65 @@ def test_bodies_do_not_bind_attributes_anew(given):
         wp.LaunchError, match=r"the body '.*' \(.*loops.py:\d+\) of wp.capture_while binds 'pair.x' anew"
     ):
         wp.functionalize(f, returns="pair")(Pair())
+
+
+def test_bodies_do_not_bind_variables_around_them_anew():
+    n, x = wp.full(1, 3, dtype=int), wp.ones(1, dtype=float)
+
+    def by_count(n, x):
+        count = 0
+
+        def body():
+            nonlocal count
+            wp.launch(count_down, 1, inputs=[n])
+            count += 1
+            x.fill_(float(count))
+
+        return body, "count"
+
+    def by_exchange(n, x):
+        a, b = x, wp.zeros(1, dtype=float)
+
+        def body():
+            nonlocal a, b
+            wp.launch(count_down, 1, inputs=[n])
+            wp.launch(squares, 1, inputs=[a], outputs=[b])
+            a, b = b, a
+
+        return body, "a"
+
+    def by_list(n, x):
+        log = []
+
+        def note():
+            log.append(x)
+
+        def body():
+            wp.launch(count_down, 1, inputs=[n])
+            note()
+
+        return body, "log"
+
+    for make in (by_count, by_exchange, by_list):
+        for capture in (wp.capture_while, wp.capture_if):
+            body, name = make(n, x)
+            line = body.__code__.co_firstlineno
+            said = rf"'body' \(.*loops.py:{line}\).* of wp.capture_while binds '{name}' anew"
+            if capture is wp.capture_if:
+                said = rf"a branch of wp.capture_if, 'body' \(.*loops.py:{line}\).* binds '{name}' anew"
+            with pytest.raises(wp.LaunchError, match=said):
+                wp.functionalize(lambda n, x, c=capture, make=make: c(n, make(n, x)[0]))(n, x)
+
+    class Counter:
+        def __init__(self, n):
+            self.n, self.count = n, 0
+
+        def body(self):
+            wp.launch(count_down, 1, inputs=[self.n])
+            self.count += 1
+
+    with pytest.raises(wp.LaunchError, match=r"the body 'body' \(.*\) of wp.capture_while binds 'self.count' anew"):
+        wp.functionalize(lambda n: wp.capture_while(n, Counter(n).body))(n)
 
 
 # Gradients of one's own

@@ -85,7 +85,7 @@ def test_traced_arrays_written_while_another_function_is_traced():
 
         return inner(x)
 
-    with pytest.raises(wp.LaunchError, match=f"{HERE} is written while JAX traces another function"):
+    with pytest.raises(wp.LaunchError, match=f"{HERE} is written at {HERE[8:]} while JAX traces another function"):
         outer(jnp.ones(4))
 
 
@@ -145,17 +145,16 @@ def test_other_devices(make):
 
 def test_memory_that_ended():
     """Arrays that a loop's body made, and memory that may not be written."""
-    kept = []
 
     def program(a: wp.array, go: wp.array):
         def body():
-            if not kept:
-                kept.append(wp.zeros(4, dtype=float))
-            wp.launch(scaled, 4, [a, 2.0, kept[0]])
+            if not hasattr(body, "kept"):
+                body.kept = wp.zeros(4, dtype=float)
+            wp.launch(scaled, 4, [a, 2.0, body.kept])
             go.zero_()
 
         wp.capture_while(go, body)
-        wp.copy(a, kept[0])
+        wp.copy(a, body.kept)
 
     with pytest.raises(wp.LaunchError, match=f"{HERE} .*(ended|body)|escape"):
         wp.functionalize(program, returns="a")(wp.ones(4, dtype=float), wp.ones(1, dtype=int))

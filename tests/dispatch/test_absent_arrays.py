@@ -158,3 +158,35 @@ def test_a_vector_by_value_is_no_array():
     record.set_param_by_name("x", None)
     record.launch()
     np.testing.assert_array_equal(y, [[1, 2, 3]] * 2)
+
+
+@wp.kernel
+def carried(x: wp.array[wp.vec3], body: wp.array[int], frames: wp.array[wp.transform], y: wp.array[wp.vec3]):
+    i = wp.tid()
+    frame = wp.transform_identity()
+    if body[i] >= 0:
+        frame = frames[body[i]]
+    moved = wp.transform_point(frame, x[i])
+    wp.atomic_add(y, i, moved * wp.dot(moved, moved))
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_gradients_of_tapes_where_the_adjoint_reads_one_of_transforms(is_captured):
+    rng = np.random.default_rng(5)
+    start, cotangents = (rng.normal(size=(N, 3)).astype(np.float32) for _ in range(2))
+    x = wp.array(start, dtype=wp.vec3, requires_grad=True)
+    y = wp.zeros(N, dtype=wp.vec3, requires_grad=True)
+
+    def back():
+        with wp.Tape() as tape:
+            wp.launch(carried, N, inputs=[x, wp.full(N, -1, dtype=int), None], outputs=[y])
+        tape.backward(grads={y: wp.array(cotangents, dtype=wp.vec3)})
+
+    if is_captured:
+        with wp.ScopedCapture() as capture:
+            back()
+        wp.capture_launch(capture.graph)
+    else:
+        back()
+    wanted = jax.vjp(lambda x: x * jnp.sum(x * x, axis=1, keepdims=True), start)[1](cotangents)[0]
+    np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-5)

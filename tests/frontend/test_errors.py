@@ -11,7 +11,7 @@ from error_checks import C, T, check, load
 import jwarp as wp
 from jwarp.errors import Span
 
-HEADER = "import enum, functools, math\nimport numpy as np\nimport jwarp as wp\nOUTER = np.ones(3)\n"
+HEADER = "import enum, functools, math\nimport jax\nimport numpy as np\nimport jwarp as wp\nOUTER = np.ones(3)\n"
 KERNEL = "@wp.kernel\ndef k(a: wp.array[float], b: wp.array[int], c: wp.array2d[float], n: int, x: float, p: bool):\n"
 HELPERS = """
 def plain(u):
@@ -154,6 +154,10 @@ BODIES = {
     "outer array as a value": ("y = 1.0 + «OUTER»", T, "must be a scalar", "parameters"),
     "function as a value": ("y = «wp.sin» + 1.0", T, "not a function", ""),
     "type as a value": ("y = «int» + 1", T, "not the type `int`", ""),
+    "integers only": ("y = «x & 1»", T, "`&` needs arguments of one type, got float32, int32", "convert with int(x)"),
+    "another name than in numpy": ("y = «np.linalg.norm(x)»", C, "`norm`", "write wp.length"),
+    "function of jax": ("y = «jax.nn.softplus(x)»", C, "`softplus`", "under @wp.jax_func"),
+    "method of numpy": ("v = wp.vec3(x)\ny = «v.dot»(v)", C, "no attribute `dot`", "write wp.dot(v, …)"),
     "plain function": ("y = «plain(x)»", C, "`plain` is not a function of the kernel", "@wp.func above `def plain`"),
     "function of math": ("y = «math.sin(x)»", C, "`sin` is not a function of the kernel", "write wp.sin"),
     "function of numpy": ("y = «np.sin(x)»", C, "`sin`", "write wp.sin"),
@@ -322,6 +326,12 @@ SOURCES = {
 def test_a_mistake_in_a_definition(name, tmp_path):
     text, error, words, hint = SOURCES[name]
     check(HEADER + text, error, words, hint, tmp_path)
+
+
+def test_a_name_is_not_taken_for_another_by_chance(tmp_path):
+    with pytest.raises(wp.CompileError) as caught:
+        load(body("x = wp.sum(a)"), tmp_path).k.ir()
+    assert caught.value.diagnostic.hint == ""  # wp.sub is near by its letters only
 
 
 def test_break_outside_a_loop_is_for_python_to_refuse(tmp_path):

@@ -107,52 +107,6 @@ def transforms(mjm: Any, mjd: Any, m: Any, d: Any, many: Any) -> dict[str, float
     }
 
 
-def batched_parameters(mjm: Any, mjd: Any, m: Any, d: Any) -> dict[str, float]:
-    """How far a batch over models' parameters is from one model after the other: states, gradients, rematerialised
-    ones, and those of an exported function; relative to the largest entry.
-    """
-    import mujoco_warp as mjw
-
-    import jwarp as wp
-
-    step = wp.functionalize(mjw.step, returns="d", max_trips=mjm.opt.iterations)
-    mass, gear = wp.to_jax(m.body_mass), wp.to_jax(m.actuator_gear)
-
-    def rollout(values: dict[str, Any], wrap: Any = lambda f: f) -> Any:
-        mine = wp.replace(m, **values)
-        once = wrap(lambda d: step(mine, d))
-        last = jax.lax.scan(lambda d, _: (once(d), None), d, length=3)[0]
-        return jnp.concatenate([wp.to_jax(last.qpos)[0], wp.to_jax(last.qvel)[0]])
-
-    def loss(values: dict[str, Any], **options: Any) -> Any:
-        return jnp.sum(rollout(values, **options) ** 2)
-
-    scales = jnp.asarray(np.random.default_rng(4).uniform(0.5, 2.0, 3), jnp.float32)
-    many = {"body_mass": scales[:, None, None] * mass, "actuator_gear": (1.0 / scales)[:, None, None, None] * gear}
-    each = [jax.tree.map(lambda x, k=k: x[k], many) for k in range(len(scales))]
-
-    def stacked(f: Any) -> Any:
-        run = jax.jit(f)
-        return jax.tree.map(lambda *x: jnp.stack(x), *[run(values) for values in each])
-
-    def apart(found: Any, wanted: Any) -> float:
-        pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
-        return max(float(np.abs(np.asarray(a) - np.asarray(b)).max() / np.abs(np.asarray(b)).max()) for a, b in pairs)
-
-    slopes = stacked(jax.grad(loss))
-    kept = jax.grad(lambda values: loss(values, wrap=jax.checkpoint))
-    exported = jax.export.export(jax.jit(jax.vmap(jax.grad(loss))), disabled_checks=wp.EXPORT_CHECKS)(many)
-    direction = jax.tree.map(jnp.ones_like, each[0])
-    along = jax.jvp(loss, (each[0],), (direction,))[1]
-    return {
-        "states": apart(jax.jit(jax.vmap(rollout))(many), stacked(rollout)),
-        "gradients": apart(jax.jit(jax.vmap(jax.grad(loss)))(many), slopes),
-        "rematerialised": apart(jax.jit(jax.vmap(kept))(many), slopes),
-        "exported": apart(jax.export.deserialize(exported.serialize()).call(many), slopes),
-        "forward mode": apart(along, sum(float(x[0].sum()) for x in jax.tree.leaves(slopes))),
-    }
-
-
 def solver_prices(m: Any, d: Any, ways: dict[str, dict[str, Any]]) -> dict[str, float]:
     """Processor time in ms of the constraint solver alone, and of it with its gradient in each of some ways."""
     import mujoco_warp as mjw

@@ -82,6 +82,33 @@ def step_in_tangents(model: Any, data: Any, m: Any, d: Any, steps: int = 1, **op
     return f, zeros
 
 
+def sensors_in_tangents(model: Any, data: Any, m: Any, d: Any) -> tuple[Any, Any]:
+    """The sensors of a step as a function of a small change of state and control, and the zeros to take it at."""
+    import mujoco_warp as mjw
+
+    import jwarp as wp
+
+    step = wp.functionalize(mjw.step, returns="d")
+    q, v, u = (jnp.asarray(x, jnp.float32) for x in (data.qpos, data.qvel, data.ctrl))
+
+    def seen(z: Any) -> Any:
+        dq, dv, du = jnp.split(z, [model.nv, 2 * model.nv])
+        found = step(m, wp.replace(d, qpos=moved(model, q, dq)[None], qvel=(v + dv)[None], ctrl=(u + du)[None]))
+        return wp.to_jax(found.sensordata)[0]
+
+    return seen, jnp.zeros(2 * model.nv + model.nu)
+
+
+def sensors_of_mujoco(model: Any, data: Any) -> np.ndarray:
+    """∂(sensors of a step)/∂(state, control) by MuJoCo C's differences in double."""
+    import mujoco
+
+    c = np.zeros((model.nsensordata, 2 * model.nv + model.na))
+    d = np.zeros((model.nsensordata, model.nu))
+    mujoco.mjd_transitionFD(model, data, 1e-6, True, None, None, c, d)
+    return np.concatenate([c[:, : 2 * model.nv], d], axis=1)
+
+
 def of_mujoco(model: Any, data: Any, steps: int = 1) -> np.ndarray:
     """∂(state after some steps)/∂(state, control) by MuJoCo C's differences in double, the control being the same."""
     import mujoco

@@ -249,6 +249,126 @@ FINGER = """
 </mujoco>
 """
 
+# Balls with springs below each other in wind, and a body that is free and driven at a site, seen from another one.
+BALLS = """
+<mujoco>
+  <option timestep="0.004" integrator="implicitfast" density="1.2" viscosity="0.02" wind="1 0.3 0"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint type="ball" stiffness="2" damping="0.1"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0 0" mass="1"/>
+      <body pos="0.3 0 0" gravcomp="0.7">
+        <joint type="ball" damping="0.05" armature="0.01"/>
+        <geom type="ellipsoid" size="0.1 0.05 0.03" pos="0.1 0 0" mass="0.5" fluidshape="ellipsoid"/>
+        <body pos="0.2 0 0">
+          <joint name="slide" type="slide" axis="1 1 0" stiffness="10" springref="0.1" damping="0.3"/>
+          <geom type="box" size="0.05 0.05 0.02" mass="0.2"/><site name="end"/>
+        </body>
+      </body>
+    </body>
+    <body name="free" pos="0 1 1">
+      <joint type="free" damping="0.05"/>
+      <geom type="cylinder" size="0.1 0.05" mass="0.7"/><site name="side" pos="0.1 0 0"/>
+    </body>
+  </worldbody>
+  <actuator><motor joint="slide" gear="3"/><motor site="side" refsite="end" gear="1 0.5 0.2 0.1 0.2 0.3"/></actuator>
+  <sensor>
+    <gyro site="end"/><accelerometer site="side"/><velocimeter site="end"/><framequat objtype="site" objname="end"/>
+    <framelinvel objtype="site" objname="side"/><subtreelinvel body="free"/><subtreeangmom body="free"/>
+    <force site="end"/><torque site="end"/><frameangacc objtype="site" objname="side"/>
+  </sensor>
+</mujoco>
+"""
+
+# What moves: each kind of actuator, on joints, on a tendon over a pulley, and as a crank.
+DRIVES = """
+<mujoco>
+  <option timestep="0.004" integrator="implicitfast"/>
+  <default><geom contype="0" conaffinity="0" type="capsule" size="0.03"/><joint damping="0.3"/></default>
+  <worldbody>
+    <site name="wall" pos="0 0.3 1.2"/>
+    <body pos="0 0 1">
+      <joint name="first" axis="0 1 0" actuatorfrcrange="-1 0.5"/>
+      <geom fromto="0 0 0 0.3 0 0"/><site name="elbow" pos="0.3 0 0"/>
+      <body pos="0.3 0 0">
+        <joint name="second" axis="0 0 1" armature="0.02"/>
+        <geom fromto="0 0 0 0.2 0 0.1"/>
+        <body pos="0.2 0 0.1">
+          <joint name="third" axis="1 0 0"/>
+          <geom fromto="0 0 0 0.1 0.1 0"/><site name="hand" pos="0.05 0.05 0"/>
+        </body>
+      </body>
+    </body>
+    <body pos="0 2 1"><joint axis="0 1 0"/><geom fromto="0 0 0 0.2 0 0"/><site name="pin" pos="0.2 0 0"/></body>
+    <body pos="0.3 2 1">
+      <joint type="slide" axis="1 0 0"/><geom fromto="0 0 0 0.1 0 0"/><site name="slider" zaxis="1 0 0"/>
+    </body>
+  </worldbody>
+  <tendon>
+    <spatial name="rope" stiffness="3" springlength="0.2 0.3" damping="0.3">
+      <site site="wall"/><site site="elbow"/><pulley divisor="2"/><site site="elbow"/><site site="hand"/>
+    </spatial>
+  </tendon>
+  <actuator>
+    <position name="servo" joint="first" kp="15" kv="1"/><velocity joint="second" kv="2"/>
+    <damper joint="third" kv="3" ctrlrange="0 1"/>
+    <general joint="second" dyntype="integrator" gaintype="affine" gainprm="1 0.5 0.2" biastype="affine"
+      biasprm="0.1 -1 -0.2"/>
+    <general joint="third" dyntype="filterexact" dynprm="0.1" gainprm="2" forcerange="-0.1 3"/>
+    <general tendon="rope" dyntype="filter" dynprm="0.05" gainprm="-3" actlimited="true" actrange="-0.5 0.5"/>
+    <muscle joint="first" lengthrange="-1 1" force="4" timeconst="0.02 0.05"/>
+    <motor cranksite="pin" slidersite="slider" cranklength="0.35" gear="2"/>
+    <motor jointinparent="third" gear="1.5"/><cylinder tendon="rope" timeconst="0.04" area="0.02"/>
+  </actuator>
+  <sensor>
+    <jointpos joint="first"/><jointvel joint="second"/><tendonpos tendon="rope"/><tendonvel tendon="rope"/>
+    <actuatorpos actuator="servo"/><actuatorvel actuator="servo"/><actuatorfrc actuator="servo"/>
+    <jointactuatorfrc joint="first"/>
+  </sensor>
+</mujoco>
+"""
+
+# What holds: each kind of equality, friction in joints and tendons, limits of a hinge and of a ball.
+HELD = """
+<mujoco>
+  <option timestep="0.004" iterations="30" ls_iterations="30"/>
+  <default><geom contype="0" conaffinity="0" type="capsule" size="0.03"/></default>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="first" axis="0 1 0" frictionloss="0.2" damping="0.1"/>
+      <geom fromto="0 0 0 0.3 0 0"/><site name="end" pos="0.3 0 0"/>
+    </body>
+    <body name="link" pos="0.3 0 1.001">
+      <freejoint/><geom fromto="0 0 0 0.3 0 0.1"/><site name="start"/>
+    </body>
+    <body name="last" pos="0.6 0 1.1">
+      <joint type="ball" range="0 10" limited="true"/><geom fromto="0 0 0 0.1 0 0.2"/>
+    </body>
+    <body pos="0 1 1">
+      <joint name="second" axis="0 1 0" range="-5 5" limited="true"/><geom fromto="0 0 0 0.3 0 0"/>
+      <body pos="0.3 0 0">
+        <joint name="third" axis="1 1 0" damping="0.2"/>
+        <geom fromto="0 0 0 0.2 0.1 0"/><site name="tip" pos="0.1 0 0"/>
+      </body>
+    </body>
+  </worldbody>
+  <tendon>
+    <fixed name="sum" frictionloss="0.05"><joint joint="second" coef="1"/><joint joint="third" coef="0.4"/></fixed>
+    <spatial name="line" damping="0.2" armature="0.02"><site site="end"/><site site="tip"/></spatial>
+  </tendon>
+  <equality>
+    <weld site1="end" site2="start" torquescale="0.7" solref="0.03 0.9"/>
+    <connect body1="link" body2="last" anchor="0.3 0 0.1"/>
+    <joint joint1="first" joint2="third" polycoef="0.01 0.5 0.2 -0.3 0.1"/>
+    <tendon tendon1="sum" tendon2="line" polycoef="0 0.2 0.1 0 0"/>
+  </equality>
+  <actuator>
+    <position joint="second" kp="30" dampratio="1"/><intvelocity joint="third" kp="10" actrange="-1 1"/>
+  </actuator>
+</mujoco>
+"""
+
 MODELS = {
     "pendulum": PENDULUM,
     "cartpole": CARTPOLE,
@@ -263,11 +383,14 @@ MODELS = {
     "arm": ARM,
     "quadruped": QUADRUPED,
     "finger": FINGER,
+    "balls": BALLS,
+    "drives": DRIVES,
+    "held": HELD,
     "humanoid": "humanoid/humanoid.xml",  # mujoco_warp's own
     "humanoid in the air": "humanoid/humanoid.xml",
 }
 # How far the coordinates of a model start from where its XML has them; others start there, and move.
-_SPREAD = {"pendulum": 1.0, "cartpole": 1.0, "finger": 0.1}
+_SPREAD = {"pendulum": 1.0, "cartpole": 1.0, "finger": 0.1, "balls": 0.1, "drives": 0.1, "held": 0.1}
 
 
 def load(name: str) -> tuple[Any, Any]:
@@ -286,6 +409,7 @@ def load(name: str) -> tuple[Any, Any]:
     spread = _SPREAD.get(name, 0.0)
     if spread:
         data.qpos[:] += spread * rng.normal(size=model.nq)
+        mujoco.mj_normalizeQuat(model, data.qpos)
     data.qvel[:] = (spread or 0.1) * rng.normal(size=model.nv)
     if name == "humanoid in the air":
         data.qpos[2] += 1.0
@@ -294,6 +418,9 @@ def load(name: str) -> tuple[Any, Any]:
         data.qpos[1:] = -0.0033, 0.0, -0.05, -0.05, 0.1
     if name == "sphere that slides":
         data.qvel[:3] = 0.5, 0.3, -0.1
+    data.act[:] = 0.2 * rng.normal(size=model.na) if name == "drives" else 0.0
     data.ctrl[:] = 0.3 * rng.normal(size=model.nu)
+    if name == "drives":  # mujoco_warp and MuJoCo differ where the control of a damper is out of its range
+        data.ctrl[:] = np.abs(data.ctrl)
     mujoco.mj_forward(model, data)
     return model, data

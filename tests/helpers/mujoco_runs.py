@@ -121,6 +121,18 @@ def reverse(name: str, steps: int = 1) -> float:
     return _error(jax.jit(jax.jacrev(f))(zeros), of_mujoco(mjm, mjd, steps))
 
 
+def sensors(name: str) -> float:
+    """The largest error of the derivative of a sensor's number in forward mode, over its largest entry."""
+    import jax
+    from mujoco_matrices import sensors_in_tangents, sensors_of_mujoco
+
+    mjm, mjd, m, d = started(name)
+    f, zeros = sensors_in_tangents(mjm, mjd, m, d)
+    found, wanted = np.asarray(jax.jit(jax.jacfwd(f))(zeros)), sensors_of_mujoco(mjm, mjd)
+    sizes = np.maximum(np.abs(wanted).max(axis=1), 1e-3)  # the angular momentum of a symmetric body hardly changes
+    return float((np.abs(found - wanted).max(axis=1) / sizes).max())
+
+
 def chained(name: str) -> float:
     """Reverse mode over twenty steps."""
     return reverse(name, 20)
@@ -141,13 +153,6 @@ def transforms(name: str) -> dict[str, float]:
     jax.config.update("jax_num_cpu_devices", 2)
     mjm, mjd, m, d = started(name)
     return transforms(mjm, mjd, m, d, started(name, nworld=4)[3])
-
-
-def batched(name: str) -> dict[str, float]:
-    """What vmap over parameters of a model gives, and gradients in it."""
-    from mujoco_jobs import batched_parameters
-
-    return batched_parameters(*started(name))
 
 
 def rule(name: str) -> dict[str, float]:

@@ -202,6 +202,42 @@ def test_arrays_of_ids_may_name_nothing(count):
             wp.launch(of_nothing, count, inputs=[wp.zeros(3, dtype=wp.uint64), *given[1:], y], record_cmd=True)
 
 
+@wp.kernel
+def pushed(x: wp.array[wp.vec3], meshes: wp.array[wp.uint64], y: wp.array[wp.vec3]):
+    i = wp.tid()
+    force = x[i] * wp.dot(x[i], x[i])
+    for k in range(meshes.shape[0]):
+        if meshes[k] != wp.uint64(0):
+            q = wp.mesh_query_point_no_sign(meshes[k], x[i], 100.0)
+            force = force - wp.mesh_eval_position(meshes[k], q.face, q.u, q.v)
+    y[i] = force
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_tapes_go_back_through_launches_whose_arrays_of_ids_name_nothing(is_captured):
+    x = wp.array(WHERE, dtype=wp.vec3, requires_grad=True)
+    y = wp.zeros(COUNT, dtype=wp.vec3, requires_grad=True)
+    cotangents = RNG.normal(size=(COUNT, 3)).astype(np.float32)
+    given = wp.array(cotangents, dtype=wp.vec3)
+
+    def back():
+        with wp.Tape() as tape:
+            wp.launch(pushed, COUNT, inputs=[x, wp.zeros(2, dtype=wp.uint64)], outputs=[y])
+        tape.backward(grads={y: given})
+
+    if is_captured:
+        with wp.ScopedCapture() as capture:
+            back()
+        wp.capture_launch(capture.graph)
+    else:
+        back()
+    wanted = jax.vjp(lambda x: x * jnp.sum(x * x, axis=1, keepdims=True), WHERE)[1](cotangents)[0]
+    np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=2e-5, atol=1e-5)
+    mesh = wp.Mesh(CORNERS, FACES)
+    with wp.Tape(), pytest.raises(wp.LaunchError, match="'meshes' is an array of ids.*a tape is open"):
+        wp.launch(pushed, COUNT, inputs=[x, wp.array([mesh.id, 0], dtype=wp.uint64)], outputs=[y])
+
+
 @wp.func
 def packed(id: wp.uint64):
     """An id in floats, as programs keep it in a vector of a shape's numbers."""

@@ -56,3 +56,16 @@ def test_implicit_rule_of_the_solver():
 @mujoco_runs.long
 def test_through_contacts():
     assert_right("forward", "hopper, bent", most=1e-3)
+
+
+@mujoco_runs.long
+def test_balls_drives_and_what_is_held():
+    assert_right("forward", "balls", "drives")
+    assert_right("reverse", "balls", "drives")
+    assert_right("forward", "held", most=1e-4)
+    assert_right("reverse", "held", most=1e-4)
+
+
+@mujoco_runs.long
+def test_sensors():
+    assert_right("sensors", "balls", "drives", most=1e-4)

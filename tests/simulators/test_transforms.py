@@ -30,9 +30,3 @@ def test_the_code_of_the_page():
 def test_batches_exports_and_shards():
     found = mujoco_runs.run("jwarp", "transforms", "pendulum")["pendulum"]
     assert found["worlds"] < 1e-6 and found["export"] == 0.0 and found["shards"] == 0.0, found
-
-
-@mujoco_runs.long
-def test_batches_over_parameters():
-    found = mujoco_runs.run("jwarp", "batched", "cartpole")["cartpole"]
-    assert max(found.values()) < 1e-5, found

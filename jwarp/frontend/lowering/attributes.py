@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, Span
+from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.names import suggestion
 from jwarp.frontend.lowering.rules import expression, lower
@@ -104,7 +105,8 @@ def _of_composite(ctx: Context, owner: Composite, node: ast.Attribute, span: Spa
         return PythonRef(owner.type.dtype)
     if node.attr == "length" and len(owner.type.shape) == 1:
         return Number(owner.type.size)
-    selected = composites.named(owner.type, node.attr, span)
+    hint = {"hint": f"write wp.{node.attr}({ast.unparse(node.value)}, …)"} if node.attr in BUILTINS else {}
+    selected = composites.named(owner.type, node.attr, span, **hint)
     if isinstance(selected, composites.Part):
         return Composite(selected.type, tuple(owner.items[k] for k in selected.positions))
     return owner.items[selected]

@@ -20,6 +20,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.derivatives import GradientOf, call_gradient
 from jwarp.frontend.lowering.inlining import call_function, call_jax_function, call_native
+from jwarp.frontend.lowering.names import renamed
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import place_of
@@ -179,10 +180,13 @@ def _not_callable(function: Any, span: Span) -> CompileError:
         return CompileError(
             f"`{name}` is a kernel, which only a launch can run", span, "make what both need a @wp.func"
         )
-    if inspect.isfunction(function) and not (function.__module__ or "").startswith("jwarp."):
+    home = (getattr(function, "__module__", None) or "").partition(".")[0]
+    if inspect.isfunction(function) and home not in ("jwarp", "jax", "numpy"):
         hint = f"decorate it: @wp.func above `def {name}`"
     elif name in BUILTINS:
         hint = f"write wp.{name}"
+    elif home in ("jax", "numpy"):
+        hint = renamed(name) or "call it in a function of jax.numpy under @wp.jax_func, which kernels can call"
     return CompileError(f"`{name}` is not a function of the kernel language", span, hint)
 
 

@@ -91,9 +91,36 @@ def _is_set(ctx: Context, name: str, span: Span) -> Operand:
     return ctx.scalar(ctx.frame.env.get(SET + name, FALSE), span)
 
 
+# What some functions of NumPy and JAX are called here, where the name is another one.
+_NUMPY_NAMES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "clip": "clamp",
+    "fabs": "abs",
+    "inv": "inverse",
+    "det": "determinant",
+    "matmul": "mul",
+    "maximum": "max",
+    "minimum": "min",
+    "norm": "length",
+    "power": "pow",
+}
+
+
+def renamed(name: str) -> str:
+    """How to write a function of NumPy that has another name here."""
+    return f"write wp.{_NUMPY_NAMES[name]}" if name in _NUMPY_NAMES else ""
+
+
 def suggestion(name: str) -> str:
     """The builtin that a wrong name may have meant."""
-    close = difflib.get_close_matches(name, BUILTINS, 1)
+    if name in _NUMPY_NAMES:
+        return renamed(name)
+    # Nearer than names are by chance: `sum` is no misspelt `sub`.
+    close = difflib.get_close_matches(name, BUILTINS, 1, 0.76)
     return f"did you mean wp.{close[0]}?" if close else ""
 
 

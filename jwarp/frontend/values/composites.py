@@ -173,14 +173,14 @@ def component_indices(shape: tuple[int, ...]) -> list[tuple[Const, ...]]:
     return [tuple(Const(int32, k) for k in place) for place in itertools.product(*map(range, shape))]
 
 
-def named(type: CompositeType, attribute: str, span: Span) -> int | Part:
+def named(type: CompositeType, attribute: str, span: Span, hint: str = "index its components: v[0]") -> int | Part:
     """What `v.x` to `v.w`, or `t.p`, select."""
     known, part = type.kind.components[: type.size], dict(type.kind.parts).get(attribute)
     if part is not None:
         own = composite(part.kind, (part.extent,), type.dtype)
         return Part(own, range(part.first, part.first + part.extent), type.size)
     if attribute not in known:
-        raise CompileError(f"{type} has no attribute `{attribute}`", span, "index its components: v[0]")
+        raise CompileError(f"{type} has no attribute `{attribute}`", span, hint)
     return known.index(attribute)
 
 

@@ -80,7 +80,7 @@ class Builder:
         if folded is not None:
             return folded
         result = Value(type)
-        self._open[-1].append(Op(name, args, attr, result, self.span))
+        self.append(Op(name, args, attr, result, self.span))
         return result
 
     def check(self, holds: Operand, text: str) -> None:

@@ -6,7 +6,10 @@ from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While
 
 
 class Cloner:
-    """Copies blocks; `known` says what the values of the original stand for in the copy."""
+    """Copies blocks; `known` says what the values of the original stand for in the copy.
+
+    A subclass that says something else in `operand` says it in `operands`, too.
+    """
 
     def __init__(self, known: dict[Value, Operand] | None = None):
         self.known: dict[Value, Operand] = known or {}

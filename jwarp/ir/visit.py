@@ -148,7 +148,8 @@ class _OpMapper(Rewriter):
 class Rebuilder:
     """Appends what stands for each node to `builder`; `known` says what values stand for now.
 
-    `op` appends an operation, `branch` and `loop` control flow, with the operands that are known.
+    `op` appends an operation, `branch` and `loop` control flow, with the operands that are known. A subclass that says
+    something else in `operand` says it in `operands`, too.
     """
 
     def __init__(self) -> None:

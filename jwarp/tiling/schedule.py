@@ -168,9 +168,14 @@ class _BlockScheduler:
         return at
 
     def is_beside(self, node: Node, at: int) -> bool:
-        """Whether a node stores to no element that the nest `at` touches, but to another component of each of them."""
+        """Whether a node stores to no element that the nest `at` touches, but to another component of each of them.
+
+        Nor may a scalar be loaded from the array between the two.
+        """
         nest = self.made.parts[at]
         if not isinstance(node, Op) or node.name != "store" or not isinstance(nest, Nest):
+            return False
+        if any(node.array in arrays_read(n) for n in self.made.before[at + 1]):
             return False
         touching = (n for n in nest.nodes if node.array in set.union(*_memory(n)[:2]))
         return all(isinstance(n, Op) and n.name == "store" and _are_beside(n, node) for n in touching)

@@ -45,6 +45,9 @@ class _Widened(Cloner):
     def operand(self, x: Operand) -> Operand:
         return Const(wide(x.type), x.value) if isinstance(x, Const) else super().operand(x)
 
+    def operands(self, xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(map(self.operand, xs))
+
 
 def wide(type: Any) -> Any:
     if isinstance(type, ArrayType):

@@ -32,6 +32,9 @@ class Widened(Cloner):
     def operand(self, x: Operand) -> Operand:
         return Const(wide(x.type), x.value) if isinstance(x, Const) else super().operand(x)
 
+    def operands(self, xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(map(self.operand, xs))
+
 
 def wide(type: ScalarType) -> ScalarType:
     return float64 if type is float32 else type

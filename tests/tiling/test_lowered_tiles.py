@@ -154,12 +154,39 @@ def test_what_every_block_computes_alike_is_a_table():
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+def test_indices_that_are_surely_inside_are_not_tested():
+    b = TileBuilder()
+    whole = b.op("scan", loaded(b, 0, (32,), b.tid(), Const(int32, 0)), attr=Scan("add", False, False))
+    number = b.op("min", b.op("iota", attr=Iota((32,), 0)), Const(tile_type(int32, (32,)), 7))
+    taken = b.op("take", b.op("view", whole, attr=Strided((32,), 31, (-1,))), number)
+    b.effect("store", *b.places((32,), b.tid(), Const(int32, 0)), taken, attr=1)
+    lowered = lower_tiles(finished(b, arrays("x y")))
+    assert not [n for n in walk(lowered.body) if isinstance(n, Op) and n.name in ("lt", "select")]
+
+
 def stores(b: TileBuilder, shape, values, places) -> Kernel:
     """A kernel that stores tiles one after the other, each to the component and from the row that `places` say."""
     for value, (component, row) in zip(values, places, strict=True):
         at = b.places(shape, row, Const(int32, 0))
         b.effect("store", *at, Const(tile_type(int32, shape), component), value, attr=1)
     return finished(b, (*arrays("x"), Param("y", ArrayType(vector(2, float32), 2))))
+
+
+def test_a_component_is_not_stored_before_a_load_that_comes_first():
+    b = TileBuilder()
+    shape, first = (2, 16), Const(int32, 0)
+    x = loaded(b, 0, shape, first, first)
+    at = b.places(shape, first, first)
+    for component in range(2):
+        b.effect("store", *at, Const(tile_type(int32, shape), component), b.op("add", x, x), attr=1)
+        if component == 0:
+            before = b.op("load", Const(int32, 1), Const(int32, 3), Const(int32, 1), attr=1, type=float32)
+    b.effect("store", *at, b.op("fill", before, attr=shape), attr=2)
+    kernel = finished(b, (*arrays("x"), Param("y", ArrayType(vector(2, float32), 2)), *arrays("z")))
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=size).astype(np.float32) for size in (shape, (*shape, 2), shape)]
+    for found, wanted in zip(run(lower_tiles(kernel), (1,), args), run(kernel, (1,), args), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(("places", "loops"), [(((0, 0), (1, 0)), 1), (((0, 0), (0, 0)), 2), (((0, 0), (1, 1)), 2)])

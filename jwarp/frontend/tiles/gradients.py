@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from jwarp.ir.attributes import Extent
 from jwarp.ir.lift import Lifter, Variation
@@ -56,3 +57,6 @@ class _All(Variation):
 
     def of(self, x: Operand) -> bool:
         return isinstance(x, Value)
+
+    def any(self, xs: Iterable[Operand]) -> bool:
+        return any(map(self.of, xs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import ctypes
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,9 @@ def place_of_caller(depth: int = 1) -> tuple[str, int]:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
+
+
+_forgetting = threading.Lock()  # handles that nobody has
 
 
 class Memory(abc.ABC):
@@ -86,8 +90,12 @@ class Memory(abc.ABC):
         handle = Kept(self, view)
         keepers, self.is_watched = self.keepers, True
         count = len(keepers)
-        if count > 8 and not count & (count - 1):  # so rarely that looking costs nothing
-            keepers[:] = [known for known in keepers if known() is not None]
+        # So rarely that it costs nothing, and in one thread.
+        if count > 8 and not count & (count - 1) and _forgetting.acquire(blocking=False):
+            try:
+                keepers[:count] = [known for known in keepers[:count] if known() is not None]  # more may come meanwhile
+            finally:
+                _forgetting.release()
         keepers.append(weakref.ref(handle))
         return handle
 

@@ -163,3 +163,21 @@ def test_soak():
     warmed_up, rounds, early, late, right = done.stdout.split()
     assert right == "right" and int(warmed_up) > 0 and int(rounds) > 0
     assert float(late) - float(early) < 80, f"{early} MiB became {late}"
+
+
+def test_what_other_threads_keep_is_not_forgotten():
+    """While one thread forgets the handles that nobody has, another one keeps what an array holds."""
+    memory, view = (x := wp.array(X)).memory, x.layout
+    kept, has_begun = [], []
+
+    def nobody():
+        if not has_begun:  # as another thread does it here
+            has_begun.append(True)
+            kept.append(memory.keep(view))
+
+    memory.keepers[:] = [nobody] * 16
+    own = memory.keep(view)
+    x.fill_(7.0)
+    for handle in (own, *kept):
+        np.testing.assert_array_equal(handle.array(), X)
+    assert len(kept) == 1

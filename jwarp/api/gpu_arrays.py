@@ -66,7 +66,7 @@ def scan_columns(rows: array, out: array, *, inclusive: bool) -> None:
     if out.ptr != rows.ptr:
         out.memory.copy_from(out.layout, rows.memory, rows.layout)
     count, columns = rows.shape
-    sums = _chunk_sums(_sum_chunks(rows.dtype), [rows], count, columns, rows)
+    sums = _chunk_sums(_sum_chunks(rows.dtype), [out], count, columns, rows)  # rows may overlap with out
     starts = empty(sums.shape, dtype=rows.dtype, device=rows.device)
     _run(scan_rows(rows.dtype, True, False), columns, [sums, starts])
     _run(_scan_chunks(rows.dtype, not inclusive), columns * sums.shape[1], [starts, out])

@@ -139,15 +139,15 @@ _mappings: Cache[Any, Mapped] = Cache("calls of wp.map", MAX_MAPPED)
 _functions: Cache[Any, tuple[Any, Func | Builtin]] = Cache("functions of wp.map", MAX_MAPPED)
 
 
-def _function(thing: Any) -> Func | Builtin:
+def _function(thing: Any, where: str = "wp.map") -> Func | Builtin:
     """The function of the kernel language, one for all lambdas of one place that refer to the same things."""
     code = getattr(thing, "__code__", None)
     if code is None or isinstance(thing, Func):
-        return as_function(thing)
+        return as_function(thing, where)
     named = capture(thing)
     key = (code, tuple((name, id(value)) for name, value in sorted(named.items())))
     # What it refers to is kept with it, so that no other thing gets one of these numbers.
-    return _functions.made(key, lambda: (named, as_function(thing)))[1]
+    return _functions.made(key, lambda: (named, as_function(thing, where)))[1]
 
 
 def create_warp_function(func: Callable[..., Any]) -> tuple[Any, Module]:
@@ -165,7 +165,7 @@ def create_warp_function(func: Callable[..., Any]) -> tuple[Any, Module]:
     Example:
         >>> inside, _ = wp.utils.create_warp_function(lambda x: x > 0.0)
     """
-    return _function(func), get_module(getattr(func, "__module__", "") or "")
+    return _function(func, "wp.utils.create_warp_function"), get_module(getattr(func, "__module__", "") or "")
 
 
 def _mapped(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:

@@ -65,7 +65,10 @@ class Ahead:
                 if sum(not begun.done() for begun in self._begun.values()) >= self.threads:
                     break
                 if (next_ask, how) not in self._begun:
-                    self._begun[next_ask, how] = self._submit(call, next_ask, how)
+                    try:
+                        self._begun[next_ask, how] = self._submit(call, next_ask, how)
+                    except RuntimeError:  # there are no more threads, for one as the interpreter ends
+                        break
         if own is None or own.cancel():  # nobody has begun
             return call(ask, how)
         return own.result()

@@ -185,10 +185,13 @@ def closed_over(*functions: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     left, seen = list(functions), set[int]()
     while left:
-        function = inspect.unwrap(left.pop())
+        try:
+            function = inspect.unwrap(left.pop())
+            code = getattr(function, "__code__", None)
+        except Exception:  # of an object that answers for any name in a way of its own
+            continue
         if isinstance(function, types.MethodType):
             found.setdefault("self", function.__self__)
-        code = getattr(function, "__code__", None)
         if code is None or id(function) in seen:
             continue
         seen.add(id(function))
@@ -230,15 +233,22 @@ def _bound_as_before(what: str, given: Mapping[str, Any], functions: Sequence[An
 
     def nodes(reader: Reader) -> dict[tuple[str, str], Node]:
         # First arguments: an object that is met once more says no more about itself.
-        parts = {"": known, "around": closed_over(*functions)}
-        return {(part, k): reader.read(value, k) for part, values in parts.items() for k, value in values.items()}
+        found: dict[tuple[str, str], Node] = {}
+        for part, values in {"": known, "around": closed_over(*functions)}.items():
+            for k, value in values.items():
+                with contextlib.suppress(RecursionError):  # of what is nested too deeply to be looked at
+                    found[part, k] = reader.read(value, k)
+        return found
 
     known = {**given, **(_arguments.get() or {})}
     reader = Reader(refuses=False)
     before = nodes(reader)
     yield
     for key, node in nodes(Reader(reader, refuses=False)).items():
-        for path in changed_paths(before.get(key, node), node, key[1]):
+        paths: list[str] = []
+        with contextlib.suppress(RecursionError):
+            paths = list(changed_paths(before.get(key, node), node, key[1]))
+        for path in paths:
             raise LaunchError(
                 f"{what} binds {path!r} anew, which happens once, as JAX traces, and not in each trip",
                 hint="write to the array that is there: wp.copy(a, b), a.assign(b)",

@@ -183,7 +183,9 @@ class Traced:
         after = self.function.held()
         for name in {**before, **after}:
             a, b = before.get(name), after.get(name)
-            if a is not b and (isinstance(a, array) or isinstance(b, array) or a != b):
+            if a is b or (a != a and b != b):  # or not a number, as before
+                continue
+            if isinstance(a, array) or isinstance(b, array) or a != b:
                 raise LaunchError(
                     f"{self.function.what}: {self.name} binds 'self.{name}' anew, in {self.function.place}, which"
                     " happens once, as JAX traces, and not in each call",

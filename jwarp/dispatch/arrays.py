@@ -486,12 +486,12 @@ def launch(
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
+    threads = dim if type(dim) is int else dims
     if command.is_functional or listeners.capture is not None:
         return submit(command, is_told=record_tape)
     if listeners.idle or not record_tape:
         command.prepare()
         command.replay()
-        threads = dim if type(dim) in (int, *_LISTS) else dims
         key, memory, _ = array_plans.key_of(kernel, threads, command.given, block_dim)
         if memory is not None:
             array_plans.keep(key, memory, command)
@@ -500,7 +500,7 @@ def launch(
     else:
         submit(command)
     given: Sequence[Any] = command.given if asked is None else matched_values(kernel, asked[1], outputs)
-    key, leaves = array_shapes.read(dim, block_dim, given)
+    key, leaves = array_shapes.read(threads, block_dim, given)
     is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
     if key is not None and is_alike and array_shapes.known(kernel, key) is None:
         for called in (kernel,) if asked is None else (kernel, asked[0]):

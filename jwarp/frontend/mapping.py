@@ -35,7 +35,7 @@ class Argument:
     axes: tuple[bool, ...] | None = None
 
 
-def as_function(thing: Any) -> Func | Builtin:
+def as_function(thing: Any, where: str = "wp.map") -> Func | Builtin:
     """The function of the kernel language that `thing` is: one already, or a Python function or lambda.
 
     Raises:
@@ -48,10 +48,10 @@ def as_function(thing: Any) -> Func | Builtin:
     if known is not None:
         return known
     if not inspect.isfunction(thing):
-        raise KernelTypeError(f"wp.map needs a function, not {thing!r}", hint="a @wp.func, a builtin, or a lambda")
+        raise KernelTypeError(f"{where} needs a function, not {thing!r}", hint="a @wp.func, a builtin, or a lambda")
     if thing.__name__ == "<lambda>":
         return Lambda(thing)
-    check_function(thing, "wp.map")
+    check_function(thing, where)
     return Func(thing)
 
 

@@ -166,6 +166,32 @@ def test_bodies_do_not_bind_attributes_anew(given):
         wp.functionalize(f, returns="pair")(Pair())
 
 
+class AnswersAnything:
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+def nested(depth):
+    found = None
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("around", [AnswersAnything(), nested(5000), nested(330), nested(120)], ids=["any", *"abc"])
+def test_bodies_may_have_anything_around_them(around):
+    def f(n, x):
+        def body():
+            assert around is not None
+            wp.launch(count_down, 1, inputs=[n])
+            wp.launch(add_to, 1, inputs=[x], outputs=[x])
+
+        wp.capture_while(n, body)
+
+    x, _ = wp.functionalize(f, returns=["x", "n"])(wp.array([3], dtype=int), wp.ones(1, dtype=float))
+    assert x.numpy() == 8
+
+
 def test_bodies_do_not_bind_variables_around_them_anew():
     n, x = wp.full(1, 3, dtype=int), wp.ones(1, dtype=float)
 

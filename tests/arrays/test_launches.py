@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import Any
 
@@ -48,6 +49,17 @@ def moved(p: Particles, shift: wp.array[float]):
 def copied(x: wp.array[Any], y: wp.array[Any]):
     i = wp.tid()
     y[i] = x[i]
+
+
+def test_extents_of_numpy():
+    """In each kind of `dim`, whether the launch is the first one or comes again, with and without a tape."""
+    x, y = wp.array(np.arange(1.0, 7.0), dtype=float), wp.zeros(6, dtype=float, requires_grad=True)
+    for dim in (np.array(3), np.array([3]), (np.array(3),), [np.array(3)], np.int16(3), [np.uint8(3)]):
+        for k in range(4):
+            y.zero_()
+            with wp.Tape() if k > 2 else contextlib.nullcontext():
+                wp.launch(scaled, dim, [x, 2.0 + k, y])
+            np.testing.assert_array_equal(y.numpy(), (2.0 + k) * np.array([1, 2, 3, 0, 0, 0]))
 
 
 def test_any_parameter_is_written_where_it_is():

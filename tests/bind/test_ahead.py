@@ -78,6 +78,14 @@ def test_errors_come_where_they_are_asked_for(threads):
     assert threads.answer("c", 0, call) == "c"
 
 
+def test_no_threads_are_left(threads):
+    """As at the end of the interpreter, when functions of `atexit` run."""
+    traced(threads, *"abcdefg")
+    assert threads.answer("a", 0, lambda ask, how: ask) == "a"
+    threads._pool.shutdown()
+    assert [threads.answer(ask, 0, lambda ask, how: ask) for ask in "bcdefg"] == [*"bcdefg"]
+
+
 def test_one_thread_begins_nothing():
     made = ahead.Ahead(1)
     traced(made, "a", "b")

@@ -38,6 +38,9 @@ def test_scans():
                 wanted = sums if inclusive else np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
                 np.testing.assert_allclose(out.numpy(), wanted, rtol=1e-5, atol=1e-2 if dtype is np.float32 else 1e-9)
         assert len(device.launches) == 3 * 8
+        counts = wp.array(np.arange(1, 6001, dtype=np.int32), device=GPU)
+        wp.utils.array_scan(counts[:-1], counts[1:])  # which overlap
+        np.testing.assert_array_equal(counts.numpy(), [1, *np.cumsum(np.arange(1, 6000))])
 
 
 @own_process(seconds=300)

@@ -181,7 +181,8 @@ def _unpack(data: bytes) -> bytes:
     if data[: len(MAGIC)] != MAGIC:
         raise ValueError("not kernel data")
     if data[len(MAGIC) : len(MAGIC) + 1] != bytes([FORMAT]):
-        raise ValueError(f"kernel data of another format than {FORMAT}: made by another version of jwarp")
+        text = f"kernel data of another format than {FORMAT}: made by another version of jwarp"
+        raise ValueError(f"{text}; export the program anew with this one")
     unzip = zlib.decompressobj()
     try:
         payload = unzip.decompress(data[len(MAGIC) + 1 :], MAX_SIZE)

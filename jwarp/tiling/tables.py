@@ -23,13 +23,45 @@ MOST_ELEMENTS = 1 << 13
 
 def with_tables(kernel: Kernel) -> tuple[Kernel, dict[Value, np.ndarray]]:
     """The kernel without the operations that compute tables, and what these hold."""
-    nodes = [node for node in walk(kernel.body) if isinstance(node, Op)]
-    evaluator = _Evaluator({node.result: node for node in nodes if node.result is not None})
-    wanted = {x for node in nodes if is_whole(node) for x in node.args if isinstance(x, Value) and shape_of(x.type)}
-    found = {x: made for x in wanted if (made := evaluator.of(x)) is not None}
-    if not found:
+    ops = [node for node in walk(kernel.body) if isinstance(node, Op)]
+    alike: dict[Operand, Op] = {}  # in program order: one operation may take what hundreds before it made
+    for op in ops:
+        if op.result is not None and _is_alike(op) and all(isinstance(x, Const) or x in alike for x in op.args):
+            alike[op.result] = op
+    wanted = {x for op in ops if is_whole(op) for x in op.args if x in alike and shape_of(x.type)}
+    if not wanted:
         return kernel, {}
+    needed: set[Operand] = set(wanted)
+    for result, op in reversed(alike.items()):
+        if result in needed:
+            needed.update(op.args)
+    known: dict[Operand, np.ndarray] = {}
+    for result, op in alike.items():
+        if result in needed:
+            known[result] = _made(op, tuple(_content(x) if isinstance(x, Const) else known[x] for x in op.args))
+    found = {x: known[x] for x in alike if isinstance(x, Value) and x in wanted}
     return dataclasses.replace(kernel, body=drop_unused(_Without(found).block(kernel.body))), found
+
+
+def _is_alike(node: Op) -> bool:
+    """Whether an operation gives the same in every block if its operands are the same."""
+    row = node.row
+    assert node.result is not None
+    if math.prod(shape_of(node.result.type)) > MOST_ELEMENTS or is_whole(node) or row.tells_threads:
+        return False
+    is_known = row.is_pure or (row.is_tile and node.name in TILE_RULES)
+    return is_known and (bool(node.args) or row.attribute is Iota)
+
+
+def _content(x: Const) -> np.ndarray:
+    return np.broadcast_to(as_array(x), shape_of(x.type))
+
+
+def _made(node: Op, args: tuple[np.ndarray, ...]) -> np.ndarray:
+    assert node.result is not None
+    if node.row.is_tile:
+        return evaluate_tile(node.name, args, node.attr, node.result.type)
+    return evaluate(node.name, args, node.result.type)
 
 
 class _Without(Rewriter):
@@ -41,37 +73,3 @@ class _Without(Rewriter):
     def nodes(self, node: Node) -> Iterator[Node]:
         if not (isinstance(node, Op) and node.result in self.values):
             yield from super().nodes(node)
-
-
-class _Evaluator:
-    """Computes values that depend on nothing but constants."""
-
-    def __init__(self, definitions: dict[Value, Op]):
-        self.definitions = definitions
-        self.known: dict[Value, np.ndarray | None] = {}
-
-    def of(self, x: Operand) -> np.ndarray | None:
-        """What a value is in every block; None where it is not known."""
-        if isinstance(x, Const):
-            return np.broadcast_to(as_array(x), shape_of(x.type))
-        if x not in self.known:
-            self.known[x] = None  # as long as it is looked for
-            self.known[x] = self._made(x)
-        return self.known[x]
-
-    def _made(self, x: Value) -> np.ndarray | None:
-        node = self.definitions.get(x)
-        if node is None or math.prod(shape_of(x.type)) > MOST_ELEMENTS:
-            return None
-        row = node.row
-        is_same = (node.args or row.attribute is Iota) and not row.tells_threads
-        if not (row.is_pure or (row.is_tile and node.name in TILE_RULES)) or not is_same or is_whole(node):
-            return None
-        args = []
-        for arg in node.args:
-            if (known := self.of(arg)) is None:
-                return None
-            args.append(known)
-        if row.is_tile:
-            return evaluate_tile(node.name, tuple(args), node.attr, x.type)
-        return evaluate(node.name, tuple(args), x.type)

@@ -154,6 +154,19 @@ def test_what_every_block_computes_alike_is_a_table():
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+def test_a_table_may_take_many_operations():
+    b = TileBuilder()
+    x = loaded(b, 0, (4, 4), b.tid(), Const(int32, 0))
+    factor = b.op("cast", b.op("iota", attr=Iota((4, 4), 0)), type=x.type)
+    for _ in range(1200):
+        factor = b.op("mul", b.op("add", factor, Const(x.type, 1.0)), Const(x.type, 0.5))
+    y = b.op("matmul", x, factor, zero(x.type), attr=Transposes(False, False))
+    b.effect("store", *b.places((4, 4), b.tid(), Const(int32, 0)), y, attr=1)
+    lowered = lower_tiles(finished(b, arrays("x y")), tables=True)
+    (table,) = (local for local in lowered.locals if local.values is not None)
+    np.testing.assert_allclose(table.values, 1.0)
+
+
 def test_indices_that_are_surely_inside_are_not_tested():
     b = TileBuilder()
     whole = b.op("scan", loaded(b, 0, (32,), b.tid(), Const(int32, 0)), attr=Scan("add", False, False))

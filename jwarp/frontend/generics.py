@@ -9,6 +9,7 @@ from typing import Any, Never
 
 from jwarp.caches import PerOwner
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.adj import Adjoint, adjoint_of
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
 from jwarp.types import (
     ArrayPattern,
@@ -87,6 +88,11 @@ class GenericKernel(Kernel):
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
         any_type = (u for u, parameter in enumerate(self.signature) if parameter.type is ANY)
         return tuple(sorted({*any_type, *handles_of(self.signature)}))
+
+    @functools.cached_property
+    def adj(self) -> Adjoint:
+        """Its parameters, as Warp's kernels tell of them."""
+        return adjoint_of(self.signature)
 
     @functools.cached_property
     def wanted(self) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from jwarp.caches import Cache, PerOwner
 from jwarp.collector import no_collection
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
+from jwarp.frontend.adj import Adjoint, adjoint_of
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.content import content_of
 from jwarp.frontend.context import UsesTiles
@@ -78,6 +79,11 @@ class PythonKernel(Kernel):
     def func(self) -> Callable:
         """The function that it was made of."""
         return self.python
+
+    @functools.cached_property
+    def adj(self) -> Adjoint:
+        """Its parameters, as Warp's kernels tell of them."""
+        return adjoint_of(self.signature)
 
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]

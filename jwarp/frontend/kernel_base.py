@@ -9,27 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.arrays.array import array
 from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.config import Settings
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.options import option, settled
 from jwarp.ir import nodes
-from jwarp.types import (
-    AnyType,
-    ArrayPattern,
-    ArrayType,
-    StructArrayType,
-    StructType,
-    element_of,
-    has_arrays,
-    leaves,
-    may_hold_handles,
-    uint64,
-    user_type,
-)
-from jwarp.types.patterns import ANY
+from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves, may_hold_handles, uint64
 
 
 @dataclass(frozen=True)
@@ -43,29 +29,6 @@ class Parameter:
     def is_value(self) -> bool:
         """Whether it is a number, vector, matrix or struct of such, passed by value."""
         return not has_arrays(self.type)
-
-
-@dataclass(frozen=True)
-class Argument:
-    """A parameter as Warp's kernels tell of it; `type` is as users write it, `wp.array[float]`."""
-
-    label: str
-    type: Any
-
-
-@dataclass(frozen=True)
-class Adjoint:
-    """The part of a Warp kernel that knows its parameters."""
-
-    args: tuple[Argument, ...]
-
-
-def _written(kind: Any) -> Any:
-    if isinstance(kind, ArrayPattern):
-        return array(dtype=kind.element, ndim=kind.dims)
-    if isinstance(kind, (ArrayType, StructArrayType)) and kind.dims:
-        return array(dtype=element_of(kind), ndim=kind.dims)
-    return Any if kind is ANY else user_type(kind)
 
 
 def handles_of(signature: Sequence[Parameter]) -> tuple[int, ...]:
@@ -119,11 +82,6 @@ class Kernel(ByName):
     def settled(self, settings: Settings) -> Settings:
         """The settings for this kernel, whose options count more than those in force."""
         return settled(settings, self.module, self.options)
-
-    @functools.cached_property
-    def adj(self) -> Adjoint:
-        """What programs ask Warp's kernels for by this name: the parameters."""
-        return Adjoint(tuple(Argument(p.name, _written(p.type)) for p in self.signature))
 
     @functools.cached_property
     def params(self) -> tuple[nodes.Param, ...]:

@@ -19,7 +19,7 @@ from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 
 # Each load in line takes LLVM 4 ms, and saves as much as a call takes: of what longer kernels take, that is little.
-MAX_NODES = 20
+MAX_NODES = 60
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]

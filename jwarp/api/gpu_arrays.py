@@ -10,6 +10,7 @@ from jwarp.arrays.create import empty
 from jwarp.caches import cached
 from jwarp.dispatch.arrays import launch
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import (
     ScalarType,
     float32,
@@ -47,18 +48,18 @@ def sum_columns(rows: array, out: array) -> None:
     """Put the sums of the columns of an array (rows, columns) into the first elements of `out`, in a fixed order."""
     columns = rows.shape[1]
     sums = _chunk_sums(_sum_chunks(rows.dtype), [rows], rows.shape[0], columns, rows)
-    _run(reduce_rows(rows.dtype, "sum"), columns, [sums, out])
+    run(reduce_rows(rows.dtype, "sum"), columns, [sums, out])
 
 
 def sum_rows(rows: array, out: array) -> None:
     """Put the sum of each row into `out`, in a fixed order."""
-    _run(reduce_rows(rows.dtype, "sum"), rows.shape[0], [rows, out])
+    run(reduce_rows(rows.dtype, "sum"), rows.shape[0], [rows, out])
 
 
 def inner_of(x: array, y: array, out: array) -> None:
     """Put the sum of the products of two arrays of numbers, of one axis, into `out`, in a fixed order."""
     sums = _chunk_sums(_inner_chunks(x.dtype), [x, y], x.size, 1, x)
-    _run(reduce_rows(x.dtype, "sum"), 1, [sums, out])
+    run(reduce_rows(x.dtype, "sum"), 1, [sums, out])
 
 
 def scan_columns(rows: array, out: array, *, inclusive: bool) -> None:
@@ -68,8 +69,8 @@ def scan_columns(rows: array, out: array, *, inclusive: bool) -> None:
     count, columns = rows.shape
     sums = _chunk_sums(_sum_chunks(rows.dtype), [out], count, columns, rows)  # rows may overlap with out
     starts = empty(sums.shape, dtype=rows.dtype, device=rows.device)
-    _run(scan_rows(rows.dtype, True, False), columns, [sums, starts])
-    _run(_scan_chunks(rows.dtype, not inclusive), columns * sums.shape[1], [starts, out])
+    run(scan_rows(rows.dtype, True, False), columns, [sums, starts])
+    run(_scan_chunks(rows.dtype, not inclusive), columns * sums.shape[1], [starts, out])
 
 
 def sort_pairs(keys: array, values: array, count: int, begin: int, end: int) -> None:
@@ -83,23 +84,24 @@ def sort_pairs(keys: array, values: array, count: int, begin: int, end: int) -> 
     kinds = words[0].dtype, words[1].dtype, order
     widths = [_KEYS << step for step in range(32) if _KEYS << step < count]
     at = count * (len(widths) % 2)  # so that the last of them writes to where the keys were
-    _run(_sort_chunks(*kinds), -(-count // _KEYS), [count, at, begin, end, *words])
+    run(_sort_chunks(*kinds), -(-count // _KEYS), [count, at, begin, end, *words])
     for width in widths:
-        _run(_merge_runs(*kinds), count, [count, at, count - at, width, begin, end, *words])
+        run(_merge_runs(*kinds), count, [count, at, count - at, width, begin, end, *words])
         at = count - at
 
 
 _WORDS = {4: uint32, 8: uint64}
 
 
-def _run(kernel: HandwrittenKernel, dims: int, given: list[Any]) -> None:
+def run(kernel: Kernel, dims: Any, given: list[Any]) -> None:
+    """Launch what no tape is to know of."""
     launch(kernel, dims, given, None, None, record_tape=False)
 
 
 def _chunk_sums(kernel: HandwrittenKernel, given: list[array], count: int, columns: int, like: array) -> array:
     chunks = min(max(-(-count // _CHUNK), 1), _MOST_CHUNKS)
     sums = empty((columns, chunks), dtype=like.dtype, device=like.device)
-    _run(kernel, columns * chunks, [*given, sums])
+    run(kernel, columns * chunks, [*given, sums])
     return sums
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tape_programs import in_a_graph_if
 
 import jwarp as wp
 
@@ -182,11 +183,6 @@ def test_gradients_of_tapes_where_the_adjoint_reads_one_of_transforms(is_capture
             wp.launch(carried, N, inputs=[x, wp.full(N, -1, dtype=int), None], outputs=[y])
         tape.backward(grads={y: wp.array(cotangents, dtype=wp.vec3)})
 
-    if is_captured:
-        with wp.ScopedCapture() as capture:
-            back()
-        wp.capture_launch(capture.graph)
-    else:
-        back()
+    in_a_graph_if(is_captured, back)
     wanted = jax.vjp(lambda x: x * jnp.sum(x * x, axis=1, keepdims=True), start)[1](cotangents)[0]
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-5)

@@ -41,6 +41,26 @@ def weighted(x: wp.array[float], w: wp.array[float], loss: wp.array[float]):
     wp.atomic_add(loss, 0, w[i] * x[i])
 
 
+@wp.kernel(enable_backward=False)
+def without(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+def loss_of():
+    return wp.zeros(1, dtype=float, requires_grad=True)
+
+
+def in_a_graph_if(is_captured, work):
+    """Do some work now, or as a graph that is captured and launched once."""
+    if not is_captured:
+        work()
+        return
+    with wp.ScopedCapture() as capture:
+        work()
+    wp.capture_launch(capture.graph)
+
+
 @wp.kernel
 def parts(x: wp.array[float], y: wp.array[wp.vec3]):
     i = wp.tid()

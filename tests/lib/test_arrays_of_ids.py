@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tape_programs import in_a_graph_if
 
 import jwarp as wp
 
@@ -225,12 +226,7 @@ def test_tapes_go_back_through_launches_whose_arrays_of_ids_name_nothing(is_capt
             wp.launch(pushed, COUNT, inputs=[x, wp.zeros(2, dtype=wp.uint64)], outputs=[y])
         tape.backward(grads={y: given})
 
-    if is_captured:
-        with wp.ScopedCapture() as capture:
-            back()
-        wp.capture_launch(capture.graph)
-    else:
-        back()
+    in_a_graph_if(is_captured, back)
     wanted = jax.vjp(lambda x: x * jnp.sum(x * x, axis=1, keepdims=True), WHERE)[1](cotangents)[0]
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=2e-5, atol=1e-5)
     mesh = wp.Mesh(CORNERS, FACES)

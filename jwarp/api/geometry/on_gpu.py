@@ -10,7 +10,6 @@ import numpy as np
 from jwarp.api import gpu_arrays
 from jwarp.arrays.array import array
 from jwarp.arrays.create import empty
-from jwarp.dispatch.arrays import launch
 from jwarp.lib.geometry.builders import CELLS, numbered, starts_of_cells
 from jwarp.lib.geometry.refits import (
     boxes_in_slots,
@@ -21,7 +20,7 @@ from jwarp.lib.geometry.refits import (
     sixteens_around,
 )
 from jwarp.lib.geometry.wide import WIDTH
-from jwarp.types import float32, int32, vector
+from jwarp.types import NAMED, float32, int32
 
 
 def sorted_into_cells(points: array, scale: Any, dims: tuple[int, ...]) -> tuple[array, array]:
@@ -30,10 +29,10 @@ def sorted_into_cells(points: array, scale: Any, dims: tuple[int, ...]) -> tuple
     scalar = points.dtype.dtype
     cells, ids = (empty(2 * count, dtype=int32, device=device) for _ in range(2))  # the half of them is room to sort
     starts = empty(math.prod(dims) + 1, dtype=int32, device=device)
-    _run(CELLS[scalar], count, [points, scale.item(), *dims, cells[:count]])
-    _run(numbered, count, [ids[:count]])
+    gpu_arrays.run(CELLS[scalar], count, [points, scale.item(), *dims, cells[:count]])
+    gpu_arrays.run(numbered, count, [ids[:count]])
     gpu_arrays.sort_pairs(cells, ids, count, 0, np.dtype(np.int32).itemsize * 8)
-    _run(starts_of_cells, starts.size, [cells[:count], starts])
+    gpu_arrays.run(starts_of_cells, starts.size, [cells[:count], starts])
     return ids[:count], starts
 
 
@@ -41,7 +40,7 @@ def refit_boxes(lowers: array, uppers: array, of_tree: Any) -> None:
     """Write to the arrays of a tree where its boxes are now."""
     count = of_tree.items.size
     if count:
-        _run(boxes_in_slots, count, [lowers, uppers, of_tree.items, of_tree.bounds])
+        gpu_arrays.run(boxes_in_slots, count, [lowers, uppers, of_tree.items, of_tree.bounds])
         _fill_nodes(of_tree, are_boxes=False)
 
 
@@ -54,9 +53,9 @@ def refit_faces(mesh: Any) -> np.float32:
     count, device = of_tree.items.size, mesh.points.device
     used = -(-count // WIDTH)
     sides = empty((used, WIDTH), dtype=float32, device=device)
-    indices = mesh.indices.reshape((-1, 3)).view(_CORNERS)
+    indices = mesh.indices.reshape((-1, 3)).view(NAMED["vec3i"])
     faces = wide.faces.reshape((-1, 9, WIDTH))
-    _run(
+    gpu_arrays.run(
         faces_in_slots,
         (used, WIDTH),
         [mesh.points, indices, of_tree.items, mesh.corners, of_tree.bounds, faces, sides],
@@ -68,7 +67,7 @@ def refit_faces(mesh: Any) -> np.float32:
     heap = _fill_nodes(of_tree, are_boxes=are_boxes)
     boxes = wide.boxes.reshape((-1, 6, WIDTH))
     widest = max(of_tree.bounds.size // WIDTH, 1)
-    _run(sixteens_around, boxes.shape, [heap, widest, wide.levels, boxes])
+    gpu_arrays.run(sixteens_around, boxes.shape, [heap, widest, wide.levels, boxes])
     if not are_boxes:
         known = sides.numpy().ravel()[:count]
         known, count = known[~np.isnan(known)], int((~np.isnan(known)).sum())
@@ -81,18 +80,11 @@ def _fill_nodes(of_tree: Any, *, are_boxes: bool) -> array:
     heap = gpu_arrays.rows_of(of_tree.nodes).flatten().reshape((-1, 6))
     first, used = heap.shape[0] // 2, -(-of_tree.items.size // size)
     bounds = gpu_arrays.rows_of(of_tree.bounds).flatten().reshape((-1, size, 6))
-    _run(leaves_around, (used, 6), [bounds, heap[first : first + used]])
+    gpu_arrays.run(leaves_around, (used, 6), [bounds, heap[first : first + used]])
     while first > 1:
         first //= 2
-        _run(level_around, ((used + 1) // 2, 6), [first, used, heap])
+        gpu_arrays.run(level_around, ((used + 1) // 2, 6), [first, used, heap])
         used = (used + 1) // 2
     if not are_boxes:
-        _run(closed_nodes, heap.shape[0], [heap])
+        gpu_arrays.run(closed_nodes, heap.shape[0], [heap])
     return heap
-
-
-_CORNERS = vector(3, int32)
-
-
-def _run(kernel: Any, dims: Any, given: list[Any]) -> None:
-    launch(kernel, dims, given, None, None, record_tape=False)

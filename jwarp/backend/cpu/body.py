@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from jwarp.analysis.lone_loops import lone_loops
 from jwarp.analysis.ranges import Proofs
+from jwarp.analysis.repeats import Repeat
 from jwarp.analysis.sums import sums_of
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.local_arrays import PrivateMemory
@@ -16,19 +17,23 @@ from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls
 from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory
 from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Const, Kernel, Operand, Value
+from jwarp.ir.nodes import Const, Kernel, Node, Operand, Value
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
 
 
 @dataclass(frozen=True)
 class Made:
-    """A function in the code: its name, the type of its results together, whether it takes a mask, and its pointers."""
+    """A function in the code: its name, the type of its results together, whether it takes a mask, and its pointers.
+
+    `bases` are the parameters that the results are known to be in the lanes outside of the mask.
+    """
 
     name: str
     type: str
     takes_mask: bool
     pointers: tuple[str, ...] = ()
+    bases: tuple[int | None, ...] = ()
 
 
 @dataclass
@@ -40,6 +45,8 @@ class Functions:
     arrays: Sequence[frozenset[int]]  # that each function reads
     made: dict[tuple[int, tuple[bool, ...]], Made] = field(default_factory=dict)
     results: dict[Operand, tuple[str, Made]] = field(default_factory=dict)
+    repeats: dict[int, Repeat] = field(default_factory=dict)  # blocks that are calls, by id
+    of_blocks: dict[tuple[int, bool], Made] = field(default_factory=dict)  # by number, and for all lanes or some
 
 
 class Body(Visitor):
@@ -78,7 +85,12 @@ class Body(Visitor):
         self.functions: Functions
         self.line_buffer = ""
         self.thread_mask: str | None = None  # of the lanes that are threads
+        self.is_alone = False  # whether one thread runs, with trips of a loop as lanes
         self.is_partial = False  # whether some lane is known not to be at work
+
+    def nodes(self, nodes: Sequence[Node]) -> None:
+        """Write nodes one after the other."""
+        raise NotImplementedError
 
     # -- values in the forms that code needs
 

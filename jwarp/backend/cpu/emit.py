@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jwarp.analysis.ownership import Definitions, definitions_of
-from jwarp.backend.cpu import atomics, effects, elements, functions, quotients, runs
+from jwarp.backend.cpu import atomics, effects, elements, functions, quotients, repeated, runs
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.grouped import Accesses
@@ -52,11 +52,19 @@ class BodyEmitter(Accesses):
         return definitions_of(self.memory.kernel.body)
 
     def block(self, block: Block) -> None:
+        repeat = self.functions.repeats.get(id(block))
+        if repeat is not None and not self.is_alone:
+            repeated.call(self, block, repeat)
+        else:
+            self.nodes(block.nodes)
+
+    def nodes(self, nodes: Sequence[Node]) -> None:
+        """Write nodes one after the other."""
         at = 0
-        while at < len(block.nodes):
-            first = block.nodes[at]
+        while at < len(nodes):
+            first = nodes[at]
             outer = self.code.begin_part(first.span)
-            together = self.together(block.nodes, at) if isinstance(first, Op) and first.row.is_access else 0
+            together = self.together(nodes, at) if isinstance(first, Op) and first.row.is_access else 0
             if not together:
                 self.node(first)
             self.code.end_part(outer)
@@ -86,9 +94,9 @@ class BodyEmitter(Accesses):
 
     def loop(self, node: For | While) -> None:
         if id(node) in self.lone:
-            self.lone, others = frozenset(), self.lone
+            self.lone, others, self.is_alone = frozenset(), self.lone, True
             lone(self, node, lambda: self.one_loop(node))
-            self.lone = others
+            self.lone, self.is_alone = others, False
         else:
             self.one_loop(node)
 

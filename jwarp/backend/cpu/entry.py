@@ -11,6 +11,7 @@ from jwarp.backend.cpu.body import Functions
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
 from jwarp.backend.cpu.memory import ZEROS, Memory
+from jwarp.backend.cpu.repeated import repeats_of
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls, shapes_of
 from jwarp.ir.functions import arrays_of_functions
 from jwarp.ir.nodes import Kernel, walk_all
@@ -55,6 +56,8 @@ def generate(
     shapes, trusted = shapes_of(kernel, of_calls), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
     emitter.functions = Functions(emitter_of_function, of_calls, arrays_of_functions(kernel))
+    if emitter.is_long:
+        emitter.functions.repeats = repeats_of(emitter)
     runs = _has_components(memory) if checked and bounds else ""
     body = _body(emitter, runs)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]

@@ -27,17 +27,18 @@ def call(emitter: Body, node: Op) -> None:
         made = _made(emitter, kernel.functions[node.number], node.number, uniform)
         functions.made[node.number, uniform] = made
     shapes = [UNIFORM if same else VARYING for same in uniform]
-    passed = [_passed(emitter, x, shape) for x, shape in zip(node.args, shapes, strict=True)]
-    functions.results[node.result] = _called(emitter, made, passed), made
+    given = [passed(emitter, x, shape) for x, shape in zip(node.args, shapes, strict=True)]
+    functions.results[node.result] = called(emitter, made, given), made
 
 
-def _called(emitter: Body, made: Made, passed: list[str]) -> str:
+def called(emitter: Body, made: Made, given: list[str]) -> str:
+    """The results together of a function that is given texts with their types, and the mask if it takes that."""
     code = emitter.code
     if made.takes_mask:
         lanes = code.define(f"zext {code.vector('i1')} {emitter.mask or 'splat (i1 true)'} to {code.vector('i8')}")
-        passed = [*passed, f"{code.vector('i8')} {lanes}"]
-    passed += (f"ptr {pointer}" for pointer in made.pointers)
-    return code.define(f"call fastcc {made.type} {made.name}({', '.join(passed)})")
+        given = [*given, f"{code.vector('i8')} {lanes}"]
+    given = [*given, *(f"ptr {pointer}" for pointer in made.pointers)]
+    return code.define(f"call fastcc {made.type} {made.name}({', '.join(given)})")
 
 
 def call_part(emitter: Body, node: Op) -> None:
@@ -45,24 +46,27 @@ def call_part(emitter: Body, node: Op) -> None:
     assert node.result is not None
     text, made = emitter.functions.results[node.args[0]]
     part = emitter.code.define(f"extractvalue {made.type} {text}, {node.number}")
-    emitter.bind(node.result, _taken(emitter, part, node.result.type, emitter.shapes[node.result]))
+    emitter.bind(node.result, taken(emitter, part, node.result.type, emitter.shapes[node.result]))
 
 
 # Vectors of bools travel as bytes: of one lane, LLVM cannot return them.
 
 
-def _type(emitter: Body, type: ScalarType, shape: Shape) -> str:
+def type_of(emitter: Body, type: ScalarType, shape: Shape) -> str:
+    """LLVM's type of a value as functions take and give it."""
     return emitter.code.vector("i8") if type is bool_ and shape.is_varying else emitter.llvm_type(type, shape)
 
 
-def _passed(emitter: Body, x: Operand, shape: Shape) -> str:
-    text, type = emitter.shaped(x, shape), _type(emitter, x.type, shape)
+def passed(emitter: Body, x: Operand, shape: Shape) -> str:
+    """A value as a function takes it, with its type."""
+    text, type = emitter.shaped(x, shape), type_of(emitter, x.type, shape)
     if x.type is bool_ and shape.is_varying:
         text = emitter.code.define(f"zext {emitter.code.vector('i1')} {text} to {type}")
     return f"{type} {text}"
 
 
-def _taken(emitter: Body, text: str, type: ScalarType, shape: Shape) -> str:
+def taken(emitter: Body, text: str, type: ScalarType, shape: Shape) -> str:
+    """What came from a call, or to the function, as code has it."""
     if type is not bool_ or not shape.is_varying:
         return text
     return emitter.code.define(f"trunc {emitter.code.vector('i8')} {text} to {emitter.code.vector('i1')}")
@@ -79,33 +83,34 @@ def _made(caller: Body, function: Function, number: int, uniform: tuple[bool, ..
     code, params = emitter.code, []
     for k, (param, same) in enumerate(zip(function.params, uniform, strict=True)):
         shape = UNIFORM if same else VARYING
-        params.append(f"{_type(emitter, param.type, shape)} %a{k}")
+        params.append(f"{type_of(emitter, param.type, shape)} %a{k}")
     code.label("body")
     for k, (param, same) in enumerate(zip(function.params, uniform, strict=True)):
         shape = UNIFORM if same else VARYING
-        emitter.bind(param, _taken(emitter, f"%a{k}", param.type, shape), shape, ENTRY if same else BODY)
+        emitter.bind(param, taken(emitter, f"%a{k}", param.type, shape), shape, ENTRY if same else BODY)
     if takes_mask:
-        emitter.mask = _taken(emitter, "%lanes", bool_, VARYING)
+        emitter.mask = taken(emitter, "%lanes", bool_, VARYING)
         params.append(f"{code.vector('i8')} %lanes")
     params += (f"ptr noalias readonly {pointer}" for pointer in pointers)
     emitter.block(function.body)
     name = f"{function.name}.{number}.{sum(same << k for k, same in enumerate(uniform))}"
-    type = _written(emitter, name, params, function.body.yields)
-    return Made(f"@{_symbol(name)}", type, takes_mask, pointers)
+    type = written(emitter, name, params, function.body.yields)
+    return Made(f"@{symbol(name)}", type, takes_mask, pointers)
 
 
-def _symbol(name: str) -> str:
+def symbol(name: str) -> str:
+    """A name as LLVM takes it."""
     return "".join(c if c.isascii() and (c.isalnum() or c == ".") else "_" for c in name)
 
 
-def _written(emitter: Body, name: str, params: Sequence[str], yields: Sequence[Operand]) -> str:
+def written(emitter: Body, name: str, params: Sequence[str], yields: Sequence[Operand]) -> str:
     """Write down a function whose body has been emitted; the type of the results that it gives together."""
     code, shapes = emitter.code, [emitter.shape_of(y) for y in yields]
-    types = [_type(emitter, y.type, s) for y, s in zip(yields, shapes, strict=True)]
+    types = [type_of(emitter, y.type, s) for y, s in zip(yields, shapes, strict=True)]
     type, result = f"{{ {', '.join(types)} }}", "poison"
     for k, (y, shape) in enumerate(zip(yields, shapes, strict=True)):
-        result = code.define(f"insertvalue {type} {result}, {_passed(emitter, y, shape)}, {k}")
-    name = f"@{_symbol(name)}"
+        result = code.define(f"insertvalue {type} {result}, {passed(emitter, y, shape)}, {k}")
+    name = f"@{symbol(name)}"
     entry, row, body = code.sections
     head = f"define internal fastcc {type} {name}({', '.join(params)}) noinline nounwind{code.source.of_function()} {{"
     lines = [head, "entry:", *entry, *row, "  br label %body", *body, f"  ret {type} {result}", "}", ""]

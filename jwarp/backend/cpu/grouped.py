@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from jwarp.backend.cpu import atomics, elements, rows
+from jwarp.backend.cpu import atomics, elements, rows, scattered
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.loading import Loading, declaration, near
@@ -20,6 +20,9 @@ from jwarp.wire import Cover
 
 # Each load in line takes LLVM 4 ms, and saves as much as a call takes: of what longer kernels take, that is little.
 MAX_NODES = 60
+# Longer kernels have scatters and blocks that they repeat in functions, and treat elements at equal distances as any:
+# LLVM takes half as long, and a call some cycles.
+MAX_NODES_IN_LINE = 600
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]
@@ -31,12 +34,20 @@ class Accesses(Body):
     @property
     def ways_of_groups(self) -> tuple[Callable[[list[Op]], bool], ...]:
         """Ways to write accesses together, each of which says whether it has; the first one that may be is taken."""
-        return self.access_of_one, self.wide_access, self.loads_by_unit
+        return self.access_of_one, self.wide_access, self.loads_by_unit, self.stores_by_function
 
     @functools.cached_property
     def is_short(self) -> bool:
         """Whether the kernel is so short that it takes loads in line."""
-        return not any(True for _ in itertools.islice(walk_all(self.proofs.kernel), MAX_NODES, None))
+        return not self.has_more_nodes(MAX_NODES)
+
+    @functools.cached_property
+    def is_long(self) -> bool:
+        """Whether the kernel is so long that what takes much code is in functions."""
+        return self.has_more_nodes(MAX_NODES_IN_LINE)
+
+    def has_more_nodes(self, count: int) -> bool:
+        return any(True for _ in itertools.islice(walk_all(self.proofs.kernel), count, None))
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
         lanes = [self.lanes(i) for i in indices]
@@ -94,7 +105,7 @@ class Accesses(Body):
             if self.first_lanes_active:  # where the active lanes are the first ones, so are their elements
                 lanes = self.memory.active_lanes
                 partial = elements.WideElements(self.code, self.memory, first.array, indices, lanes)
-        elif is_strided(indices, array, self.code) and not counts_up(indices):
+        elif is_strided(indices, array, self.code) and not counts_up(indices) and (adds or not self.is_long):
             made = StridedElements if pays and size > 1 else StridedNumbers
             if adds and made is StridedNumbers:
                 return False
@@ -214,6 +225,30 @@ class Accesses(Body):
             assert node.result is not None
             self.bind(node.result, text)
         return texts is not None
+
+    def stores_by_function(self, accesses: list[Op]) -> bool:
+        """Write stores to components of elements that may lie anywhere by a function, in a long kernel."""
+        if not accesses or accesses[0].name != "store" or not self.is_long:
+            return False
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        if first.array in self.private.arrays or first.array in self.blocks.arrays:
+            return False
+        at = [p for p in (elements.component_of(node, array) for node in accesses) if p is not None]
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        anywhere = bool(array.components) or not counts_up(indices)
+        if len(at) < len(accesses) or not anywhere or all(i.shape.is_uniform for i in indices):
+            return False
+        if array.dtype.bits not in scattered.BITS:
+            return False
+        trusted = all(id(node) in self.trusted for node in accesses)
+        axis = next(k for k, i in enumerate(indices) if not i.shape.is_uniform)
+        row, extents = self.memory.row(first.array, indices[:axis], trusted)
+        types, size = tuple(i.type for i in indices[axis:]), math.prod(array.components)
+        scatter = scattered.Scatter(array.dtype, size, tuple(at), types, trusted)
+        values = [self.vector(self.lanes(node.args[-1])) for node in accesses]
+        scattered.store(self.code, scatter, [row, *extents], [*map(self.vector, indices[axis:])], values, self.mask)
+        self.memory.used.append("scatter")
+        return True
 
     def by_unit(self, accesses: list[Op]) -> list[str] | None:
         """Loads of components by a function of the runtime, each as a vector; None where they are few gathers."""

@@ -22,7 +22,7 @@ from jwarp.wire import Cover
 MAX_NODES = 60
 # Longer kernels have scatters and blocks that they repeat in functions, and treat elements at equal distances as any:
 # LLVM takes half as long, and a call some cycles.
-MAX_NODES_IN_LINE = 600
+MAX_NODES_IN_LINE = 2000
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]

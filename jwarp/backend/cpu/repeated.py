@@ -37,9 +37,9 @@ def repeats_of(emitter: Body) -> dict[int, Repeat]:
 
     def looked_at(node: Op) -> object:
         row = node.row
-        if row.tells_threads or row.for_derivatives or row.uses_tape or row.uses_log:
+        if row.tells_threads or row.for_derivatives or row.uses_tape or row.uses_log or row.is_native:
             return None
-        if not (row.is_pure or row.is_access or row.effect == "call" or row.writes is Memory.LINES):
+        if not (row.is_pure or row.is_access or row.effect == "call" or row.adds is Memory.LINES):
             return None
         values = node.args if node.result is None else (*node.args, node.result)
         if any(isinstance(x, Value) and x in shapes and shapes[x].stride for x in values):

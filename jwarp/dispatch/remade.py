@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def can_be_made(array: np.ndarray, make: Callable[[], np.ndarray]) -> None:
     _known[key] = weakref.ref(array, lambda _: _known.pop(key, None) and None), Remade(array, make)
 
 
-def lightened(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def lightened(values: Sequence[Any]) -> Sequence[Any]:
     """The values, with `Remade` for those that can be made again."""
     if not _known:
         return values

@@ -88,7 +88,7 @@ def test_what_is_missing_is_absent_and_says_so():
         wp.config.verify_cuda = True
         for statement in ("wp.render.UsdRenderer", "from warp.fem import Grid2D", "import warp.examples", "wp.sinn",
                           "import warp.tests.unittest_utils", "from warp import to_torch", "from warp import nothing",
-                          "wp._src.context.runtime.core", "wp.config.no_such", "wp.config.no_such = 1",
+                          "wp._src.context.runtime.core.no_such", "wp.config.no_such", "wp.config.no_such = 1",
                           "wp.optim.linear.cg", "wp.build_experimental.add_builtin", "fem.space.no_such"):
             try:
                 exec(statement)
@@ -108,7 +108,7 @@ def test_what_is_missing_is_absent_and_says_so():
             "ModuleNotFoundError No module named 'warp.tests'",
             "ImportError warp.to_torch: jwarp has no tensors of PyTorch",
             "ImportError cannot import name 'nothing' from 'warp'",
-            "AttributeError warp._src.context.runtime.core: an internal part of Warp",
+            "AttributeError warp._src.context.runtime.core.no_such: an internal part of Warp",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError warp.optim.linear.cg: jwarp has no linear solvers",

@@ -105,7 +105,7 @@ _MISSING: dict[str, dict[str, str]] = {
             "from_paddle to_paddle dtype_from_paddle dtype_to_paddle device_from_paddle device_to_paddle "
             "stream_from_paddle"
         ),
-        "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
+        "arrays of Omniverse's Fabric": "fabricarrayarray indexedfabricarrayarray",
         "types of arrays inside of kernels outside of them": "fixedarray",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,6 +39,7 @@ from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program, program_of
 from jwarp.types import Struct, array_of, indexedarray, renewed
+from jwarp.types.handles import owner_of
 from jwarp.wire import Role
 
 
@@ -223,6 +225,22 @@ class ArrayLaunch(Command):
             self.take(found)
             self.prepare()
 
+    def now(self) -> ArrayLaunch:
+        """The launch with grids, trees and meshes as they are now: where they have changed it is another one."""
+        found = self.changed_geometry() if self.geometry else {}
+        if not found:
+            return self
+        made = copy.copy(self)
+        made.prepared = made.ran = made.shaped = None
+        made.take(found)
+        made.shaped = array_shapes.known(self.kernel, (made._key(), id(self.program)))
+        return made
+
+    def _key(self) -> Hashable | None:
+        """What must be alike for it to be repeated on other arrays; None where a closer look is needed."""
+        given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
+        return array_shapes.read(self.dims, self.block_dim, given)[0]
+
     def take(self, given: Mapping[int, Any]) -> dict[int, Any]:
         """Take other values for some parameters as they are written, by those of the IR."""
         parts: dict[int, Any] = {}
@@ -304,9 +322,9 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
         # Of the program that runs, as `before` of a recorder may have set another one.
-        key, leaves = array_shapes.read(self.dims, self.block_dim, self.values)
+        key = self._key()
         known = array_shapes.known(self.kernel, (key, id(self.program)))
-        if known is not None and known.program is self.program and known.run(leaves):
+        if known is not None and known.program is self.program and known.run(self.values):
             return None
         made = self.ready()
         self.will_write()
@@ -469,19 +487,19 @@ def launch(
     outputs: Any,
     block_dim: Any,
     record_tape: bool,
-    asked: tuple[Kernel, Any] | None = None,
+    written: tuple[Kernel, Any] | None = None,
     device: Device | None = None,
 ) -> None:
     """Run a launch on arrays that change.
 
-    `asked` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin. It
+    `written` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin. It
     runs where its arrays are, which is on `device` if one is named.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    is_as_given = asked is None or asked[0].is_generic
+    is_as_given = written is None or written[0].is_generic
     if is_as_given and repeated(kernel, dim, inputs, outputs, block_dim, record_tape, device):
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
@@ -499,13 +517,13 @@ def launch(
             return None
     else:
         submit(command)
-    given: Sequence[Any] = command.given if asked is None else matched_values(kernel, asked[1], outputs)
+    given: Sequence[Any] = command.given if written is None else matched_values(kernel, written[1], outputs)
     key, leaves = array_shapes.read(threads, block_dim, given)
     is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
     if key is not None and is_alike and array_shapes.known(kernel, key) is None:
-        for called in (kernel,) if asked is None else (kernel, asked[0]):
+        for called in (kernel,) if written is None else (kernel, written[0]):
             called.plans.replace(key, command.repeater())
-        called, given = (kernel, inputs) if asked is None else asked
+        called, given = (kernel, inputs) if written is None else written
         command.repeater().share(called, dim, block_dim, given, outputs, command.prepared or command.ran)
     return None
 

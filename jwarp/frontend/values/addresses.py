@@ -6,7 +6,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import Address, ArrayRef, Binding, describe
 from jwarp.ir.nodes import Const
-from jwarp.types import ArrayType, CompositeType, ElementType, int32, uint64
+from jwarp.types import CompositeType, ElementType, ScalarType, StructType, int32, uint64
 
 WAY_OUT = "pass the array itself; a slice, a[2:7], shows a part of one"
 
@@ -35,7 +35,7 @@ def moved(symbol: str, left: Binding, right: Binding, span: Span) -> Address:
 def array_at(e: array_views.Emitter, place: Address, extent: int, dtype: ElementType, span: Span) -> ArrayRef:
     """`wp.array(ptr=place, shape=extent, dtype=dtype)`: a part of the array that the address is of."""
     kind = place.array.type
-    assert isinstance(kind, ArrayType) and place.array.extents is not None
+    assert not isinstance(kind.element, StructType) and place.array.extents is not None
     if dtype != kind.element:
         raise KernelTypeError(
             f"an array of {dtype} cannot show one of {kind.element}", span, f"write dtype={kind.element}"
@@ -52,6 +52,7 @@ def array_at(e: array_views.Emitter, place: Address, extent: int, dtype: Element
     return array_views.view(e, place.array, (part,), span)
 
 
-def _bytes(element: ElementType) -> int:
-    scalar = element.dtype if isinstance(element, CompositeType) else element
-    return int(scalar.dtype.itemsize) * (element.size if isinstance(element, CompositeType) else 1)
+def _bytes(element: ScalarType | CompositeType) -> int:
+    if isinstance(element, CompositeType):
+        return _bytes(element.dtype) * element.size
+    return int(element.dtype.itemsize)

@@ -62,6 +62,30 @@ def test_a_part_shares_its_elements_with_the_whole():
     np.testing.assert_allclose(jax.grad(lambda x: run(x)[0].sum())(jnp.asarray(x, jnp.float32)), slopes, rtol=1e-4)
 
 
+@wp.kernel
+def in_a_loop(n: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(6, dtype=float)
+    place = own.ptr + wp.uint64(8)
+    for k in range(n[i]):
+        part = wp.array(ptr=place, shape=4, dtype=float)
+        part[k] += float(k + i)
+        own[1] -= part[0]
+    y[i] = own[0] + 10.0 * own[1] + 100.0 * own[2] + 1000.0 * own[5]
+
+
+def test_an_address_has_a_name_across_a_loop():
+    n = np.arange(7, dtype=np.int32)
+    (y,) = wp.launch(in_a_loop, 7, [n], [7])
+    for i in range(7):
+        own = np.zeros(6)
+        for k in range(n[i]):
+            if k < 4:
+                own[2 + k] += k + i
+            own[1] -= own[2]
+        assert y[i] == own[0] + 10 * own[1] + 100 * own[2] + 1000 * own[5]
+
+
 def refused(kernel, said: str) -> None:
     with pytest.raises((wp.CompileError, wp.KernelTypeError), match=said):
         wp.inspect(kernel, "ir")

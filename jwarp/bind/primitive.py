@@ -19,6 +19,7 @@ from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.printing import short_file
 from jwarp.launching.batch import Batch
 from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
@@ -309,6 +310,7 @@ def lower_cuda(
             per_sm=np.int64(code.image.per_sm),
             grid=np.array(code.grid, np.int64),
             failures=code.failure_text,
+            place=f"{short_file(program.span)}:{program.span.line}" if program.span.line else "",
             **({"heap": np.int64(code.image.heap)} if code.image.heap else {}),
         )
     return compat.kept_apart(results)

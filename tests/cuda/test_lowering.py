@@ -1,6 +1,8 @@
 """Launches lowered for CUDA on a machine that need not have a GPU: what is compiled, and what the call says."""
 
+import re
 import struct
+from pathlib import Path
 
 import jax
 import jax.export
@@ -70,6 +72,21 @@ def test_a_launch_is_one_call_with_the_machine_code_in_it():
     assert attribute(text, "kernel") == b"spring" and attribute(text, "entry") == b"jwarp_spring"
     assert attribute(text, "image").startswith(ELF)
     assert "block = 256 : i64" in text and "per_sm = 0 : i64" in text
+
+
+def test_calls_say_where_their_kernel_is_written():
+    """For what the driver says of them; without folders, which differ from one computer to the next."""
+    lines = Path(__file__).read_text().splitlines()
+    line = f"test_lowering.py:{next(n for n, text in enumerate(lines, 1) if text.startswith('def spring'))}"
+    for function in (lambda x: springs(x, 2.0)[0], jax.grad(lambda x: springs(x, 2.0)[0].sum())):
+        assert attribute(lowered(function, X)[0], "place").decode() == line
+    half = wp.cuda_kernel(
+        "__global__ void half(const float* x, float* y, int n)"
+        " { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 0.5f * x[i]; }",
+        "half", {"x": wp.array[float], "y": wp.array[float], "n": wp.int32}, outputs=["y"],
+    )  # fmt: skip
+    text, _ = lowered(lambda x: wp.launch(half, 8, {"x": x, "n": 8}, {"y": 8}), X)
+    assert re.fullmatch(r"test_lowering.py:\d+", attribute(text, "place").decode())
 
 
 def test_the_code_is_forward_code_unless_a_gradient_is_taken():

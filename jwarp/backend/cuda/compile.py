@@ -145,7 +145,9 @@ class CudaKernel(AnalysedKernel):
             options += ["--prec-div=false", "--prec-sqrt=false", "-DJW_FAST"]
         if version.endswith("either"):
             options.append("--device-int128")
-        return Unit(text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel)))
+        headers = device_headers(headers_of(self.proofs.kernel))
+        whose = f"kernel '{self.kernel.name}'"
+        return Unit(text, f"{self.entry}.cu", tuple(options), headers, whose, self.kernel.span)
 
     @functools.cached_property
     def needs(self) -> Needs:

@@ -118,6 +118,13 @@ from jwarp.api.timers import set_logger as set_logger
 from jwarp.api.timers import timing_begin as timing_begin
 from jwarp.api.timers import timing_end as timing_end
 from jwarp.api.timers import timing_print as timing_print
+from jwarp.api.torch_tensors import device_from_torch as device_from_torch
+from jwarp.api.torch_tensors import device_to_torch as device_to_torch
+from jwarp.api.torch_tensors import dtype_from_torch as dtype_from_torch
+from jwarp.api.torch_tensors import dtype_to_torch as dtype_to_torch
+from jwarp.api.torch_tensors import from_torch as from_torch
+from jwarp.api.torch_tensors import stream_from_torch as stream_from_torch
+from jwarp.api.torch_tensors import to_torch as to_torch
 from jwarp.arrays.array import array as array
 from jwarp.arrays.array import array1d as array1d
 from jwarp.arrays.array import array2d as array2d
@@ -132,6 +139,8 @@ from jwarp.arrays.create import full_like as full_like
 from jwarp.arrays.create import ones as ones
 from jwarp.arrays.create import ones_like as ones_like
 from jwarp.arrays.create import zeros_like as zeros_like
+from jwarp.arrays.fabric import fabricarray as fabricarray
+from jwarp.arrays.fabric import indexedfabricarray as indexedfabricarray
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles

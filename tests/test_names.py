@@ -23,7 +23,7 @@ def test_a_name_to_come(name):
 @pytest.mark.parametrize(
     ("name", "way_out"),
     [
-        ("from_torch", "tensors of PyTorch .*from_dlpack"),
+        ("stream_to_torch", "streams of PyTorch .*default_stream"),
         ("fem", "finite elements"),
         ("sparse", "sparse matrices .*jax.experimental.sparse"),
         ("print_memory_report", "counts of allocated memory .*jax.profiler"),

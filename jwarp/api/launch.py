@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
-from jwarp.api.record import Launch, record
+from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners, submit
 from jwarp.devices import get_device
 from jwarp.dispatch import arrays, eager, route
@@ -15,7 +15,7 @@ from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
 from jwarp.dispatch.ids import ON_TAPE
-from jwarp.dispatch.instances import instance_for_launch, with_handles, with_tables
+from jwarp.dispatch.instances import choose
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -160,94 +160,51 @@ def launch(
     is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
     if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
-    kernel = read_kernel(kernel, "wp.launch")
-    asked = reads_ids = None
-    if kernel.handles:
-        plain = kernel, inputs
-        kernel, inputs = with_handles(kernel, inputs, outputs)
-        asked = None if kernel is plain[0] else plain
-    if kernel.is_generic:
-        asked = asked or (kernel, inputs)
-        try:
-            kernel = instance_for_launch(kernel, inputs, outputs)
-        except JwarpError as error:
-            shorten(error)
-            raise
-    if kernel.id_lists:
-        why_not = "this is a record" if record_cmd else "this is an adjoint" if adjoint else ""
-        if listeners.recorders and record_tape:
-            why_not = why_not or ON_TAPE
-        before = kernel, inputs
-        kernel, inputs = with_tables(kernel, inputs, outputs, why_not)
-        if kernel is not before[0]:
-            reads_ids, asked = asked or before, None
-    if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
-        if unknown:
-            refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
-        where = None if device is None else get_device(device)
-        if not record_cmd:
-            try:
-                if adjoint:
-                    return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
-                if reads_ids is not None and listeners.capture is not None:
-                    arrays.check(kernel, dim, inputs, outputs, block_dim)
-                    return _captured(*reads_ids, dim, outputs, block_dim, record_tape)
-                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, asked, where)
-            except JwarpError as error:
-                shorten(error)
-                raise
-        if where is not None:
-            arrays.ArrayLaunch(kernel, (0,), inputs, outputs, None, where)  # which refuses arrays that are elsewhere
-        device, max_blocks, record_tape = None, 0, True
-        adj_inputs, adj_outputs = (None if _is_empty(adj) else adj for adj in (adj_inputs, adj_outputs))
-    if unknown or device is not None or record_tape is not True or max_blocks:
-        others = {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
-        refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
-    if record_cmd:
-        if stream is not None:
-            raise LaunchError(
-                f"kernel '{kernel.name}': a record has no stream", hint="pass it to launch(stream=...) of the record"
-            )
-        try:
-            return record(
-                kernel,
-                dim,
-                inputs,
-                outputs,
-                adjoint=adjoint,
-                adj_inputs=adj_inputs,
-                adj_outputs=adj_outputs,
-                block_dim=block_dim,
-            )
-        except JwarpError as error:
-            shorten(error)
-            raise
-    if adjoint:
-        values, key = eager.adjoint_key(kernel, dim, inputs, outputs, block_dim, adj_inputs, adj_outputs)
-    elif adj_inputs is None and adj_outputs is None:
-        values, key = eager.launch_key(kernel, dim, inputs, outputs, block_dim)
-    else:
-        values, key = (), None
-    plan = None if key is None else kernel.plans.get(key)
-    if plan is not None and stream is None:
-        results = plan.call(values)
-        if results is not None:
-            return results
+    kernel, written, with_ids = read_kernel(kernel, "wp.launch"), None, None
     try:
-        call = read_call(
-            kernel,
-            dim,
-            inputs,
-            outputs,
-            adjoint=adjoint,
-            adj_inputs=adj_inputs,
-            adj_outputs=adj_outputs,
-            block_dim=block_dim,
-        )
-        return route.run(call, stream, values, key)
+        if kernel.handles or kernel.is_generic or kernel.id_lists:
+            why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
+            kernel, inputs, written, with_ids = choose(kernel, inputs, outputs, why_no_ids)
+        on_arrays = holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs))
+        if unknown or not (on_arrays or (device is None and record_tape is True and not max_blocks)):
+            others = {} if on_arrays else {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
+            refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
+        if on_arrays:
+            where = None if device is None else get_device(device)
+            if not (record_cmd or adjoint):
+                if with_ids is None or listeners.capture is None:
+                    return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, written, where)
+                arrays.check(kernel, dim, inputs, outputs, block_dim)
+                return _captured(*with_ids, dim, outputs, block_dim, record_tape)
+            if not record_cmd:
+                return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
+            if where is not None:
+                arrays.ArrayLaunch(
+                    kernel, (0,), inputs, outputs, None, where
+                )  # which refuses arrays that are elsewhere
+            adj_inputs, adj_outputs = (None if _is_empty(adj) else adj for adj in (adj_inputs, adj_outputs))
+        if record_cmd:
+            refuse_stream(kernel, stream)
+            return record(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
+        values, key = eager.key_of_launch(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
+        plan = None if key is None or stream is not None else kernel.plans.get(key)
+        results = None if plan is None else plan.call(values)
+        if results is None:
+            call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
+            results = route.run(call, stream, values, key)
+        return results
     except JwarpError as error:
         shorten(error)
         raise
+
+
+def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
+    """Why a launch reads no arrays of ids, if it does not."""
+    if record_cmd:
+        return "this is a record"
+    if adjoint:
+        return "this is an adjoint"
+    return ON_TAPE if listeners.recorders and record_tape else ""
 
 
 def _captured(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> None:

@@ -21,11 +21,10 @@ def read_call(
     dim: Any,
     inputs: Any,
     outputs: Any,
-    *,
+    block_dim: Any,
     adjoint: bool,
     adj_inputs: Any,
     adj_outputs: Any,
-    block_dim: Any,
 ) -> Call:
     """The call that the arguments of `wp.launch` describe.
 

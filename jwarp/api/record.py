@@ -434,16 +434,23 @@ def is_for_handles(kind: Any) -> bool:
     return isinstance(kind, StructType) and (kind.is_handle or kind.holds_handles)
 
 
+def refuse_stream(kernel: Kernel, stream: Any) -> None:
+    """Raise LaunchError if a record is to be made with a stream."""
+    if stream is not None:
+        raise LaunchError(
+            f"kernel '{kernel.name}': a record has no stream", hint="pass it to launch(stream=...) of the record"
+        )
+
+
 def record(
     kernel: Kernel,
     dim: int | Sequence[int],
     inputs: Sequence[Any] | Mapping[str, Any],
     outputs: Sequence[Any] | Mapping[str, Any] | None,
-    *,
+    block_dim: BlockDim | None,
     adjoint: bool,
     adj_inputs: Any,
     adj_outputs: Any,
-    block_dim: BlockDim | None,
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
@@ -454,16 +461,7 @@ def record(
         in_place._values = list(arrays.matched_values(kernel, inputs, outputs))
         in_place._prepare_in_place()
         return in_place
-    call = read_call(
-        kernel,
-        dim,
-        inputs,
-        outputs,
-        adjoint=adjoint,
-        adj_inputs=adj_inputs,
-        adj_outputs=adj_outputs,
-        block_dim=block_dim,
-    )
+    call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
     made = Launch(kernel, adjoint, block_dim=block_dim)
     made._program = call.program
     made._dim, made._is_named = call.dims, call.is_named

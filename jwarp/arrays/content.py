@@ -20,7 +20,9 @@ def read_element(dtype: Any) -> Any:
         KernelTypeError: it is no such type.
     """
     dtype = meant(dtype)
-    if isinstance(dtype, StructType) or (isinstance(dtype, CompositeType) and dtype is not Composite):
+    if isinstance(dtype, CompositeType) and dtype is not Composite:
+        return dtype.plain
+    if isinstance(dtype, StructType):
         return dtype
     found = as_scalar(dtype)
     if found is None:

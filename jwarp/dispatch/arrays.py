@@ -475,19 +475,19 @@ def launch(
     outputs: Any,
     block_dim: Any,
     record_tape: bool,
-    asked: tuple[Kernel, Any] | None = None,
+    written: tuple[Kernel, Any] | None = None,
     device: Device | None = None,
 ) -> None:
     """Run a launch on arrays that change.
 
-    `asked` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin. It
+    `written` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin. It
     runs where its arrays are, which is on `device` if one is named.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    is_as_given = asked is None or asked[0].is_generic
+    is_as_given = written is None or written[0].is_generic
     if is_as_given and repeated(kernel, dim, inputs, outputs, block_dim, record_tape, device):
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
@@ -505,13 +505,13 @@ def launch(
             return None
     else:
         submit(command)
-    given: Sequence[Any] = command.given if asked is None else matched_values(kernel, asked[1], outputs)
+    given: Sequence[Any] = command.given if written is None else matched_values(kernel, written[1], outputs)
     key, leaves = array_shapes.read(threads, block_dim, given)
     is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
     if key is not None and is_alike and array_shapes.known(kernel, key) is None:
-        for called in (kernel,) if asked is None else (kernel, asked[0]):
+        for called in (kernel,) if written is None else (kernel, written[0]):
             called.plans.replace(key, command.repeater())
-        called, given = (kernel, inputs) if asked is None else asked
+        called, given = (kernel, inputs) if written is None else written
         command.repeater().share(called, dim, block_dim, given, outputs, command.prepared or command.ran)
     return None
 

@@ -23,7 +23,25 @@ Convert = Callable[[Any], Any]
 Repeatable = tuple[Sequence[Any], Hashable | None]
 
 
-def launch_key(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> Repeatable:
+def key_of_launch(
+    kernel: Kernel,
+    dim: Any,
+    inputs: Any,
+    outputs: Any,
+    block_dim: Any,
+    adjoint: bool,
+    adj_inputs: Any,
+    adj_outputs: Any,
+) -> Repeatable:
+    """The values and the key of a launch, forward or adjoint; no key where it has what only the other one takes."""
+    if adjoint:
+        return _adjoint_key(kernel, dim, inputs, outputs, block_dim, adj_inputs, adj_outputs)
+    if adj_inputs is not None or adj_outputs is not None:
+        return (), None
+    return _forward_key(kernel, dim, inputs, outputs, block_dim)
+
+
+def _forward_key(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> Repeatable:
     """The values and the key of a launch."""
     if (type(inputs) is not list and type(inputs) is not tuple) or (
         block_dim is not None and type(block_dim) is not int
@@ -47,7 +65,7 @@ def launch_key(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: A
     return (*inputs, *outputs), key_of(inputs, (dim, block_dim), shapes)
 
 
-def adjoint_key(
+def _adjoint_key(
     kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, adj_inputs: Any, adj_outputs: Any
 ) -> Repeatable:
     """The values and the key of an adjoint launch: after the parameters come cotangents, then wanted gradients."""
@@ -55,7 +73,7 @@ def adjoint_key(
         return (), None
     if kernel.has_structs:
         return (), None  # whose gradients are structs as well
-    values, key = launch_key(kernel, dim, inputs, outputs, block_dim)
+    values, key = _forward_key(kernel, dim, inputs, outputs, block_dim)
     asked = () if adj_inputs is None else tuple(adj_inputs)
     kinds = tuple([_gradient_key(value) for value in (*adj_outputs, *asked)])
     if key is None or None in kinds:

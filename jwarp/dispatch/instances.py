@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,41 @@ from jwarp.types.handles import are_named
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
+
+
+class Chosen(NamedTuple):
+    """The kernel that a launch runs, its inputs, and which launch that was as it was written.
+
+    `written` is its kernel and inputs, by which the same launch is known again. Arrays of ids may name others then:
+    such a launch is `with_ids`, which asks them each time.
+    """
+
+    kernel: Kernel
+    inputs: Any
+    written: tuple[Kernel, Any] | None = None
+    with_ids: tuple[Kernel, Any] | None = None
+
+
+def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen:
+    """The kernel that a launch runs where its inputs decide: a generic one, one that takes meshes or their ids.
+
+    Raises:
+        KernelTypeError, LaunchError: an argument does not fit or tell its type, or an array of ids is given to a
+            launch that reads none, as `why_no_ids` says.
+    """
+    given, written = (kernel, inputs), None
+    if kernel.handles:
+        kernel, inputs = with_handles(kernel, inputs, outputs)
+        written = None if kernel is given[0] else given
+    if kernel.is_generic:
+        written = written or (kernel, inputs)
+        kernel = instance_for_launch(kernel, inputs, outputs)
+    if kernel.id_lists:
+        given = kernel, inputs
+        kernel, inputs = with_tables(kernel, inputs, outputs, why_no_ids)
+        if kernel is not given[0]:
+            return Chosen(kernel, inputs, with_ids=written or given)
+    return Chosen(kernel, inputs, written)
 
 
 def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:

@@ -25,6 +25,8 @@ class Adjoint:
     """The part of a Warp kernel that knows its parameters."""
 
     args: tuple[Argument, ...]
+    # Every wp.static has its value when the kernel is defined.
+    has_unresolved_static_expressions: bool = False
 
 
 def adjoint_of(signature: Iterable[Parameter]) -> Adjoint:

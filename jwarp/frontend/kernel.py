@@ -313,12 +313,6 @@ def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Par
                 parameter_span(function, name),
                 "a kernel has a fixed list of parameters, without `*`",
             )
-        if parameter.default is not parameter.empty:
-            raise CompileError(
-                f"parameter `{name}` of kernel `{function.__name__}` has a default, which launches do not use",
-                parameter_span(function, name),
-                "leave it out, and pass the value at each launch",
-            )
         if name not in annotations:
             raise CompileError(
                 f"parameter `{name}` of kernel `{function.__name__}` has no type",

@@ -100,15 +100,12 @@ _MISSING: dict[str, dict[str, str]] = {
         "modules compiled ahead of time (compiled kernels are kept in files; jax.export)": (
             "compile_aot_module load_aot_module get_cpu_kernel_cache_key ModuleBuildOptions"
         ),
-        "tensors of PyTorch (torch.from_dlpack(array), wp.from_dlpack(tensor))": (
-            "from_torch to_torch dtype_from_torch dtype_to_torch device_from_torch device_to_torch stream_from_torch "
-            "stream_to_torch"
-        ),
+        "streams of PyTorch (torch.cuda.default_stream: work on arrays is in one order with it)": "stream_to_torch",
         "tensors of Paddle (they go by DLPack)": (
             "from_paddle to_paddle dtype_from_paddle dtype_to_paddle device_from_paddle device_to_paddle "
             "stream_from_paddle"
         ),
-        "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
+        "arrays of Omniverse's Fabric": "fabricarrayarray indexedfabricarrayarray",
         "types of arrays inside of kernels outside of them": "fixedarray",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",

@@ -124,7 +124,7 @@ def as_type(annotation: Any) -> AnyType | None:
     if isinstance(annotation, (StructType, StructArrayType)):
         return annotation
     if isinstance(annotation, CompositeType) and annotation is not Composite:
-        return ArrayType(annotation, 0)
+        return ArrayType(annotation.plain, 0)
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
@@ -158,7 +158,7 @@ def array_type(dtype: Any, ndim: Any) -> Any:
     """
     ndim = get_args(ndim)[0] if get_origin(ndim) is Literal else ndim
     is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
-    element = dtype if is_composite or isinstance(dtype, StructType) else as_scalar(dtype)
+    element = dtype.plain if is_composite else dtype if isinstance(dtype, StructType) else as_scalar(dtype)
     element = element or as_pattern(dtype, _written)
     if element is None or isinstance(element, ArrayPattern):
         raise KernelTypeError(

@@ -117,6 +117,14 @@ class CompositeType(type):
     kind: CompositeKind
     dtype: ScalarType
     shape: tuple[int, ...]
+    plain: CompositeType  # the type itself, without what a class made of it has of its own
+
+    def __new__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> CompositeType:
+        """A type. A class that is made of one, and has nothing of its own, is that type by another name."""
+        made: CompositeType | None = getattr(bases[0], "plain", None) if bases else None
+        if made is not None and not any(callable(x) or not own.startswith("__") for own, x in content.items()):
+            return made
+        return super().__new__(cls, name, bases, content)
 
     def __repr__(cls) -> str:
         return cls.name
@@ -356,7 +364,9 @@ def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> Com
     assert len(shape) == kind.rank and kind.shape in (None, shape)
     name = kind.name_of(shape, dtype)
     fields = {"name": name, "kind": kind, "dtype": dtype, "shape": shape, "__module__": "jwarp"}
-    return CompositeType(name, (Composite,), {**fields, "__doc__": f"{name} of {dtype}."})
+    made = CompositeType(name, (Composite,), {**fields, "__doc__": f"{name} of {dtype}."})
+    made.plain = made
+    return made
 
 
 def _described(type_: CompositeType) -> tuple[Any, ...]:

@@ -171,8 +171,23 @@ def test_what_does_not_fit_is_refused():
         wp.launch(scattered, (4, 3), [np.zeros((4, 3), np.float32)], [(6, 7)])
     with pytest.raises(wp.KernelTypeError, match="scalar, vector, matrix"):
         wp.indexedarray[str]
-    with pytest.raises(AttributeError, match="fabricarray"):
-        getattr(wp, "fabric" + "array")
+    with pytest.raises(wp.KernelTypeError, match="nothing from Omniverse's Fabric"):
+        wp.fabricarray({"shape": 3}, "points")
+    with pytest.raises(AttributeError, match="fabricarrayarray"):
+        getattr(wp, "fabricarray" + "array")
+
+
+@wp.kernel
+def copied(x: wp.fabricarray(dtype=wp.vec3), rows: wp.indexedfabricarray(dtype=float), y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i][1] * rows[i]
+
+
+def test_arrays_are_given_for_those_of_fabric():
+    x = np.random.default_rng(3).normal(size=(5, 4)).astype(np.float32)
+    y = wp.zeros(5, dtype=float)
+    wp.launch(copied, 5, [wp.array(x[:, :3], dtype=wp.vec3), wp.array(x[:, 3].copy())], [y])
+    np.testing.assert_array_equal(y.numpy(), x[:, 1] * x[:, 3])
 
 
 def test_indices_of_an_output_are_read_alone():

@@ -267,6 +267,68 @@ def test_classes_of_vectors_have_functions():
     np.testing.assert_array_equal(wp.jax_kernel(limited)(x)[0], 2.0 + 2.0 * x)
 
 
+class Pair(wp.types.vector(length=2, dtype=float)):
+    """The type that it is made of, by another name."""
+
+
+@wp.func
+def turned(x: wp.types.vector(2, float)):
+    return Pair(-x[1], x[0])
+
+
+@wp.kernel
+def mixed(x: wp.array[Pair], y: wp.array[wp.vec2], limits: wp.array[wp.vec3], own: wp.array[Limits]):
+    i = wp.tid()
+    y[i] = turned(x[i])
+    limits[i] = Limits.of(x[i][0], 3.0) + wp.vec3(1.0, 1.0, 1.0)
+    own[i] = limits[i] - Limits(1.0, 1.0, 1.0, dtype=wp.float32)
+
+
+def test_classes_of_a_type_are_the_type():
+    assert Pair is wp.types.vector(2, float) and Limits is not wp.vec3
+    rng = np.random.default_rng(4)
+    x = wp.array(rng.normal(size=(3, 2)), dtype=wp.vec2)
+    y, limits, own = wp.zeros(3, dtype=Pair), wp.zeros(3, dtype=Limits), wp.zeros(3, dtype=wp.vec3)
+    wp.launch(mixed, 3, [x, y, limits, own])
+    given = x.numpy()
+    np.testing.assert_array_equal(y.numpy(), np.stack([-given[:, 1], given[:, 0]], 1))
+    expected = np.stack([given[:, 0], np.full(3, 3.0, np.float32), given[:, 0] * 3], 1) + np.float32(1.0)
+    np.testing.assert_allclose(limits.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(own.numpy(), expected - 1.0, rtol=1e-5)
+
+
+@wp.kernel
+def said_twice(x: wp.array[wp.vec3i], y: wp.array[wp.vec3]):
+    x[0] = wp.vec3i(1, 2, 3, dtype=wp.int32)
+    y[0] = wp.vec3(1.5, 2.5, 3.5, dtype=float) + wp.vec3(2.0, dtype=wp.float32)
+
+
+def test_a_type_may_be_given_its_own_dtype():
+    x, y = wp.launch(said_twice, 1, [], [1, 1])
+    np.testing.assert_array_equal(x, [[1, 2, 3]])
+    np.testing.assert_array_equal(y, [[3.5, 4.5, 5.5]])
+
+    @wp.kernel
+    def other(x: wp.array[wp.vec3i]):
+        x[0] = wp.vec3i(1, 2, 3, dtype=wp.int64)
+
+    with pytest.raises(wp.CompileError, match=r"vec3i\(\) takes no keyword arguments"):
+        wp.launch(other, 1, [], [1])
+
+
+@wp.kernel
+def with_default(x: wp.array[float], scale: float = 3.0):
+    x[wp.tid()] = scale
+
+
+def test_defaults_of_kernels_are_passed_by_as_in_warp():
+    x = wp.zeros(2, dtype=float)
+    wp.launch(with_default, 2, [x, 5.0])
+    np.testing.assert_array_equal(x.numpy(), 5.0)
+    with pytest.raises(wp.LaunchError, match="has 2 parameters .x, scale., got 1 inputs"):
+        wp.launch(with_default, 2, [x])
+
+
 @wp.kernel
 def left_open(a: wp.array[int], out: wp.array[int]):
     i = wp.tid()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from ptx_memory import Fault
@@ -21,6 +22,7 @@ class Races:
     """
 
     def __init__(self, size: int, threads: int, block: int):
+        self.proxies: Any = None  # what other proxies read, where there are any
         self.block = block  # threads of one, with those that fill up the last warp
         self.block_epoch = np.zeros(threads // block, np.int64)
         self.warp_epoch = np.zeros(threads // 32, np.int64)
@@ -51,6 +53,8 @@ class Races:
         Of stores, `before` says which found what they stored, and `after` which left it, so that nobody can tell.
         """
         when = np.stack([self.block_epoch[threads // self.block], self.warp_epoch[threads // 32]], axis=1)
+        if write and self.proxies is not None:
+            self.proxies.written(threads, places, width, what)
         for at in (places + k for k in range(width)):
             self._check(threads, at, write, before, what)
             if write:

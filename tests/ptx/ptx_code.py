@@ -129,7 +129,7 @@ class _Flattener:
             elif v.space in ("global", "const"):
                 places[v.name] = Place("global", name=v.name)
         self.variables = {v.name: v for v in variables if v.space in ("global", "const")}
-        size = _aligned(size, 16) if any(v.space == "shared" and not v.size for v in variables) else size
+        size = _aligned(size, max((v.align for v in variables if v.space == "shared" and not v.size), default=1))
         places |= {v.name: Place("shared", size) for v in variables if v.space == "shared" and not v.size}
         return size, places
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import ptx_access
 import ptx_warps
+import ptx_wgmma
 from ptx_checks import Counts, Races
 from ptx_code import Code, Imm, Mark, Node, Operand, Place, Reg, Special, Target, Vector, flatten
 from ptx_memory import POISON, Fault, GlobalMemory, OwnMemory
@@ -63,6 +64,7 @@ class Machine:
     def __init__(self, text: str, entry: str = ""):
         program = parse(text)
         self.code: Code = flatten(program, entry or program.entries[0])
+        self.watched = ptx_wgmma.watched(self.code)
         self.stretches: list[Stretch] = []
         self.variables = {name: _content(v.size, v.init) for name, v in self.code.variables.items()}
         self._build()
@@ -224,6 +226,13 @@ class Machine:
     def reader(self, operand: Operand, dtype: np.dtype) -> Reader:
         """Gives an operand as a type: one value for each thread, or one for all."""
         match operand:
+            case Reg(number) if number in self.watched:
+
+                def watched(run: Run, g: Group) -> Array:
+                    run.products.used(run, g.threads, number)
+                    return read_as(g.of(run.registers[number]), dtype)
+
+                return watched
             case Reg(number):
                 return lambda run, g: read_as(g.of(run.registers[number]), dtype)
             case Imm(text):
@@ -243,9 +252,11 @@ class Machine:
         if operand is None:
             return lambda run, g, values: None
         assert isinstance(operand, Reg), operand
-        number = operand.number
+        number, is_watched = operand.number, operand.number in self.watched
 
         def write(run: Run, g: Group, values: Array) -> None:
+            if is_watched:
+                run.products.used(run, g.threads, number)
             target = run.registers[number]
             target[... if g.is_all else g.threads] = widened(values, target.dtype)
 
@@ -317,6 +328,11 @@ class Run:
             Races(len(self.spaces["shared"].data), self.size, self.padded) if races and self.shared_bytes else None
         )
         self.copies = ptx_access.Copies(self.size)
+        self.products = (
+            ptx_wgmma.Products(self.size, machine.watched, self.races, len(self.spaces["shared"].data))
+            if machine.watched
+            else None
+        )
         self._special: dict[str, Array] = {}
         if counts is not None:
             counts.threads += int(self.exists.sum())
@@ -444,7 +460,9 @@ EFFECTS: dict[str, Callable[[Machine, Node, Form], Step]] = {
     "mov": _move,
     "trap": _trap,
     "brkpt": _trap,
-    **dict.fromkeys(("membar", "fence", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "pmevent"), _nothing),
+    "fence": ptx_wgmma.proxy_fence,
+    "wgmma": ptx_wgmma.effect,
+    **dict.fromkeys(("membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "pmevent"), _nothing),
     **ptx_access.EFFECTS,
     **ptx_warps.EFFECTS,
 }

@@ -123,8 +123,10 @@ class PtxHandwritten:
     """A handwritten kernel, called as the library calls it."""
 
     def __init__(
-        self, kernel: Any, block: Any = None, edits: Mapping[str, str] | None = None, changes_inputs: bool = False
+        self, kernel: Any, block: Any = None, edits: Mapping[str, str] | None = None, changes_inputs: bool = False,
+        architecture: str = ARCHITECTURE,
     ):  # fmt: skip
+        self.architecture = architecture
         self.kernel, self.block, self.edits, self.changes_inputs = kernel, block, edits or {}, changes_inputs
 
     def unit(self, dims: Sequence[int]) -> Unit:
@@ -153,7 +155,7 @@ class PtxHandwritten:
         memory = GlobalMemory()
         for p, array in enumerate(arrays):
             memory.add(array, f"parameter {kernel.params[p].name}", p in definition.outputs)
-        machine = Machine(ptx_of(unit), unit.name.removesuffix(".cu"))
+        machine = Machine(ptx_of(unit, self.architecture), unit.name.removesuffix(".cu"))
         grid = (*shape.grid, items or 1)
         machine.launch(memory, words.tobytes(), grid, (shape.blocks.size,), shape.shared, order, counts)
         return [arrays[p] for p in definition.outputs]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import ptx_wgmma
 from ptx_access import Access, address_of
 from ptx_code import Address, Imm, Node
 from ptx_memory import Fault
@@ -364,6 +365,7 @@ WAITS: dict[str, Callable[[Any, Node], Any]] = {
     "redux": _lanes_of_mask(-1),
     "ldmatrix": _lanes_of_mask(None),
     "mma": _lanes_of_mask(None),
+    "wgmma": lambda machine, node: ptx_wgmma.waits(machine, node, _lanes_of_mask(None)),
 }
 
 EFFECTS: dict[str, Any] = {

@@ -18,7 +18,6 @@ class Planned:
 
 _FEATURES = {
     "addresses of variables (pass the array and the index, or take it as wp.ref[T])": "address_of",
-    "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "textures (interpolate between elements of an array)": ("texture_sample"),
     "NanoVDB volumes (an array of three dimensions holds a dense grid)": (

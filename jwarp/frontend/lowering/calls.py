@@ -111,7 +111,9 @@ def _call_scalar_type(ctx: Context, target: ScalarType, given: Arguments) -> Bin
 
 
 def _call_composite_type(ctx: Context, target: CompositeType, given: Arguments) -> Binding:
-    named = dict(given.named)
+    named, target = dict(given.named), target.plain
+    if isinstance(dtype := named.get("dtype"), PythonRef) and as_scalar(dtype.object) is target.dtype:
+        del named["dtype"]  # says again what the type's name says
     if target.shape in dict(target.kind.titles) and isinstance(dtype := named.pop("dtype", None), PythonRef):
         target = composite(
             target.kind, target.shape, composites.component_type(ctx, (), dtype, target.name, given.span)

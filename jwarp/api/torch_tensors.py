@@ -1,0 +1,199 @@
+"""Tensors of PyTorch as arrays that change, and back, without copies: `wp.from_torch`, `wp.to_torch` and their kin."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from jwarp.api.dlpack import from_dlpack
+from jwarp.api.streams import Stream, get_stream
+from jwarp.arrays.array import array
+from jwarp.arrays.content import read_element
+from jwarp.devices import CPU, Device, DeviceError, DeviceLike, get_device
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, bfloat16, from_dtype
+from jwarp.types.scalars import bool_
+
+# PyTorch has few operations on these: tensors of the signed type of the same width stand for them.
+_SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
+
+
+def _torch(where: str) -> Any:
+    """PyTorch, which only those who give tensors, or ask for some, need."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise LaunchError(f"{where}: PyTorch is not installed", hint="pip install torch") from None
+
+
+def from_torch(
+    t: Any,
+    dtype: Any = None,
+    requires_grad: bool | None = None,
+    grad: Any = None,
+    return_ctype: bool = False,
+    retain_grad: bool = False,
+) -> array:
+    """An array in the memory of a tensor of PyTorch's: each sees what the other writes.
+
+    Args:
+        t: The tensor, in this computer's memory or on a GPU.
+        dtype: The type of the elements; that of the tensor if it is left out. The components of vectors and matrices
+            are the last axes. Integers and booleans can be seen as other types of their width.
+        requires_grad: Whether the array has a gradient; as the tensor if it is left out. It is that of the tensor,
+            which gets one of zeros where it has none.
+        grad: The gradient instead, a tensor or an array.
+        return_ctype: Is accepted; an array comes back either way.
+        retain_grad: Whether backward passes leave the gradient of what was overwritten.
+
+    Raises:
+        KernelTypeError: `t` is no such tensor, or its elements are not of that type.
+        LaunchError: the components of an element do not lie one after the other.
+
+    Example:
+        >>> x = wp.from_torch(torch.rand(10, 3, requires_grad=True), dtype=wp.vec3)
+    """
+    given = getattr(t, "dtype", None)
+    if not hasattr(t, "detach") or given is None:
+        raise KernelTypeError(f"wp.from_torch: expected a tensor of PyTorch, got {type(t).__name__}")
+    wanted = dtype_from_torch(given) if dtype is None else read_element(dtype)
+    made = _shown(t.detach(), given, wanted)
+    if requires_grad if requires_grad is not None else t.requires_grad or grad is not None:
+        if grad is None:
+            grad = t.grad
+        if grad is None:
+            made.requires_grad = True
+            assert made.grad is not None
+            t.grad = to_torch(made.grad, requires_grad=False)
+        else:
+            made.grad = grad if isinstance(grad, array) else from_torch(grad, wanted, requires_grad=False)
+        made.retain_grad = retain_grad
+    return made
+
+
+def _shown(t: Any, given: Any, wanted: Any) -> array:
+    """The memory of a tensor without a gradient, as elements of a type."""
+    scalar = wanted.dtype if isinstance(wanted, CompositeType) else wanted
+    if not _is_seen_as(dtype_from_torch(given), scalar):
+        raise KernelTypeError(f"wp.from_torch: elements of {given} cannot be seen as {wanted!r}")
+    if isinstance(wanted, CompositeType) and t.ndim == len(wanted.shape):
+        t = t[None]  # a single element
+    if t.device.type != "cpu":
+        made = from_dlpack(t)
+    else:
+        shown = t.view(_torch("wp.from_torch").int16).numpy().view(scalar.dtype) if scalar is bfloat16 else t.numpy()
+        made = array(shown, copy=False, device=CPU)
+    made = made if made.dtype is scalar else made.view(scalar)
+    if scalar is wanted:
+        return made
+    try:
+        return made.view(wanted)
+    except (KernelTypeError, LaunchError) as error:
+        what = f"a tensor of shape {tuple(t.shape)} cannot be seen as {wanted!r}"
+        raise type(error)(f"wp.from_torch: {what}: {error}") from None
+
+
+def _is_seen_as(source: ScalarType, scalar: Any) -> bool:
+    """Whether elements of a type are those of another: integers and booleans may be integers of their width."""
+    if source is scalar:
+        return True
+    if not isinstance(scalar, ScalarType) or source.is_float or scalar.is_float or scalar is bool_:
+        return False
+    return source.dtype.itemsize == scalar.dtype.itemsize
+
+
+def to_torch(a: array, requires_grad: bool | None = None) -> Any:
+    """A tensor of PyTorch's in the memory of an array: each sees what the other writes.
+
+    Components of vectors and matrices are the last axes.
+
+    Args:
+        a: The array.
+        requires_grad: Whether the tensor has the gradient of the array as its own; as the array if it is left out.
+
+    Raises:
+        KernelTypeError: it is no array, or one of structs.
+        LaunchError: PyTorch is not installed.
+    """
+    if not isinstance(a, array) or a.device is None or isinstance(a.dtype, StructType):
+        what = f"one of {a.dtype!r}" if isinstance(a, array) else type(a).__name__
+        raise KernelTypeError(f"wp.to_torch: expected an array of numbers, vectors or matrices, got {what}")
+    torch = _torch("wp.to_torch")
+    made = _tensor(torch, a)
+    wanted = a.requires_grad if requires_grad is None else requires_grad
+    made.requires_grad = wanted
+    if wanted and a.grad is not None:
+        made.grad = _tensor(torch, a.grad)
+    return made
+
+
+def _tensor(torch: Any, a: array) -> Any:
+    if not a.memory.device.is_cpu:
+        return torch.from_dlpack(a)
+    shown = a.numpy()
+    if shown.dtype == bfloat16.dtype:
+        return torch.from_numpy(shown.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(shown)
+
+
+def dtype_from_torch(torch_dtype: Any) -> ScalarType:
+    """The scalar type of a dtype of PyTorch's; a KernelTypeError where there is none."""
+    name = str(torch_dtype).removeprefix("torch.")
+    try:
+        found = bfloat16 if name == "bfloat16" else from_dtype(np.dtype(name))
+    except TypeError:
+        found = None
+    if found is None:
+        raise KernelTypeError(f"wp.dtype_from_torch: there is no scalar type for {torch_dtype!r}")
+    return found
+
+
+def dtype_to_torch(warp_dtype: Any) -> Any:
+    """PyTorch's dtype for a scalar type: the signed one for unsigned integers of more than 8 bits.
+
+    Raises:
+        KernelTypeError: it is no scalar type.
+        LaunchError: PyTorch is not installed.
+    """
+    scalar = as_scalar(warp_dtype)
+    if scalar is None:
+        raise KernelTypeError(f"wp.dtype_to_torch: {warp_dtype!r} is no scalar type")
+    name = scalar.dtype.name
+    return getattr(_torch("wp.dtype_to_torch"), _SIGNED.get(name, name))
+
+
+def device_from_torch(torch_device: Any) -> Device:
+    """The device of arrays that one of PyTorch's is, which may be given as text.
+
+    Raises:
+        LaunchError: arrays cannot be there.
+    """
+    kind, _, number = str(torch_device).partition(":")
+    if kind not in ("cpu", "cuda"):
+        raise DeviceError(f"wp.device_from_torch: arrays of jwarp do not live on {torch_device}")
+    return CPU if kind == "cpu" else get_device(f"cuda:{number}" if number else "cuda")
+
+
+def stream_from_torch(stream_or_device: Any = None) -> Stream:
+    """The stream of a GPU's arrays, whose work has one order with that of PyTorch's default stream.
+
+    Args:
+        stream_or_device: PyTorch's stream or device, or None for the device in use.
+
+    Raises:
+        LaunchError: it is another stream than the default one, or no GPU's.
+    """
+    if getattr(stream_or_device, "cuda_stream", 0):
+        raise DeviceError(
+            "wp.stream_from_torch: work on arrays is in one order, on CUDA's default stream",
+            hint="torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())",
+        )
+    given = getattr(stream_or_device, "device", stream_or_device)
+    return get_stream(get_device() if given is None else device_from_torch(given))
+
+
+def device_to_torch(warp_device: DeviceLike) -> str:
+    """What PyTorch calls a device of arrays, "cpu" or "cuda:0"; a LaunchError where there is no such device."""
+    return str(get_device(warp_device))

@@ -110,7 +110,7 @@ class _Search:
         self.ahead = {id(node) for pipeline in copies.pipelines.values() for node in pipeline.prefix}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
-        self.remembers, self.together = grows(kernel), restored_together(kernel)
+        self.remembers, self.restored = grows(kernel), restored_together(kernel)
         self.found: set[int] = set()
 
     def block(self, block: Block, since: Accesses) -> Accesses:
@@ -184,7 +184,7 @@ class _Search:
         change = _change(node)
         if change is None or not self.matters(node.array):
             return NONE
-        together = bool(change) and node.row.uses_log and node.array in self.together
+        together = bool(change) and node.row.uses_log and node.array in self.restored
         who = LANES if together else FIRST if change or told else ALL
         own = Access(node.array, change, who)
         return frozenset((own, Access(SLOT, "tell", FIRST))) if told else frozenset((own,))

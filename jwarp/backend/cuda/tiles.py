@@ -50,7 +50,7 @@ class TileEmitter(BodyEmitter):
         self.held: dict[int, str] = {}  # what arrays are called whose elements are in registers
         self.failed = ""  # the variable that is true once a check of a lane has failed
         self.turn_end = ""  # the label that ends the turn of a lane, where lanes take turns
-        self.together = restored_together(kernel)
+        self.restored = restored_together(kernel)
 
     def node(self, node: Node) -> None:
         if self.accumulators.is_left_out(node):
@@ -67,7 +67,7 @@ class TileEmitter(BodyEmitter):
         if isinstance(node, Op) and node.row.is_unit:
             self.span = node.span
             UNIT_RULES[node.name](self, node)
-        elif isinstance(node, Op) and node.name in LOG_RULES and node.array in self.together:
+        elif isinstance(node, Op) and node.name in LOG_RULES and node.array in self.restored:
             self.span = node.span
             LOG_RULES[node.name](self, node)
         else:
@@ -92,7 +92,7 @@ class TileEmitter(BodyEmitter):
             return
         assert self.lanes is None, "lanes have no lanes"
         kept = {n.array for n in walk(node.body) if isinstance(n, Op) and n.name == "save"}
-        for array in sorted(kept & self.together):
+        for array in sorted(kept & self.restored):
             self.line(f"++{self.logs[array].turn};")
         self.lanes, self.failed = node, ""
         if is_checked(node, self.grows):

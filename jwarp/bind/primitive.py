@@ -174,9 +174,7 @@ def _abstract_eval(
     refuse_long(program, extents)
     if 0 not in batch.extents:
         program.check(launch.geometry, extents)
-        traced = ahead.Traced(launch, batch, extents)
-        if may_have_gpu() and _is_known(traced):
-            ahead.AHEAD.note(traced)
+        note_ahead(launch, batch, extents)
     return result_avals(avals, launch, extents, batch), {compat.print_effect} if program.lasts else set()
 
 
@@ -314,6 +312,13 @@ def lower_cuda(
             **({"heap": np.int64(code.image.heap)} if code.image.heap else {}),
         )
     return compat.kept_apart(results)
+
+
+def note_ahead(launch: Descriptor, batch: Batch, extents: Extents) -> None:
+    """Note a launch that will be lowered, so that a thread may compile it before that."""
+    traced = ahead.Traced(launch, batch, extents)
+    if may_have_gpu() and _is_known(traced):
+        ahead.AHEAD.note(traced)
 
 
 def _is_known(traced: ahead.Traced) -> bool:

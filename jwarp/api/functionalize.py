@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
-from jwarp.api.jax_arrays import annotated, from_jax, to_jax
-from jwarp.arrays.array import array
+from jwarp.api.jax_arguments import Converter, back, is_value, values_in
 from jwarp.bind.functional import Functional
 from jwarp.bind.pytrees import register_annotated
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import ArrayPattern, ArrayType, annotations_of, meant, without_none
+from jwarp.types import annotations_of
 
 
 def functionalize(
@@ -30,8 +28,9 @@ def functionalize(
 
     The arguments may be arrays, numbers, and objects, lists and dicts that hold them. `func` runs once for arguments of
     the same shapes, while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program.
-    Where a parameter is annotated as an array (`x: wp.array[float]`), JAX and NumPy arrays may be passed for it, and a
-    JAX array comes back.
+    Where a parameter is annotated as an array (`x: wp.array[float]`, `*xs: wp.array[float]`), JAX and NumPy arrays may
+    be passed for it, and a JAX array comes back; so may JAX arrays in lists, tuples, dicts and objects, where these or
+    their attributes are annotated (`xs: list[wp.array[float]]`).
     The arguments that are passed do not change: what `func` made of them comes back, in new objects of the same
     classes, which are made without `__init__`. Works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
     `jax.lax.scan` and `jax.checkpoint`. Gradients are taken through kernels made with `enable_backward=False`, too.
@@ -75,7 +74,7 @@ class Functionalized:
     def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any, *others: Any):
         self.func = func
         self.signature = inspect.signature(func)
-        self.annotated = {name: meant(without_none(hint)) for name, hint in annotations_of(func).items()}
+        self.annotated = annotations_of(func)
         self.returns = None if returns is None else _names(returns)
         self.static = _names(static_argnames)
         for name in (*(self.returns or ()), *self.static):
@@ -100,41 +99,43 @@ class Functionalized:
         except TypeError as error:
             raise LaunchError(f"wp.functionalize: {self.name}: {error}") from None
         bound.apply_defaults()
-        made = {name: self._array(name, value) for name, value in bound.arguments.items() if _is_value(value)}
-        values = [name for name, x in made.items() if not isinstance(x, array)]
+        given = dict(bound.arguments)
+        converter = Converter(f"wp.functionalize: {self.name}")
+        made = {name: self._converted(converter, name, value) for name, value in given.items()}
         for name in self.returns or ():
-            if name in values:
-                raise self._unchanged(name, bound.arguments[name])
-        found = self._function({**bound.arguments, **made})
+            if is_value(made[name]):
+                raise self._unchanged(f"'{name}'", name, given[name])
+        found = self._function(made)
         if self.returns is None:
             result, changed = found
-            if result is None and not changed and values:
-                raise self._unchanged(values[0], bound.arguments[values[0]])
-            return result, {name: to_jax(x) if name in made else x for name, x in changed.items()}
+            if result is None and not changed:
+                for name, value in made.items():
+                    for path, x in values_in(value, f"'{name}'"):
+                        raise self._unchanged(path, name, x)
+            return result, {name: back(x, given[name]) for name, x in changed.items()}
         if len(self.returns) == 1:
-            return to_jax(found) if self.returns[0] in made else found
-        return tuple(to_jax(x) if name in made else x for name, x in zip(self.returns, found, strict=True))
+            return back(found, given[self.returns[0]])
+        return tuple(back(x, given[name]) for name, x in zip(self.returns, found, strict=True))
 
-    def _array(self, name: str, value: Any) -> Any:
-        """A value of JAX or NumPy as the array that the parameter is annotated as; as it is if it is not."""
-        kind = self.annotated.get(name)
-        if isinstance(kind, ArrayType):
-            return annotated(value, kind, f"wp.functionalize: {self.name}, parameter '{name}'")
-        return from_jax(value) if kind is array or isinstance(kind, ArrayPattern) else value
+    def _converted(self, converter: Converter, name: str, value: Any) -> Any:
+        """An argument with arrays where JAX and NumPy arrays are given, and annotations have arrays."""
+        annotation = self.annotated.get(name)
+        match self.signature.parameters[name].kind:
+            case inspect.Parameter.VAR_POSITIONAL:
+                return tuple(converter.convert(x, annotation, f"parameter '{name}[{k}]'") for k, x in enumerate(value))
+            case inspect.Parameter.VAR_KEYWORD:
+                return {k: converter.convert(x, annotation, f"parameter '{k}'") for k, x in value.items()}
+        return converter.convert(value, annotation, f"parameter '{name}'")
 
-    def _unchanged(self, name: str, value: Any) -> LaunchError:
+    def _unchanged(self, path: str, name: str, value: Any) -> LaunchError:
         kind = "a JAX array" if isinstance(value, jax.Array) else "a NumPy array"
         return LaunchError(
-            f"wp.functionalize: {self.name} cannot change '{name}', which is {kind}, and nothing would come back",
+            f"wp.functionalize: {self.name} cannot change {path}, which is {kind}, and nothing would come back",
             hint=f"annotate the parameter ({name}: wp.array[...]), or pass wp.from_jax({name})",
         )
 
     def __repr__(self) -> str:
         return f"<wp.functionalize({self.name})>"
-
-
-def _is_value(value: Any) -> bool:
-    return isinstance(value, (jax.Array, np.ndarray)) and value.ndim > 0
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -6,49 +6,12 @@ import types
 from typing import Any
 
 from jwarp.api.report import report
-from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.devices import DeviceLike, get_device
-from jwarp.frontend.options import get_module_options, set_module_options
+from jwarp.frontend.modules import Module, get_module
 from jwarp.store import Store
 
-
-class Module:
-    """The kernels of a Python module; made by `wp.get_module`. `options` are what `wp.set_module_options` sets."""
-
-    def __init__(self, name: str, loader: Any = None) -> None:
-        self.name = name
-        self.loader = loader
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """A copy of the options that hold for the kernels of this module."""
-        return get_module_options(self)
-
-    def set_options(self, options: dict[str, Any]) -> None:
-        """As `wp.set_module_options`."""
-        set_module_options(options, self)
-
-    def load(self, device: DeviceLike = None, block_dim: int | None = None, **others: Any) -> None:
-        """Nothing: kernels are compiled when they are first launched."""
-        get_device(device)
-
-    def unload(self) -> None:
-        """Nothing: code is dropped with the kernels."""
-
-    def mark_modified(self) -> None:
-        """Nothing: what changed is found by what kernels are made of."""
-
-    def __repr__(self) -> str:
-        return f"<jwarp module {self.name!r}>"
-
-
-_modules: Cache[str, Module] = Cache("modules that programs asked for", 4096)
-
-
-def get_module(name: str) -> Module:
-    """The module of a name. Kernels of it need not exist yet."""
-    return _modules.made(name, lambda: Module(name))
+__all__ = ["Module", "get_module"]
 
 
 def load_module(

@@ -17,6 +17,10 @@ class Command(abc.ABC):
     def run(self) -> None:
         """Do it, with the arrays as they are now."""
 
+    def now(self) -> Command:
+        """The command that does it as things are now."""
+        return self
+
     def prepare(self) -> None:  # noqa: B027 most have nothing to find out
         """Find out now what is wrong with it."""
 
@@ -85,6 +89,7 @@ def submit(command: Command, *, is_told: bool = True) -> None:
         listeners.capture.append(command)
         return None
     told = listeners.recorders if command.is_told else []
+    command = command.now()
     for recorder in told:
         recorder.before(command)
     command.run()

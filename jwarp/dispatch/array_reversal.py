@@ -16,6 +16,7 @@ from jwarp.dispatch.array_devices import copy_on_device, shown_on_device
 from jwarp.dispatch.arrays import ArrayLaunch, host_of
 from jwarp.dispatch.device_adjoint import generated
 from jwarp.dispatch.device_reversal import DeviceReversal
+from jwarp.dispatch.remade import there
 from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
@@ -109,7 +110,7 @@ class WayBack:
         param = self.program.params[p]
         if value is None:
             return _nothing(param)
-        return np.asarray(value).astype(param.dtype.dtype)
+        return np.asarray(there(value)).astype(param.dtype.dtype, copy=False)
 
     @functools.cached_property
     def read_and_stored(self) -> frozenset[Any]:

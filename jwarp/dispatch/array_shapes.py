@@ -202,6 +202,8 @@ def converter(param: Param, value: Any) -> Convert | None:
     """What makes the array that a launch reads of a number that is given; None where that needs a closer look."""
     if type(value) in (float, int, bool):
         return eager.converter(param, type(value))
+    if type(value) is np.float64 and param.dtype.dtype.kind == "f":
+        return eager.converter(param, float)
     is_same = value.dtype == param.dtype.dtype and np.shape(value) == getattr(param.type, "components", ())
     return _itself if is_same else None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,6 +39,7 @@ from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.program import Program, program_of
 from jwarp.types import Struct, array_of, indexedarray, renewed
+from jwarp.types.handles import owner_of
 from jwarp.wire import Role
 
 
@@ -223,6 +225,22 @@ class ArrayLaunch(Command):
             self.take(found)
             self.prepare()
 
+    def now(self) -> ArrayLaunch:
+        """The launch with grids, trees and meshes as they are now: where they have changed it is another one."""
+        found = self.changed_geometry() if self.geometry else {}
+        if not found:
+            return self
+        made = copy.copy(self)
+        made.prepared = made.ran = made.shaped = None
+        made.take(found)
+        made.shaped = array_shapes.known(self.kernel, (made._key(), id(self.program)))
+        return made
+
+    def _key(self) -> Hashable | None:
+        """What must be alike for it to be repeated on other arrays; None where a closer look is needed."""
+        given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
+        return array_shapes.read(self.dims, self.block_dim, given)[0]
+
     def take(self, given: Mapping[int, Any]) -> dict[int, Any]:
         """Take other values for some parameters as they are written, by those of the IR."""
         parts: dict[int, Any] = {}
@@ -310,9 +328,9 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
         # Of the program that runs, as `before` of a recorder may have set another one.
-        key, leaves = array_shapes.read(self.dims, self.block_dim, self.values)
+        key = self._key()
         known = array_shapes.known(self.kernel, (key, id(self.program)))
-        if known is not None and known.program is self.program and known.run(leaves):
+        if known is not None and known.program is self.program and known.run(self.values):
             return None
         made = self.ready()
         self.will_write()

@@ -15,6 +15,7 @@ from jwarp.dispatch.cuda_graphs import CudaPart, gpu_of
 from jwarp.dispatch.native_steps import Several, launches_on_geometry, steps_of, written_by
 from jwarp.dispatch.taped_graphs import TapedGraph, has_tapes
 from jwarp.errors import LaunchError
+from jwarp.types.handles import states_of
 
 Run = Callable[[], Any]
 
@@ -65,8 +66,16 @@ class Graph(Several):
             for memory in part.written:
                 if memory.is_watched:
                     memory.will_write()
-            renewed = [_is_renewed(launch) for launch in part.geometry]
-            if any(renewed):
+            changed = _changed(part.geometry)
+            if changed and changed != part.changed:
+                # Built in this graph, likely: what is made ready for it would keep each one that it has seen.
+                self._parts[k] = part._replace(changed=changed)
+                for command in part.commands:
+                    command.now().run()
+                continue
+            if changed:
+                for launch in part.geometry:
+                    launch.renew()
                 part = self._parts[k] = _native_part(part.commands)
             self._run_part(part.run)
 
@@ -82,13 +91,15 @@ class Graph(Several):
 class _Part(NamedTuple):
     """A call that does what some commands do.
 
-    Without saying so it writes to the memory `written`. The launches `geometry` are given a grid, tree or mesh.
+    Without saying so it writes to the memory `written`. The launches `geometry` are given a grid, tree or mesh; of
+    those that had `changed` when it ran last, these are the states.
     """
 
     commands: tuple[Command, ...]
     run: Run
     written: tuple[Memory, ...] = ()
     geometry: tuple[ArrayLaunch, ...] = ()
+    changed: Sequence[Any] = ()
 
 
 def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
@@ -113,8 +124,6 @@ def _native_part(commands: Sequence[Command]) -> _Part:
     return _Part(tuple(commands), _native.HostGraph(steps_of(commands) or []), tuple(written), launches)
 
 
-def _is_renewed(launch: ArrayLaunch) -> bool:
-    """Whether another native call does what a launch does, as a grid, tree or mesh has changed."""
-    before = launch.native
-    launch.renew()
-    return launch.native is not before
+def _changed(launches: Sequence[ArrayLaunch]) -> list[Any]:
+    """The states of the grids, trees and meshes that have changed since launches were prepared."""
+    return [state for x in launches for made in x.changed_geometry().values() for state in states_of(made)]

@@ -99,26 +99,32 @@ def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> S
     """As `table_of`, for an array that names nothing, which the kernel takes for a table of this `kind`."""
     if why_not != ON_TAPE:
         _check_runs(name, why_not)
+    # Among arrays that change they are such, too: a tape goes back through these, and launches on them are repeated.
+    is_changing = type(value) is array
+    parts = _NOTHING.made((kind, len(value), is_changing), lambda: _nothing(kind, len(value), is_changing))
+    if not is_changing:
+        value = np.array(value)
+        value.flags.writeable = False
+    return unchecked(kind, [value, *parts])
+
+
+_NOTHING: Cache[tuple[Any, int, bool], list[Any]] = Cache("tables of ids that name nothing", 64)
+
+
+def _nothing(kind: StructType, count: int, as_arrays: bool) -> list[Any]:
+    """A table of this kind for so many ids that name nothing, but for the ids."""
     assert kind.table_of is not None
-    fields = list(kind.fields.values())[PARTS:]
-    made = []
-    for field, is_array in zip(fields, _are_arrays(kind.table_of), strict=True):
+    fields = list(kind.fields.values())
+    table: list[Any] = [np.zeros(count, np.int32), np.zeros(1, np.uint64), np.zeros((2, len(fields) - PARTS), np.int32)]
+    for field, is_array in zip(fields[PARTS:], _are_arrays(kind.table_of), strict=True):
         assert isinstance(field, ArrayType)
-        made.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
-    ids = np.array(value.host() if type(value) is array else value)
-    table: list[Any] = [
-        ids,
-        np.zeros(len(ids), np.int32),
-        np.zeros(1, np.uint64),
-        np.zeros((2, len(fields)), np.int32),
-        *made,
-    ]
+        table.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
     for part in table:
         part.flags.writeable = False
-    if why_not == ON_TAPE:  # nothing is named, so that no gradient is missed by it; it goes back through arrays
-        elements = [field.element for field in kind.fields.values() if isinstance(field, ArrayType)]
+    if as_arrays:
+        elements = [field.element for field in fields[1:] if isinstance(field, ArrayType)]
         table = [array(part, dtype=element, copy=False) for part, element in zip(table, elements, strict=True)]
-    return unchecked(kind, table)
+    return table
 
 
 def _table(name: str, ids: np.ndarray, known: list[int], owners: list[Geometry]) -> Struct:

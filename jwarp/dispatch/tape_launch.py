@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from jwarp.arrays.array import array
@@ -11,6 +11,7 @@ from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.dispatch.array_adjoint import will_change
 from jwarp.dispatch.array_reversal import WayBack, way_back
 from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.remade import lightened
 from jwarp.dispatch.reversal import Reversal
 from jwarp.dispatch.scratch import Scratch
 from jwarp.dispatch.tape_entry import Entry, Retained, is_here, is_zero, place_text, placed, refuse_traced, tokens
@@ -25,7 +26,8 @@ class LaunchEntry(Entry):
     """
 
     def __init__(self, launch: ArrayLaunch):
-        values = self.values = launch.values
+        values = launch.values
+        self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.kept: dict[int, Kept] = {}
         self.way: WayBack | None = None
@@ -48,6 +50,7 @@ class LaunchEntry(Entry):
                 a = values[p]
                 if isinstance(a, array):
                     self.kept[p] = a.memory.keep(a.layout)
+        self.values = lightened(values)
 
     @property
     def written(self) -> tuple[array, ...]:  # type: ignore[override]

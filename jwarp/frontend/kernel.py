@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
 from jwarp.frontend.lowering.lower import Warned, lower_kernel_source, warn
-from jwarp.frontend.options import checked
+from jwarp.frontend.options import checked, name_of
 from jwarp.frontend.syntax.source import (
     Definition,
     Source,
@@ -247,7 +248,7 @@ class Instance(PythonKernel):
         named = {parameter.name: kind for parameter, kind in zip(generic.signature, kinds, strict=True)}
         super().__init__(function, generic.enable_backward, named, definition)
         self.generic, self.kinds = generic, kinds
-        self.module, self.options = generic.module, generic.options
+        self.module_name, self.options = generic.module_name, generic.options
         self._variables = generic.variables(kinds)
 
     def __reduce__(self) -> Any:
@@ -266,7 +267,7 @@ class Handed(PythonKernel):
         named |= {plain.signature[u].name: kind for u, kind in kinds}
         super().__init__(plain.python, plain.enable_backward, named, plain._definition)
         self.plain, self.kinds = plain, kinds
-        self.name, self.module, self.options = plain.name, plain.module, plain.options
+        self.name, self.module_name, self.options = plain.name, plain.module_name, plain.options
         self._variables = plain._variables
 
     def __reduce__(self) -> Any:
@@ -353,6 +354,10 @@ def _shown(annotation: Any) -> str:
     return f"`{annotation.__qualname__}`" if plain else repr(annotation)
 
 
+# Of kernels that have a module to themselves.
+_unique = itertools.count(1)
+
+
 @overload
 def kernel(function: Callable[..., Any]) -> Kernel: ...
 
@@ -427,7 +432,9 @@ def kernel(
         found.options = options
         if name is not None:
             found.name = name
-        found.module = function.__module__ if module is None else getattr(module, "__name__", str(module))
+        found.module_name = function.__module__ if module is None else name_of(module)
+        if module == "unique":
+            found.module_name = f"{function.__module__}_{found.key}_{next(_unique)}"
         return found
 
     return made if function is None else made(function)

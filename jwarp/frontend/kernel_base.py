@@ -13,6 +13,7 @@ from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.config import Settings
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.by_name import ByName
+from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.options import option, settled
 from jwarp.ir import nodes
 from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves, may_hold_handles, uint64
@@ -54,7 +55,7 @@ class Kernel(ByName):
 
     id_lists: tuple[int, ...] = ()  # the parameters that arrays of the ids of such may be given for
 
-    module = ""  # the name of the module whose options are its own
+    module_name = ""  # the name of the module whose options are its own
     options: Mapping[str, Any] = {}  # that count more than the module's
 
     def __init__(self, name: str, signature: tuple[Parameter, ...], span: Span, enable_backward: bool | None = None):
@@ -69,11 +70,16 @@ class Kernel(ByName):
         return re.sub(r"\W", "", getattr(self, "__qualname__", self.name).replace(".", "__"))
 
     @property
+    def module(self) -> Module:
+        """The module whose options are its own; one that it has to itself with `module="unique"`."""
+        return get_module(self.module_name)
+
+    @property
     def enable_backward(self) -> bool:
         """Whether it has gradients: what the kernel says, or else its module."""
         if self._enable_backward is not None:
             return self._enable_backward
-        return bool(option("enable_backward", self.module, self.options))
+        return bool(option("enable_backward", self.module_name, self.options))
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         """The kernel for structs of these types in the place of some of the parameters `handles`."""
@@ -81,7 +87,7 @@ class Kernel(ByName):
 
     def settled(self, settings: Settings) -> Settings:
         """The settings for this kernel, whose options count more than those in force."""
-        return settled(settings, self.module, self.options)
+        return settled(settings, self.module_name, self.options)
 
     @functools.cached_property
     def params(self) -> tuple[nodes.Param, ...]:

@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from jwarp.config import DeterministicMode, Settings, as_mode
+from jwarp.config import DeterministicMode, Settings, as_mode, config
 from jwarp.errors import KernelTypeError
 
 # Those that are followed: what holds where nobody says (None: the settings), and what they may be.
@@ -62,18 +62,24 @@ def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
         KernelTypeError: Warp has no such option, or the value is of another type.
     """
     global changes
-    _set.setdefault(_name(module), {}).update(checked(options, "wp.set_module_options"))
+    _set.setdefault(_caller() if module is None else name_of(module), {}).update(
+        checked(options, "wp.set_module_options")
+    )
     changes += 1
 
 
 def get_module_options(module: Any = None) -> dict[str, Any]:
     """The options of a module, by default that of the caller."""
-    return {**_DEFAULTS, **_set.get(_name(module), {})}
+    own = _set.get(_caller() if module is None else name_of(module), {})
+    return {**_DEFAULTS, **{name: getattr(config, name) for name in _SETTINGS}, **own}
 
 
-def _name(module: Any) -> str:
-    if module is None:
-        return str(sys._getframe(2).f_globals.get("__name__", ""))
+def _caller() -> str:
+    return str(sys._getframe(2).f_globals.get("__name__", ""))
+
+
+def name_of(module: Any) -> str:
+    """The name of a module: of Python's, of `wp.get_module`, or that name itself."""
     return module.__name__ if isinstance(module, types.ModuleType) else str(getattr(module, "name", module))
 
 

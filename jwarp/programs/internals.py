@@ -12,6 +12,7 @@ from typing import Any
 
 import jwarp
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
+from jwarp.programs.native_builtins import Core
 from jwarp.programs.surface import missing
 
 
@@ -25,13 +26,10 @@ def user_cache_dir(appname: str | None = None, appauthor: Any = None, version: s
 
 
 class _Runtime:
-    """`warp._src.context.runtime`: the state of the process. Its `core` would be Warp's native library."""
+    """`warp._src.context.runtime`: the state of the process. Its `core` stands for Warp's native library."""
 
     tape = None
-
-    @property
-    def core(self) -> Any:
-        raise AttributeError(missing("warp._src.context.runtime", "core"), name="core")
+    core = Core(lambda name: missing("warp._src.context.runtime.core", name))
 
     @property
     def default_device(self) -> Any:

@@ -101,6 +101,20 @@ def mark(made: Struct, owner: Geometry) -> Any:
     return made
 
 
+def owner_of(value: Any) -> Geometry | None:
+    """The grid, tree or mesh that a struct says it was made of; None for any other value."""
+    owner, _ = getattr(value, "_seen", (None, 0))
+    return None if owner is None else owner()
+
+
+def states_of(value: Any) -> list[Any]:
+    """What is alike for a struct, or one with such in it, that was made of the same grids in the same states."""
+    if getattr(type(value), "holds_handles", False):
+        return [state for name in type(value).fields for state in states_of(getattr(value, name))]
+    seen = getattr(value, "_seen", None)
+    return [] if seen is None else [seen]
+
+
 def _read(owner: Geometry) -> Any:
     return mark(owner.arrays, owner)
 

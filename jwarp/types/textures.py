@@ -57,13 +57,15 @@ class Volume:
     load_from_numpy = load_from_address = allocate = allocate_by_tiles = allocate_by_voxels = load_from_nvdb
 
 
+WAYS_OUT = {
+    "Volume": "an array of three dimensions holds a dense grid",
+    "Texture": "interpolate between the elements of an array",
+}
+
+
 def _refuse(name: str) -> Never:
-    way_out = {
-        "Volume": "an array of three dimensions holds a dense grid",
-        "Texture": "interpolate between the elements of an array",
-    }
     kind = name.rstrip("123D")
-    raise KernelTypeError(f"wp.{name}: jwarp has no {kind.lower()}s", hint=way_out[kind])
+    raise KernelTypeError(f"wp.{name}: jwarp has no {kind.lower()}s", hint=WAYS_OUT[kind])
 
 
 def _texture(name: str) -> Any:
@@ -85,3 +87,4 @@ def _texture(name: str) -> Any:
 
 
 Texture1D, Texture2D, Texture3D = _texture("Texture1D"), _texture("Texture2D"), _texture("Texture3D")
+TEXTURES = (Texture1D, Texture2D, Texture3D)

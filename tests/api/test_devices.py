@@ -67,7 +67,7 @@ def test_what_does_nothing():
     with wp.ScopedStream(None):
         pass
     assert not wp.is_mempool_supported("cpu") and wp.timing_end() == []
-    assert wp.get_module("some.module").options["max_unroll"] is None
+    assert wp.get_module("some.module").options["max_unroll"] == wp.config.max_unroll
 
 
 def test_timers(capsys):

@@ -113,6 +113,17 @@ def sizes(value: Any) -> Iterator[int]:
         yield value.size
 
 
+def changed(before: Any, now: Any) -> bool:
+    """Whether an array of an argument no longer holds what its copy does, bit for bit."""
+    if isinstance(before, StructInstance):
+        return any(changed(getattr(before, name), getattr(now, name)) for name in before._cls.vars)
+    if isinstance(before, warp_types.indexedarray):
+        return changed(before.data, now.data)
+    if type(before) is warp_types.array and before.size:
+        return bool(before.numpy().tobytes() != now.numpy().tobytes())
+    return False
+
+
 def randomized(value: Any, rng: np.random.Generator, largest: int = 0) -> Any:
     """A copy of an argument with random numbers in its arrays: floats of both signs, never 0, and integers up to
     `largest`.

@@ -35,8 +35,7 @@ class LibraryTrial(trial.Trial):
                 wanted = launch.name.startswith(f"{self.package.package}.") and self.options.wants(launch.name)
                 if wanted and launch.kernel not in self.compiles and tried[launch.name] < INSTANCES:
                     tried[launch.name] += 1
-                    both = [launch, *([recorder.later[key]] if key in recorder.later else [])]
-                    launches += both if self.compiled(launch.kernel, launch) else []
+                    launches += recorder.of(key) if self.compiled(launch.kernel, launch) else []
         if self.rest:
             self.package.import_all()
             for kernel in kernels_of(self.package.package):

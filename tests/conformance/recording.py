@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import warp
-from arguments import kept, randomized, sizes
+from arguments import changed, kept, randomized, sizes
 from warp._src import types as warp_types
 from warp._src.codegen import Struct
 
@@ -28,6 +28,7 @@ MAX_SIGNATURES = 8  # launches kept of one kernel, each with other argument type
 MAX_SIZE = 1 << 18  # threads, and elements of an array
 TEST_SECONDS = 30
 MAX_TRIPS = 20
+MAX_LOOKS = 64  # launches of a kernel that are looked at until one changes an array
 LAUNCH = inspect.signature(warp.launch)  # before anything stands in for it
 
 
@@ -91,6 +92,7 @@ class Recorder:
         self.key = key or _signature  # launches that have it in common are alike: one is kept
         self.launches: dict[tuple, Launch] = {}  # the first of each key
         self.later: dict[tuple, Launch] = {}  # one more: by then, arrays may hold more than zeros
+        self.telling: dict[tuple, Launch] = {}  # the first that changes an array
         self.counts: collections.Counter = collections.Counter()
         self.stand_in = stand_in  # what a launch does instead, so that a test can go on
 
@@ -116,10 +118,23 @@ class Recorder:
         before = sum(k[0] == launch.name for k in self.launches)
         self.counts[key] += 1
         wanted = key in self.launches or before < self.most
-        if self.counts[key].bit_count() == 1 and wanted and not launch.too_large and 0 not in dims:
+        number = self.counts[key]
+        looked_at = key not in self.telling and number <= MAX_LOOKS
+        if not wanted or launch.too_large or 0 in dims or not (looked_at or number.bit_count() == 1):
+            self.stand_in(launch, given)
+            return
+        launch = dataclasses.replace(launch, args=[kept(a) for a in given])
+        if number.bit_count() == 1:
             kept_here = self.later if key in self.launches else self.launches
-            kept_here[key] = dataclasses.replace(launch, args=[kept(a) for a in given])
-        self.stand_in(launch, given)
+            kept_here[key] = launch
+        self.stand_in(dataclasses.replace(launch, args=given), given)
+        if looked_at and any(map(changed, launch.args, given)):
+            self.telling[key] = launch
+
+    def of(self, key: tuple) -> list[Launch]:
+        """The launches that are kept of those that have `key` in common."""
+        found = [group.get(key) for group in (self.launches, self.later, self.telling)]
+        return [x for n, x in enumerate(found) if x is not None and not any(x is y for y in found[:n])]
 
     def patched(self) -> contextlib.ExitStack:
         """While it is entered, launches come here, and what would be captured happens at once."""

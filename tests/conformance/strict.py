@@ -12,7 +12,7 @@ from jwarp.backend.interpreter.machine import _Interpreter
 from jwarp.ir.nodes import Kernel, Node, Op
 
 # Functions of tiles that look at the ends of arrays themselves, in Warp, too.
-BOUNDED = re.compile(r"tile_(load|store|atomic_add)\(")
+BOUNDED = re.compile(r"tile_(load|store|atomic_add)(_indexed)?\(")
 
 NOBODY, SEVERAL = -1, -2
 

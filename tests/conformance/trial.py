@@ -100,13 +100,21 @@ class Past:
         """With what `rows` say: of kernels that other jobs have tried, and of what this one did before it ended."""
         elsewhere = collections.Counter(r["name"] for r in rows if r["job"] != job and r["step"] == "forward")
         most = 1 if job.endswith("(rest)") else INSTANCES
-        done = {name for name, count in elsewhere.items() if count >= most}
+        untold = _untold(rows) if "launch" in steps else set()
+        done = {name for name, count in elsewhere.items() if count >= most} - untold
         own = [r for r in rows if r["job"] == job]
         seen = {r["name"] for r in own if r["step"] == "forward"}
         bad = {r["name"] for r in own if r["step"] == "forward" and r["verdict"] != "compiled"}
         compared = {r["name"] for r in own if r["step"] == "launch"}
         finished = bad | compared if "launch" in steps else seen
-        return dataclasses.replace(self, done=self.done | done | finished, compiled=frozenset(seen - finished))
+        compiled = (seen | untold) - finished
+        return dataclasses.replace(self, done=self.done | done | finished, compiled=frozenset(compiled))
+
+
+def _untold(rows: list[dict]) -> set[str]:
+    """The names of kernels whose launches, all that were compared, changed no array: one may that is yet to come."""
+    compared = [(r["name"], r["verdict"] == "vacuous") for r in rows if r["step"] == "launch"]
+    return {name for name, vacuous in compared if vacuous} - {name for name, vacuous in compared if not vacuous}
 
 
 @dataclass(frozen=True)

@@ -80,3 +80,31 @@ def test_what_there_is_not_is_refused():
         wp.kernel(module_options={"fast_math": True})(squared)
     with pytest.raises(wp.KernelTypeError, match="entry_point_abi='external_constant_params'"):
         wp.kernel(entry_point_abi="external_constant_params")(squared)
+
+
+def test_a_kernel_has_a_module_with_its_options():
+    made = wp.Module(f"{__name__}_made")
+    one, two = wp.kernel(squared, module=made), wp.kernel(squared, module=wp.get_module(f"{__name__}_got"))
+    alone, apart = wp.kernel(squared, module="unique"), wp.kernel(squared, module="unique")
+    assert wp.kernel(squared).module.name == __name__ and one.module.name == made.name
+    assert alone.module is alone.module and alone.module != apart.module != wp.kernel(squared).module
+    assert one.module.load("cpu") is one.module.load(block_dim=64) and one.module.unload() is None
+    wp.set_module_options({"enable_backward": False}, module=made)
+    wp.set_module_options({"enable_backward": False}, module=alone.module)
+    two.module.options.update({"enable_backward": False, "max_unroll": 3})
+    own = wp.kernel(squared)
+    assert [k.enable_backward for k in (one, two, alone, apart, own)] == [False, False, False, True, True]
+    assert [loops(k) for k in (own, two)] == [0, 1]
+    assert dict(two.module.options) == wp.get_module_options(two.module) and two.module.options["max_unroll"] == 3
+    with pytest.raises(wp.KernelTypeError, match="no option 'unroll'"):
+        two.module.options["unroll"] = 2
+    with pytest.raises(wp.LaunchError):
+        one.module.load("nowhere")
+
+
+def test_options_that_nobody_set_are_those_of_the_settings():
+    made = wp.Module(f"{__name__}_settings")
+    with wp.config(max_unroll=5):
+        assert wp.get_module_options(made)["max_unroll"] == 5
+    found = made.options.get("deterministic", None)
+    assert found == wp.config.deterministic and made.options["fast_math"] is False

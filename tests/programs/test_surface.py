@@ -88,7 +88,7 @@ def test_what_is_missing_is_absent_and_says_so():
         wp.config.verify_cuda = True
         for statement in ("wp.render.UsdRenderer", "from warp.fem import Grid2D", "import warp.examples", "wp.sinn",
                           "import warp.tests.unittest_utils", "from warp import to_torch", "from warp import nothing",
-                          "wp._src.context.runtime.core", "wp.config.no_such", "wp.config.no_such = 1",
+                          "wp._src.context.runtime.core.no_such", "wp.config.no_such", "wp.config.no_such = 1",
                           "wp.optim.linear.cg", "wp.build_experimental.add_builtin", "fem.space.no_such"):
             try:
                 exec(statement)
@@ -108,7 +108,7 @@ def test_what_is_missing_is_absent_and_says_so():
             "ModuleNotFoundError No module named 'warp.tests'",
             "ImportError warp.to_torch: jwarp has no tensors of PyTorch",
             "ImportError cannot import name 'nothing' from 'warp'",
-            "AttributeError warp._src.context.runtime.core: an internal part of Warp",
+            "AttributeError warp._src.context.runtime.core.no_such: an internal part of Warp",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError warp.optim.linear.cg: jwarp has no linear solvers",
@@ -164,3 +164,31 @@ def test_what_libraries_use_of_the_internals():
 def test_libraries_import(library):
     pytest.importorskip(library)
     run(f"import jwarp.as_warp, {library}, warp; assert warp.tid.__module__.startswith('jwarp')")
+
+
+def test_native_builtins_by_name_write_to_their_results():
+    run(
+        """
+        import ctypes
+        import jwarp.as_warp
+        import numpy as np
+        import warp as wp
+
+        core, rng = wp._src.context.runtime.core, np.random.default_rng(0)
+        a = wp.transform(wp.vec3(*rng.normal(size=3)), wp.normalize(wp.quat(*rng.normal(size=4))))
+        b = wp.transform(wp.vec3(*rng.normal(size=3)), wp.normalize(wp.quat(*rng.normal(size=4))))
+        made, point, length = wp.transform(), wp.vec3(), ctypes.c_float()
+        core.wp_builtin_mul_transformf_transformf(a, b, ctypes.byref(made))
+        np.testing.assert_array_equal(made, a * b)
+        core.wp_builtin_transform_inverse_transformf(a, ctypes.byref(made))
+        np.testing.assert_array_equal(made, wp.transform_inverse(a))
+        core.wp_builtin_transform_point_transformf_vec3f(a, b.p, ctypes.byref(point))
+        np.testing.assert_array_equal(point, wp.transform_point(a, b.p))
+        core.wp_builtin_dot_vec3f_vec3f(point, point, ctypes.byref(length))
+        np.testing.assert_allclose(length.value, np.sum(np.square(point)), rtol=1e-6)
+        rows = np.zeros((2, 7), np.float32)
+        core.wp_builtin_mul_transformf_transformf(a, b, ctypes.byref(wp.transform.from_buffer(rows[1])))
+        np.testing.assert_array_equal(rows, [[0] * 7, a * b])
+        assert not hasattr(core, "wp_builtin_mul_nothing") and not hasattr(core, "wp_alloc_host")
+        """
+    )

@@ -34,3 +34,13 @@ def test_they_annotate():
     assert wp.TextureFilterMode.LINEAR == 1 and wp.TextureAddressMode.CLAMP == 1
     with pytest.raises(wp.CompileError, match=r"wp\.texture_sample: textures .* are not available yet"):
         wp.inspect(sampled, "ir")
+
+
+def test_extents_of_one_in_a_kernel_are_refused_by_name():
+    @wp.kernel
+    def extents(textures: wp.array[wp.Texture3D], y: wp.array[int]):
+        y[0] = textures[1].width
+
+    with pytest.raises(wp.CompileError, match="`width` of wp.Texture3D: jwarp has no textures") as caught:
+        wp.inspect(extents, "ir")
+    assert "interpolate between the elements of an array" in str(caught.value)

@@ -27,6 +27,7 @@ from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.launch import launch
 from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.remade import can_be_made
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.builders import CELLS, sorted_by_cells, starts_of_cells
 from jwarp.lib.geometry.hash_grid import KINDS
@@ -195,13 +196,33 @@ def _starts(cells: Any, total: int) -> Any:
 
 def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """As `_built`, of arrays in this computer's memory. What comes back is read-only."""
-    cells = np.zeros(len(points), np.int32)
-    launch(CELLS[_SCALARS[points.dtype.name]], len(points), [points, scale.item(), *dims], [cells])
-    starts, order = np.zeros(math.prod(dims) + 1, np.int32), np.empty(len(points), np.int32)
-    launch(sorted_by_cells, 1, [cells], [starts, order])
-    if len(groups):
-        order = order_of(cells, groups)
+    count, total = len(points), math.prod(dims)
+    cells = np.zeros(count, np.int32)
+    launch(CELLS[_SCALARS[points.dtype.name]], count, [points, scale.item(), *dims], [cells])
+    order: np.ndarray
+    if total >= _SPARSE * count:
+        order = order_of(cells, groups) if len(groups) else np.argsort(cells, kind="stable").astype(np.int32)
+        make = functools.partial(_starts_here, cells[order], total)
+        starts = make()
+        can_be_made(starts, make)
+    else:
+        starts, order = np.zeros(total + 1, np.int32), np.empty(count, np.int32)
+        launch(sorted_by_cells, 1, [cells], [starts, order])
+        if len(groups):
+            order = order_of(cells, groups)
     made = order, starts, groups[order] if len(groups) else _NOTHING
     for part in made:
         part.flags.writeable = False
     return made
+
+
+# A grid of so many cells to a point has a row of cells that is best written as runs of one number.
+_SPARSE = 8
+
+
+def _starts_here(cells: np.ndarray, total: int) -> np.ndarray:
+    """Where each of so many cells starts, by the cells of points in their order. It is read-only."""
+    ends = np.concatenate([cells, [total]])
+    starts = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(ends, prepend=-1))
+    starts.flags.writeable = False
+    return starts

@@ -190,19 +190,22 @@ def image_of(unit: Unit, architectures: Sequence[str]) -> bytes:
     return bundle({a: compile_unit(unit, a) for a in architectures})
 
 
-def bundle(codes: Mapping[str, Code]) -> bytes:
+def bundle(codes: Mapping[str, Code], instead: Mapping[str, tuple[str, Code]] | None = None) -> bytes:
     """Machine code for the one architecture, or that for several in one file.
+
+    `instead` has, for some of them, what has the place of their machine code, and the architecture that it is for.
 
     Raises:
         LaunchError: there is no nvfatbin, and there are several.
     """
     architectures = list(codes)
     oldest, newest = architectures[0], architectures[-1]
+    chosen = {a: (instead or {}).get(a, (a, code)) for a, code in codes.items()}
     if len(codes) == 1:
-        return codes[newest].cubin
+        return chosen[newest][1].cubin
     # A GPU newer than all of these starts from the PTX of the newest, which its driver compiles, and one of another
     # generation between them from that of the oldest.
-    return _fatbin({a: code.cubin for a, code in codes.items()}, {a: codes[a].ptx for a in (newest, oldest)})
+    return _fatbin({a: code.cubin for a, code in chosen.values()}, {a: codes[a].ptx for a in (newest, oldest)})
 
 
 def messages_of(log: str) -> tuple[Message, ...]:

@@ -16,7 +16,7 @@ from jwarp.backend.cuda.records import restored_together
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT, Shared
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
-from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
+from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, arrays_read, walk
 from jwarp.tiling.nests import neutral
 
 IS_FIRST = "threadIdx.x == 0"
@@ -48,6 +48,8 @@ class TileEmitter(BodyEmitter):
         self.lanes: For | None = None  # the loop with lanes at hand
         self.stages: dict[int, str] = {}  # which of their places the tiles of a loop have, by the id of the loop
         self.held: dict[int, str] = {}  # what arrays are called whose elements are in registers
+        self.goes_on = False  # whether products of warpgroups are waited for later
+        self.shown: set[int] = set()  # the tiles that warpgroups can multiply as they are
         self.failed = ""  # the variable that is true once a check of a lane has failed
         self.turn_end = ""  # the label that ends the turn of a lane, where lanes take turns
         self.restored = restored_together(kernel)
@@ -166,7 +168,8 @@ class TileEmitter(BodyEmitter):
             type, source = memory_type(self.kernel.array(copy.source).dtype), self.names[copy.source]
             offset, stride, extents = self.matrix(copy, copy.source, copy.target)
             given = f"{targets[copy.target]}, &{source}[{offset}], {stride}"
-            self.routine("copy_2d_async", type, *extents[:2], self.block_dim, *extents[2:], given=given)
+            name = "copy_swizzled_async" if copy.target in self.accumulators.swizzles else "copy_2d_async"
+            self.routine(name, type, *extents[:2], self.block_dim, *extents[2:], given=given)
 
     def add(self, addition: Addition) -> None:
         """Add a tile to a matrix of an array."""
@@ -184,13 +187,18 @@ class TileEmitter(BodyEmitter):
         rows, columns = matrix.rows, matrix.columns
         stride = " * ".join(["1ll", *lengths])
         padding = self.paddings.get(tile)
+        own = padding or self.accumulators.swizzles.get(tile)
         if rows == 1:
-            if padding is not None:
-                rows, columns = columns // padding.columns, padding.columns
+            if own is not None:
+                rows, columns = columns // own.columns, own.columns
             stride = str(columns)
         return offset, stride, (rows, columns, *((padding.step,) if padding is not None else ()))
 
     def placed(self, array: int, offset: str) -> str:
+        swizzle = self.accumulators.swizzles.get(array)
+        if swizzle is not None:
+            type = memory_type(self.kernel.array(array).dtype)
+            return f"jw::tile::swizzled<{type}, {swizzle.rows}, {swizzle.columns}>({bare(offset)})"
         padding = self.paddings.get(array)
         return offset if padding is None else f"jw::tile::placed<{padding.columns}, {padding.step}>({bare(offset)})"
 
@@ -245,26 +253,56 @@ class TileEmitter(BodyEmitter):
             super().trip(node, names)
             return
         stage, index, known = self.stages[id(node)], self.values[node.index], dict(self.names)
-        last, type = self.shared.stages - 1, C_TYPES[node.index.type]
+        last = self.shared.stages - 1
+        begun = {id(inner) for inner in pipeline.prefix} & self.copies.of.keys()
+        own = [inner for inner in node.body.nodes if id(inner) not in begun]
+        by_groups = self.accumulators.swizzles.keys() & pipeline.targets
+        waiting = "wait_for_groups" if by_groups else "wait_async"
         self.depth += 1
-        self.line(f"jw::tile::wait_async{f'<{last - 1}>' if last > 1 else ''}();")
+        self.line(f"jw::tile::{waiting}{f'<{last - 1}>' if last > 1 else ''}();")
+        # While warpgroups multiply, threads go on to what comes next.
+        self.goes_on = all(self.is_begun(inner) for inner in own)
+        if not self.goes_on:
+            self.following(node, pipeline, index, stage)
+        for array in sorted(pipeline.targets):
+            place = self.name()
+            self.line(f"{memory_type(self.kernel.array(array).dtype)}* const {place} = {self.staged(array, stage)};")
+            self.names[array] = place
+        next_stage = f"{stage} = {stage} == {last} ? 0 : {stage} + 1;"
+        if not self.goes_on:
+            self.line(next_stage)
+        self.shown |= by_groups
+        for inner in own:
+            self.node(inner)
+        self.shown -= by_groups
+        self.names = known
+        if self.goes_on:
+            self.following(node, pipeline, index, stage)
+            self.line(next_stage)
+            for inner in own:
+                self.end_product(inner)
+        self.goes_on = False
+        self.hand_on(names, node.body.yields)
+        self.depth -= 1
+
+    def following(self, node: For, pipeline: Pipeline, index: str, stage: str) -> None:
+        """Begin the copies of a later trip, to the places that the trip before has left."""
+        last, type = self.shared.stages - 1, C_TYPES[node.index.type]
         self.line(f"if ({self.farther(node, index, last)}) {{")
         free = f"({stage} == 0 ? {last} : {stage} - 1)"
         self.begin(node, pipeline, f"jw_add({index}, ({type})({last * node.step}))", free)
         self.line("}")
         self.end_group()
-        for array in sorted(pipeline.targets):
-            place = self.name()
-            self.line(f"{memory_type(self.kernel.array(array).dtype)}* const {place} = {self.staged(array, stage)};")
-            self.names[array] = place
-        self.line(f"{stage} = {stage} == {last} ? 0 : {stage} + 1;")
-        begun = {id(inner) for inner in pipeline.prefix} & self.copies.of.keys()
-        for inner in node.body.nodes:
-            if id(inner) not in begun:
-                self.node(inner)
-        self.hand_on(names, node.body.yields)
-        self.depth -= 1
-        self.names = known
+
+    def is_begun(self, node: Node) -> bool:
+        """Whether a node only begins something, or reckons with numbers: warpgroups multiply what was fetched."""
+        if not isinstance(node, Op):
+            return False
+        if node.row.effect == "pure":
+            return True
+        run = self.accumulators.of(node) if node.row.is_unit else None
+        ahead = self.copies.ahead
+        return run is not None and run.split is not None and ahead >= set(arrays_read(node)) - {run.array}
 
     # -- tiles in registers
 
@@ -274,10 +312,16 @@ class TileEmitter(BodyEmitter):
         types = [C_TYPES[self.kernel.array(x).dtype] for x in (told.a, told.b, told.c)]
         flags = (told.transposes.a, told.transposes.b, run.by_matrices)
         name = self.held[array] = self.name()
+        start = "clear();" if run.is_zero else f"take<{self.row_step(array, told.n)}>({self.names[array]});"
+        if run.split is not None:
+            parts = (run.split.down, run.split.right)
+            parameters = _joined(types[0], types[2], told.m, told.n, *flags[:2], *parts)
+            self.line(f"jw::tile::group_sums<{parameters}> {name};")
+            self.line(f"{name}.{start}")
+            return
         tf32 = is_coarse(self.kernel, run.products[0], self.accumulators.tf32)
         parameters = _joined(*types, told.m, told.n, *flags, self.block_dim, *([True] if tf32 else []))
         self.line(f"jw::tile::block_sums<{parameters}> {name};")
-        start = "clear();" if run.is_zero else f"take<{self.row_step(array, told.n)}>({self.names[array]});"
         self.line(f"{name}.{start}")
 
     def release(self, run: Run) -> None:
@@ -372,7 +416,15 @@ class TileEmitter(BodyEmitter):
         arrays = (told.a, told.b, told.c)
         steps = [self.row_step(x, row) for x, row in zip(arrays, rows, strict=True)]
         a, b, c = (self.names[x] for x in arrays)
-        if self.accumulators.of(node) is not None:
+        run = self.accumulators.of(node)
+        if run is not None and run.split is not None:
+            if not {told.a, told.b} <= self.shown:
+                self.line("jw::tile::show_to_groups();")
+            self.line(f"{self.held[told.c]}.add<{told.k}>({a}, {b});")
+            if not self.goes_on:
+                self.end_product(node)
+            return
+        if run is not None:
             self.line(f"{self.held[told.c]}.add<{_joined(told.k, *steps[:2])}>({a}, {b});")
             return
         types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
@@ -381,6 +433,11 @@ class TileEmitter(BodyEmitter):
         self.routine(
             "gemm", *types, told.m, told.n, told.k, *flags, self.block_dim, *apart, given=_joined(a, b, c)
         )  # fmt: skip
+
+    def end_product(self, node: Node) -> None:
+        """Wait for what a product of warpgroups has begun."""
+        if isinstance(node, Op) and node.row.is_unit:
+            self.line(f"{self.held[node.told(BlockMatmul).c]}.wait();")
 
     def scan(self, node: Op) -> None:
         told = node.told(BlockScan)

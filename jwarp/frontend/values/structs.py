@@ -34,6 +34,7 @@ from jwarp.types import (
     has_arrays,
     user_type,
 )
+from jwarp.types.textures import TEXTURES, WAYS_OUT
 
 
 class Emitter(Protocol):
@@ -141,6 +142,8 @@ def field(owner: StructValue | StructArray, name: str, span: Span) -> Binding:
     """`p.name`; for an array of structs, the array of that field of all."""
     kind = owner.type if isinstance(owner, StructValue) else owner.type.struct
     if name not in kind.fields:
+        if kind in TEXTURES:
+            raise CompileError(f"`{name}` of wp.{kind!r}: jwarp has no textures", span, WAYS_OUT["Texture"])
         close = difflib.get_close_matches(name, kind.fields, 1)
         known = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(kind.fields)}"
         raise CompileError(f"{kind!r} has no field `{name}`", span, known)

@@ -1,0 +1,48 @@
+"""Large arrays that can be made again: who keeps one for long keeps what it is made of."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Remade:
+    """An array that nobody writes to, as long as somebody else has it, and then what makes it again."""
+
+    __slots__ = ("_array", "_make")
+
+    def __init__(self, array: np.ndarray, make: Callable[[], np.ndarray]):
+        self._array, self._make = weakref.ref(array), make
+
+    def array(self) -> np.ndarray:
+        """The array."""
+        found = self._array()
+        if found is None:
+            found = self._make()
+            self._array = weakref.ref(found)
+        return found
+
+
+# By the array's `id`, for as long as it is alive.
+_known: dict[int, tuple[weakref.ref[np.ndarray], Remade]] = {}
+
+
+def can_be_made(array: np.ndarray, make: Callable[[], np.ndarray]) -> None:
+    """Let an array be made again by a function."""
+    key = id(array)
+    _known[key] = weakref.ref(array, lambda _: _known.pop(key, None) and None), Remade(array, make)
+
+
+def lightened(values: Sequence[Any]) -> Sequence[Any]:
+    """The values, with `Remade` for those that can be made again."""
+    if not _known:
+        return values
+    return tuple([_known[id(x)][1] if type(x) is np.ndarray and id(x) in _known else x for x in values])
+
+
+def there(value: Any) -> Any:
+    """A value of `lightened` as it was."""
+    return value.array() if type(value) is Remade else value

@@ -1,0 +1,75 @@
+"""`warp._src.context.runtime.core`: Warp's native builtins by their names there, for libraries that call these."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import jwarp
+from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
+from jwarp.types import NAMED, CompositeValue
+from jwarp.types.scalars import SCALARS
+
+_PREFIX = "wp_builtin_"
+
+
+class Core:
+    """Has `wp_builtin_NAME_TYPES(arguments…, byref(result))` for each builtin: it writes to the result."""
+
+    def __init__(self, missing: Callable[[str], str | None]):
+        self._missing = missing
+
+    def __getattr__(self, name: str) -> Any:
+        builtin = _builtin(name)
+        if builtin is None:
+            raise AttributeError(self._missing(name), name=name)
+        return functools.partial(_call, builtin)
+
+
+def _builtin(name: str) -> Any:
+    """The builtin of a native name, None if there is none."""
+    words = name.removeprefix(_PREFIX).split("_") if name.startswith(_PREFIX) else []
+    for count in range(len(words), 0, -1):
+        known = "_".join(words[:count])
+        if (known in BUILTINS or known in LIBRARY) and all(word in _TYPES for word in words[count:]):
+            return getattr(jwarp, known)
+    return None
+
+
+# The names of types as they stand in the names of functions.
+_TYPES = {*NAMED, *SCALARS, *(f"{name}f" for name in NAMED), "int", "uint", "float"}
+
+
+def _call(builtin: Any, *arguments: Any) -> None:
+    *given, result = arguments
+    _store(result._obj, builtin(*[getattr(x, "value", x) if isinstance(x, ctypes._SimpleCData) else x for x in given]))
+
+
+def _store(into: Any, value: Any) -> None:
+    if isinstance(into, np.ndarray):
+        into[...] = value
+    else:
+        into.value = value
+
+
+class _Reference:
+    """What `ctypes.byref` gives for a vector or matrix of jwarp's."""
+
+    def __init__(self, value: CompositeValue):
+        self._obj = value
+
+
+_byref = ctypes.byref
+
+
+def _reference(obj: Any, offset: int = 0) -> Any:
+    return _Reference(obj) if isinstance(obj, CompositeValue) else _byref(obj, offset)
+
+
+def install() -> None:
+    """Let `ctypes.byref` take vectors and matrices of jwarp's, which are arrays, where Warp's are of ctypes."""
+    ctypes.byref = _reference

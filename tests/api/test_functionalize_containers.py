@@ -1,0 +1,147 @@
+"""JAX arrays in the arguments of functions of launches: in lists, dicts and objects, by what annotations say."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import jwarp as wp
+
+N = 4
+
+
+@wp.kernel
+def add_square(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] += x[i] * x[i]
+
+
+@dataclass
+class Part:
+    speed: wp.array[float]
+
+
+@dataclass
+class State:
+    x: wp.array[float]
+    part: Part
+    many: list[wp.array[float]]
+    other: jax.Array
+    limits: np.ndarray = field(default_factory=lambda: np.ones(2))
+
+
+class Pair(NamedTuple):
+    x: wp.array[float]
+    y: wp.array[float]
+
+
+def variadic(*xs: wp.array[float], **named: wp.array[float]):
+    for x in xs[1:]:
+        wp.launch(add_square, N, [xs[0]], [x])
+    for x in named.values():
+        wp.launch(add_square, N, [xs[0]], [x])
+
+
+def listed(xs: list[wp.array[float]]):
+    wp.launch(add_square, N, [xs[0]], [xs[1]])
+
+
+def mapped(xs: dict[str, wp.array[float]]):
+    wp.launch(add_square, N, [xs["x"]], [xs["y"]])
+
+
+def tupled(xs: tuple[wp.array[float], int, wp.array[float]]):
+    wp.launch(add_square, N, [xs[0]], [xs[2]])
+
+
+def paired(xs: Pair):
+    wp.launch(add_square, N, [xs.x], [xs.y])
+
+
+def stepped(state: State):
+    wp.launch(add_square, N, [state.x], [state.part.speed])
+    wp.launch(add_square, N, [state.part.speed], [state.many[1]])
+
+
+@pytest.fixture
+def values():
+    return jnp.asarray(np.random.default_rng(0).normal(size=(4, N)), jnp.float32)
+
+
+def test_variadic_arguments(values):
+    x, y, z, w = values
+    result, changed = wp.functionalize(variadic)(x, y, np.asarray(z), w=w)
+    assert result is None and set(changed) == {"xs", "named"}
+    assert all(isinstance(a, jax.Array) for a in changed["xs"])
+    assert_allclose(changed["xs"], [x, y + x * x, z + x * x], rtol=1e-6)
+    assert_allclose(changed["named"]["w"], w + x * x, rtol=1e-6)
+    with pytest.raises(wp.KernelTypeError, match=r"variadic, parameter 'xs\[1\]': expected .*float32.*int32\[3\]"):
+        wp.functionalize(variadic)(x, jnp.zeros(3, jnp.int32))
+
+
+@pytest.mark.parametrize(
+    ("function", "pack", "unpack"),
+    [
+        (listed, lambda x, y: [x, y], lambda xs: xs),
+        (mapped, lambda x, y: {"x": x, "y": y}, lambda xs: [xs["x"], xs["y"]]),
+        (tupled, lambda x, y: (x, 3, y), lambda xs: [xs[0], xs[2]]),
+        (paired, Pair, lambda xs: [xs.x, xs.y]),
+    ],
+)
+def test_containers(values, function, pack, unpack):
+    x, y, dx, _ = values
+    given = pack(x, y)
+
+    def loss(x):
+        new = wp.functionalize(function, returns="xs")(pack(x, y))
+        assert type(new) is type(given)
+        return jnp.sum(unpack(new)[1] ** 2)
+
+    one, two = unpack(wp.functionalize(function, returns="xs")(given))
+    assert isinstance(one, jax.Array) and isinstance(two, jax.Array)
+    assert_allclose([one, two], [x, y + x * x], rtol=1e-6)
+    assert_allclose(jax.jit(jax.grad(loss))(x), 4 * x * (y + x * x), rtol=1e-5)
+    assert unpack(given)[0] is x and unpack(given)[1] is y
+    assert_allclose(jax.jvp(loss, (x,), (dx,))[1], jnp.sum(4 * x * (y + x * x) * dx), rtol=1e-5)
+
+
+def test_objects_with_jax_arrays(values):
+    x, v, a, b = values
+    state = State(x, Part(v), [a, b], jnp.arange(3))
+    new = wp.functionalize(stepped, returns="state")(state)
+    assert type(new) is State and new is not state and state.part.speed is v
+    assert all(isinstance(y, jax.Array) for y in (new.x, new.part.speed, *new.many, new.other))
+    faster = v + x * x
+    assert_allclose([new.x, new.part.speed, *new.many], [x, faster, a, b + faster * faster], rtol=1e-5)
+    mixed = State(wp.from_jax(x), Part(v), [wp.from_jax(a), b], jnp.arange(3))
+    new = wp.functionalize(stepped, returns="state")(mixed)
+    assert isinstance(new.x, wp.array) and isinstance(new.part.speed, jax.Array)
+    assert_allclose(new.part.speed, faster, rtol=1e-6)
+
+
+def test_what_no_annotation_says_is_refused(values):
+    def untold(xs):
+        wp.launch(add_square, N, [xs[0]], [xs[1]])
+
+    with pytest.raises(wp.LaunchError, match=r"untold cannot change 'xs\[0\]', which is a JAX array"):
+        wp.functionalize(untold)([values[0], values[1]])
+
+    def of_state(state: State, n: int = 2):
+        wp.launch(add_square, n, [state.other], [state.other])
+
+    with pytest.raises(wp.LaunchError, match=r"cannot change 'state\.other', which is a JAX array"):
+        wp.functionalize(of_state)(State(*(wp.zeros(2, dtype=float), Part(None), []), jnp.ones(2)))
+
+
+def test_one_object_met_twice_stays_one(values):
+    def both(one: Part, two: Part):
+        assert one is two
+        wp.launch(add_square, N, [one.speed], [two.speed])
+
+    part = Part(values[0])
+    (one, two), x = wp.functionalize(both, returns=("one", "two"))(part, part), values[0]
+    assert_allclose([one.speed, two.speed], [x + x * x] * 2, rtol=1e-6)

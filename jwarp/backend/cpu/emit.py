@@ -528,6 +528,8 @@ def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:
     code, memory = functions.nested(caller.code, kernel, caller.memory.first_extent)
     made = BodyEmitter(code, memory, dataclasses.replace(caller.proofs, kernel=kernel), {}, caller.trusted, ())
     made.functions, made.ways = caller.functions, caller.ways
+    assert isinstance(caller, BodyEmitter)
+    made.is_short, made.is_long = caller.is_short, caller.is_long
     return made
 
 

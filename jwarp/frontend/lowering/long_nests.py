@@ -6,7 +6,9 @@ Reading them once for each trip costs as many times the time to compile, and the
 from __future__ import annotations
 
 import ast
+import contextlib
 
+from jwarp.errors import CompileError, KernelTypeError
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.rules import lower
@@ -102,6 +104,23 @@ def _known_in_copies(ctx: Context, loop: ast.For, name: str) -> set[str]:
 def _names_in(tree: ast.AST) -> set[str]:
     """The names in a tree."""
     return {n.id for n in nodes_in(tree) if isinstance(n, ast.Name)}
+
+
+def indexes_components(ctx: Context, loop: ast.For, name: str) -> bool:
+    """Whether the variables of the loops index vectors or matrices of many components."""
+    variables = _known_in_copies(ctx, loop, name)
+    for node in nodes_in(loop):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Name)
+            and not variables.isdisjoint(_names_in(node.slice))
+        ):
+            owner = ctx.frame.env.get(node.value.id)
+            with contextlib.suppress(CompileError, KernelTypeError):  # what it says comes where the name is read
+                owner = lower(ctx, node.value) if owner is None else owner
+            if isinstance(owner, Composite) and owner.type.size > MAX_CHOICES:
+                return True
+    return False
 
 
 def _indexes_little(ctx: Context, loop: ast.For, name: str) -> bool:

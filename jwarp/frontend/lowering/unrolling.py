@@ -7,11 +7,12 @@ import functools
 import itertools
 from collections.abc import Iterator
 
+from jwarp.config import Settings
 from jwarp.errors import CompileError
 from jwarp.frontend.builtins.control import static
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import branch, lower_statements, not_jumped
-from jwarp.frontend.lowering.long_nests import stays_loop
+from jwarp.frontend.lowering.long_nests import indexes_components, stays_loop
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.rules import lower
 from jwarp.frontend.syntax.nodes import nodes_in
@@ -23,6 +24,9 @@ from jwarp.types import ScalarType
 
 # Unrolling stops where it would read more than this many syntax nodes.
 MAX_UNROLLED_NODES = 4_000
+# Loops over the components of long vectors and matrices are unrolled up to so many trips and syntax nodes: an index
+# that is not known is a choice among all components.
+MOST_COMPONENTS, MAX_COMPONENT_NODES = 64, 24_000
 
 
 def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarType | None) -> bool:
@@ -32,12 +36,15 @@ def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarTyp
     jumps = any(may_jump(s) for s in loop.body)
     must = bool(_statics_of(ctx, loop, name)) or (not jumps and _has_static_of_trip(ctx, loop))
     count = max(0, -((trips.start - trips.stop) // trips.step))  # len() ends at 2^63
-    fits = count <= ctx.max_unroll and len(nodes) * count * ctx.unrolled <= MAX_UNROLLED_NODES
+    copies = len(nodes) * count * ctx.unrolled
+    fits = count <= ctx.max_unroll and copies <= MAX_UNROLLED_NODES
+    if not fits and not jumps and ctx.max_unroll >= Settings.max_unroll and copies <= MAX_COMPONENT_NODES:
+        fits = count <= MOST_COMPONENTS and indexes_components(ctx, loop, name)
     if not must and fits and not jumps and stays_loop(ctx, loop, name, count):
         return False
     if not (must or (fits and not jumps)):
         return False
-    if must and len(nodes) * count * ctx.unrolled > 10 * MAX_UNROLLED_NODES:
+    if must and copies > 10 * MAX_UNROLLED_NODES:
         raise CompileError(f"a loop of {count} trips is too long to unroll", ctx.span(loop))
     outer, ctx.unrolled = ctx.unrolled, ctx.unrolled * max(1, count)
     flags = {flag: ctx.frame.env.pop(flag, None) for flag in ("$break", "$continue")}

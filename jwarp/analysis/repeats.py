@@ -16,7 +16,7 @@ LEAST_COPIES = 2
 
 @dataclass(frozen=True)
 class Repeat:
-    """A block that does with `given` what `first` does with `params`; `results` is what it makes and yields.
+    """A block that does with `given` what `first` does with `params`; it yields `results` where that yields `made`.
 
     Where copies have other constants as indices or as what they store, these are params, too: `first` is then made of
     one of the copies, `model`.
@@ -27,6 +27,7 @@ class Repeat:
     model: Block
     params: tuple[Value, ...]
     given: tuple[Operand, ...]
+    made: tuple[Value, ...]
     results: tuple[Value, ...]
 
 
@@ -80,7 +81,9 @@ def repeated_blocks(kernel: Kernel, known: Known, of_value: KnownOfValue) -> dic
             params = (*first.free, *others.values())
             for seen, own in alike:
                 given: tuple[Operand, ...] = (*own.free, *(own.constants[k] for k in places))
-                found[id(seen.block)] = Repeat(number, block, model.block, params, given, tuple(own.results))
+                found[id(seen.block)] = Repeat(
+                    number, block, model.block, params, given, tuple(first.results), tuple(own.results)
+                )
             for seen, _ in alike[1:]:
                 for inner in seen.inner:
                     inner.kill()
@@ -215,10 +218,10 @@ class _Spelling:
             if number is None:
                 number = self.numbers[x] = -1 - len(self.free)
                 self.free.append(x)
-                self.tokens.append(self.of_value(x))
+                self.tokens += (x.type, self.of_value(x))
             self.tokens.append(number)
 
     def bind(self, made: Iterable[Value]) -> None:
         for value in made:
             self.numbers[value] = len(self.numbers)
-            self.tokens.append(self.of_value(value))
+            self.tokens += (value.type, self.of_value(value))

@@ -137,3 +137,77 @@ def test_every_access_is_explained(made):
 def test_short_kernels_have_none():
     text = CpuKernel(repeated.ir(), Settings(cache_dir="")).generate("checked", Options(TARGETS["8 peeled"])).text
     assert "block." not in text and "@store." not in text
+
+
+@wp.kernel
+def casts(x: wp.array[int], at: wp.array[int], small: wp.array[int], y: wp.array[int]):
+    i = wp.tid()
+    j = at[i]
+    if x[j] > 3:
+        if x[j] > 5:
+            y[j] = int(wp.uint8(x[j] * 91)) + small[1]
+        else:
+            y[j] = int(wp.int8(x[j] * 91)) + small[2]
+    else:
+        if x[j] > 1:
+            y[j] = int(wp.uint8(x[j] * 91)) + small[0]
+        else:
+            for k in range(x[j] + 2):
+                if k % 2 == 0:
+                    y[j] = y[j] + int(wp.int8((x[j] + k) * 91)) + small[3]
+
+
+@wp.func
+def inner(x: float, at: int, row: int, y: wp.array2d[float]):
+    if x > 0.25:
+        y[row, at] = y[row, at] + x
+        return x * x + 0.5 * y[row, at]
+    return x
+
+
+@wp.func
+def outer(x: float, at: int, row: int, y: wp.array2d[float]):
+    if x > -0.25:
+        y[row, at] = y[row, at] - 0.5 * x
+        return inner(x + 0.125, at, row, y) - x
+    return x
+
+
+@wp.kernel
+def nested(x: wp.array[float], at: wp.array[int], y: wp.array2d[float], z: wp.array[float]):
+    i = wp.tid()
+    z[i] = outer(x[i], at[i], 0, y) + outer(x[at[i]], at[i], 1, y) + inner(x[i], at[i], 2, y)
+
+
+def test_functions_of_other_copies(monkeypatch):
+    """What a block that has other constants in its copies has inside is a copy of what stands elsewhere."""
+    monkeypatch.setattr(grouped, "MAX_NODES_IN_LINE", 0)
+    for name, value in (("LEAST_SAVED", -(10**9)), ("LEAST_SIZE", 1)):
+        monkeypatch.setattr(repeats, name, value)
+    made = CpuKernel(nested.ir(), Settings(cache_dir=""))
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=SIZE), rng.permutation(SIZE), rng.normal(size=(3, SIZE)), np.zeros(SIZE)]
+    given = [np.asarray(x, param.dtype.dtype) for x, param in zip(given, nested.ir().params, strict=True)]
+    results, wanted = Compiled(made, Variant("4")).run((SIZE,), given), run(made.kernel, (SIZE,), given)
+    assert all(same(result, x) for result, x in zip(results, wanted, strict=True))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_block_is_a_function(monkeypatch, target):
+    """Casts to other types are no copies; blocks in blocks are called by functions."""
+    monkeypatch.setattr(grouped, "MAX_NODES_IN_LINE", 0)
+    for name, value in (("LEAST_SAVED", -(10**9)), ("LEAST_SIZE", 1), ("LEAST_COPIES", 1)):
+        monkeypatch.setattr(repeats, name, value)
+    made = CpuKernel(casts.ir(), Settings(cache_dir=""))
+    assert "casts.block." in made.generate("checked", Options(TARGETS[target])).text
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-5, 9, SIZE), rng.permutation(SIZE), np.arange(4), np.zeros(SIZE)]
+    given = [np.asarray(x, np.int32) for x in given]
+    for result, wanted in zip(
+        Compiled(made, Variant(target, "checked")).run((SIZE,), given), run(made.kernel, (SIZE,), given), strict=True
+    ):
+        assert same(result, wanted)
+    made = CpuKernel(repeated.ir(), Settings(cache_dir=""))
+    given = arguments(2)
+    results, expected = Compiled(made, Variant(target)).run((SIZE,), given), run(made.kernel, (SIZE,), given)
+    assert all(same(result, x) for k, (result, x) in enumerate(zip(results, expected, strict=True)) if k != 8)

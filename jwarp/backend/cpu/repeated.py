@@ -101,11 +101,11 @@ def _made(caller: Body, repeat: Repeat, is_whole: bool) -> Made:
     params += (f"ptr noalias {pointer}" for pointer in pointers)
     emitter.nodes(repeat.first.nodes)
     name = f"{symbol(kernel.name)}.block.{repeat.number}{'.whole' if is_whole else ''}"
-    type = written(emitter, name, params, repeat.results)
+    type = written(emitter, name, params, repeat.made)
     places = {param: k for k, param in enumerate(repeat.params)}
     bases = tuple(
         next((places[x] for x in emitter.bases(r, emitter.mask) if isinstance(x, Value) and x in places), None)
-        for r in repeat.results
+        for r in repeat.made
     )
     return Made(f"@{symbol(name)}", type, not is_whole, pointers, bases)
 

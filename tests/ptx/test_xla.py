@@ -91,11 +91,11 @@ def test_products_by_warpgroups():
 
     def loss(a, b, instructions="wgmma"):
         with wp.config(matrix_instructions=instructions):
-            (c,) = wp.launch_tiled(halves, (1, 2), [a, b], [(64, 128)], block_dim=128)
+            (c,) = wp.launch_tiled(halves, (1, 1), [a, b], [(64, 64)], block_dim=128)
         return (c.astype(np.float32) ** 2).sum()
 
     rng = np.random.default_rng(2)
-    a, b = rng.normal(size=(64, 192)).astype(np.float16), rng.normal(size=(192, 128)).astype(np.float16)
+    a, b = (rng.normal(size=(64, 64)).astype(np.float16) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ptx_xla, "_registered", registered)
         both(jax.value_and_grad(loss, (0, 1)), a, b, rtol=1e-2, small=2e-3)

@@ -150,9 +150,9 @@ class CudaKernel(AnalysedKernel):
             options += ["--prec-div=false", "--prec-sqrt=false", "-DJW_FAST"]
         if version.endswith("either"):
             options.append("--device-int128")
-        return Unit(
-            text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel, WGMMA in version))
-        )
+        headers = device_headers(headers_of(self.proofs.kernel, WGMMA in version))
+        whose = f"kernel '{self.kernel.name}'"
+        return Unit(text, f"{self.entry}.cu", tuple(options), headers, whose, self.kernel.span)
 
     @functools.cached_property
     def needs(self) -> Needs:

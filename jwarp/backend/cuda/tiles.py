@@ -12,9 +12,9 @@ from jwarp.backend.cuda.accumulators import Accumulators, Run, is_coarse
 from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_common, is_told
 from jwarp.backend.cuda.copies import Addition, Copies, Copy, Pipeline
 from jwarp.backend.cuda.emit import BodyEmitter
+from jwarp.backend.cuda.records import restored_together
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT, Shared
-from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, arrays_read, walk
 from jwarp.tiling.nests import neutral
@@ -52,7 +52,7 @@ class TileEmitter(BodyEmitter):
         self.shown: set[int] = set()  # the tiles that warpgroups can multiply as they are
         self.failed = ""  # the variable that is true once a check of a lane has failed
         self.turn_end = ""  # the label that ends the turn of a lane, where lanes take turns
-        _refuse_rollback(kernel)
+        self.restored = restored_together(kernel)
 
     def node(self, node: Node) -> None:
         if self.accumulators.is_left_out(node):
@@ -69,6 +69,9 @@ class TileEmitter(BodyEmitter):
         if isinstance(node, Op) and node.row.is_unit:
             self.span = node.span
             UNIT_RULES[node.name](self, node)
+        elif isinstance(node, Op) and node.name in LOG_RULES and node.array in self.restored:
+            self.span = node.span
+            LOG_RULES[node.name](self, node)
         else:
             super().node(node)
 
@@ -90,6 +93,9 @@ class TileEmitter(BodyEmitter):
             self.line("jw::tile::wait_async();")
             return
         assert self.lanes is None, "lanes have no lanes"
+        kept = {n.array for n in walk(node.body) if isinstance(n, Op) and n.name == "save"}
+        for array in sorted(kept & self.restored):
+            self.line(f"++{self.logs[array].turn};")
         self.lanes, self.failed = node, ""
         if is_checked(node, self.grows):
             self.failed = self.name()
@@ -355,6 +361,41 @@ class TileEmitter(BodyEmitter):
         # Threads that leave code that all of them run leave it together.
         return super().lacking(has) if self.lanes is not None else f"__syncthreads_or({super().lacking(has)})"
 
+    # -- logs that the block restores together
+
+    def keep(self, node: Op) -> None:
+        """What all threads keep alike is the first one's to restore."""
+        log = self.logs[node.array]
+        if self.lanes is None:
+            self.line(f"++{log.turn};")
+        self.make_room((log.turns,), log.size)
+        self.line(f"{log.turns}[{log.size}] = {log.turn};")
+        self.save(node)
+        if self.lanes is None:
+            self.line(f"if (!({IS_FIRST})) {log.places}[{log.size} - 1] = -1;")
+
+    def turn(self, node: Op) -> None:
+        """The place in the log, for all threads the same one outside of lanes."""
+        assert node.result is not None
+        log = self.logs[node.array]
+        self.define(node.result, log.size if self.lanes is not None else log.turn)
+
+    def restore(self, node: Op) -> None:
+        if self.lanes is not None:
+            self.rollback(node)
+            return
+        log, name, turn = self.logs[node.array], self.names[node.number], self.name()
+        since = self.text(node.args[0])
+        self.line(f"for (int {turn} = {log.turn}; {turn} > {since}; --{turn}) {{")
+        self.line(f"  while ({log.size} > 0 && {log.turns}[{log.size} - 1] == {turn}) {{")
+        self.line(f"    --{log.size};")
+        place = f"{log.places}[{log.size}]"
+        self.line(f"    if ({place} >= 0) {name}[{place}] = {log.contents}[{log.size}];")
+        self.line("  }")
+        self.line("  __syncthreads();")
+        self.line("}")
+        self.line(f"{log.turn} = (int){bare(since)};")
+
     # -- routines for whole tiles
 
     def routine(self, name: str, *parameters: object, given: str) -> None:
@@ -426,6 +467,12 @@ UNIT_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
     "tile_solve": TileEmitter.solve,
 }
 
+LOG_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
+    "save": TileEmitter.keep,
+    "mark": TileEmitter.turn,
+    "rollback": TileEmitter.restore,
+}
+
 
 def takes_turns(kernel: Kernel, loop: For, used: Container[Value]) -> bool:
     """Whether the lanes of a loop run one after the other: what an atomic finds there depends on their order."""
@@ -437,18 +484,3 @@ def takes_turns(kernel: Kernel, loop: For, used: Container[Value]) -> bool:
 def _joined(*parameters: object) -> str:
     """Arguments as C++ writes them."""
     return ", ".join(str(x).lower() if isinstance(x, bool) else str(x) for x in parameters)
-
-
-def _refuse_rollback(kernel: Kernel) -> None:
-    """Refuse to restore by all threads alike what lanes have kept: each thread knows of its own lanes alone."""
-    loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
-    in_lanes = [n for loop in loops for n in walk(loop.body) if isinstance(n, Op)]
-    kept, known = {n.array for n in in_lanes if n.name == "save"}, {id(n) for n in in_lanes}
-    for node in walk(kernel.body):
-        if isinstance(node, Op) and node.name == "rollback" and node.array in kept and id(node) not in known:
-            raise NotDifferentiableError(
-                f"kernel `{kernel.name}`: a loop overwrites elements of `{kernel.array(node.array).name}` by tiles and "
-                "reads them again, which a GPU cannot take back",
-                node.span,
-                "store to another array than the one that is read",
-            )

@@ -6,11 +6,11 @@ import functools
 import inspect
 import itertools
 import json
-import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, overload
 
+from jwarp import forks
 from jwarp.caches import Cache, PerOwner
 from jwarp.collector import no_collection
 from jwarp.config import Settings, config
@@ -72,7 +72,7 @@ class PythonKernel(Kernel):
             annotations = annotations_of(function, definition.captured)
         super().__init__(function.__name__, _parameters(function, annotations), definition.span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
 
     @property
     def func(self) -> Callable:

@@ -14,7 +14,7 @@ import numpy as np
 from jwarp.api.geometry.arrays import (
     as_command,
     checked_array,
-    gpu_of,
+    common_gpu,
     is_here,
     known_number,
     note_trace,
@@ -106,7 +106,7 @@ class HashGrid(Geometry):
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
-        device = gpu_of("wp.HashGrid.build", points=points, groups=groups)
+        device = common_gpu("wp.HashGrid.build", points=points, groups=groups)
         if device is not None and groups is None and self._build_there(points, radius):
             self.device = device
             self.version += 1

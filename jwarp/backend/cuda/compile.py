@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp import forks
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
@@ -271,12 +271,12 @@ def block_size(block_dim: int | None) -> int:
 IMAGES = 1024
 _images: Cache[str, bytes] = Cache("images for GPUs", IMAGES)
 _kernels: Cache[tuple, CudaKernel] = Cache("kernels for GPUs", MAX_KERNELS)
-_locks: Cache[str, threading.Lock] = Cache("locks of images", "images compiled in this process")
+_locks: Cache[str, forks.Lock] = Cache("locks of images", "images compiled in this process")
 
 
-def lock_of(key: str) -> threading.Lock:
+def lock_of(key: str) -> forks.Lock:
     """So that threads that need one image at a time compile it once."""
-    return _locks.made(key, threading.Lock)
+    return _locks.made(key, forks.Lock)
 
 
 def lower_kernel(kernel: Kernel, settings: Settings) -> CudaKernel:

@@ -41,6 +41,7 @@ from tile_programs import product  # noqa: E402
 import jwarp as wp  # noqa: E402
 from jwarp.autodiff.reverse import vjp  # noqa: E402
 from jwarp.backend.cuda.compile import CudaKernel  # noqa: E402
+from jwarp.backend.cuda.entry import WGMMA  # noqa: E402
 from jwarp.backend.cuda.nvrtc import compile_unit  # noqa: E402
 from jwarp.config import config  # noqa: E402
 from jwarp.launching.derive import Variant, derive  # noqa: E402
@@ -140,7 +141,16 @@ class Step:
 
     def kernel(self) -> PtxKernel:
         made = product(self.type, self.sums, *self.extents, self.block)
-        return PtxKernel(vjp(made, [0, 1], [2]).kernel if self.adjoint else made, self.version)
+        kernel = vjp(made, [0, 1], [2]).kernel if self.adjoint else made
+        return PtxKernel(kernel, self.version, architecture=self.architecture)
+
+    @property
+    def architecture(self) -> str:
+        return ARCHITECTURE + "a" * self.by_groups
+
+    @property
+    def by_groups(self) -> bool:
+        return WGMMA in self.version
 
     def launched(self, made: PtxKernel, steps: int) -> Counts:
         (m, n, k), counts = self.extents, Counts()
@@ -161,11 +171,12 @@ class Step:
         one = difference(five, four)
         passes, all_passes = (sum(c.passes.values()) for c in (one, four))
         unit = dataclasses.replace(made.unit, options=(*made.unit.options, "-Xptxas=-v"))
-        log = compile_unit(unit, ARCHITECTURE.replace("compute", "sm")).log
+        log = compile_unit(unit, self.architecture.replace("compute", "sm")).log
         (registers,) = re.findall(r"Used (\d+) registers", log)
         return Work(
             kind, self.extents, self.block, one.warp_instructions, passes, sum(one.bytes.values()),
             four.warp_instructions - 4 * one.warp_instructions, all_passes - 4 * passes, made.shared, int(registers),
+            self.by_groups,
         )  # fmt: skip
 
 
@@ -190,6 +201,7 @@ CASES = (
     Case("n-body, 256 of 256", plain(bodies, (256,))),
     Case("n-body, adjoint", plain(bodies, (256,), adjoint=True)),
     Case("product f16 128x128x64", Step(float16, float32, (128, 128, 64), 256)),
+    Case("product f16, wgmma", Step(float16, float32, (128, 128, 64), 256, "wgmma flat fast")),
     Case("product f16, adjoint", Step(float16, float32, (128, 128, 64), 256, adjoint=True)),
     Case("product bf16 64x64x64", Step(bfloat16, float32, (64, 64, 64), 128)),
     Case("product tf32 128x128x32", Step(float32, float32, (128, 128, 32), 256, "tf32 flat fast")),
@@ -203,6 +215,10 @@ LARGE = {
     "f16 128x256x64, 256": ("f16", Step(float16, float32, (128, 256, 64), 256)),
     "f16 128x128x64, 128": ("f16", Step(float16, float32, (128, 128, 64), 128)),
     "f16 128x128x64, 256": ("f16", Step(float16, float32, (128, 128, 64), 256)),
+    "f16 128x256x64, 256, wgmma": ("f16", Step(float16, float32, (128, 256, 64), 256, "wgmma flat fast")),
+    "f16 128x128x64, 128, wgmma": ("f16", Step(float16, float32, (128, 128, 64), 128, "wgmma flat fast")),
+    "f16 128x128x64, 256, wgmma": ("f16", Step(float16, float32, (128, 128, 64), 256, "wgmma flat fast")),
+    "f16 64x256x64, 128, wgmma": ("f16", Step(float16, float32, (64, 256, 64), 128, "wgmma flat fast")),
     "tf32 128x128x32, 256": ("tf32", Step(float32, float32, (128, 128, 32), 256, "tf32 flat fast")),
     "f32 128x128x32, 256": ("f32", Step(float32, float32, (128, 128, 32), 256)),
     "f32 64x64x32, 128": ("f32", Step(float32, float32, (64, 64, 32), 128)),

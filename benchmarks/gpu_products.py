@@ -29,6 +29,8 @@ class Tiling:
 
 # By type, those that the bounds of `cuda_counts.py --model` are best for, and smaller ones for small matrices.
 HALVES = (Tiling(128, 256, 64, 256), Tiling(128, 128, 64, 128), Tiling(128, 128, 64, 256), Tiling(64, 64, 64, 128))
+# Those that warpgroups multiply, too.
+BY_GROUPS = (Tiling(128, 256, 64, 256), Tiling(128, 128, 64, 128), Tiling(128, 128, 64, 256))
 TILINGS = {
     "float16": HALVES,
     "bfloat16": HALVES,
@@ -61,9 +63,14 @@ def kernel_of(kind: str, tiling: Tiling) -> Any:
     return product_of(wp, dtype, (m, n, k))
 
 
-def launched(kind: str, tiling: Tiling, size: int) -> Callable[..., jax.Array]:
+def launched(kind: str, tiling: Tiling, size: int, instructions: str = "mma") -> Callable[..., jax.Array]:
     kernel, grid = kernel_of(kind, tiling), (size // tiling.m, size // tiling.n)
-    return lambda a, b: wp.launch_tiled(kernel, grid, [a, b], [(size, size)], block_dim=tiling.threads)[0]
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        with wp.config(matrix_instructions=instructions):
+            return wp.launch_tiled(kernel, grid, [a, b], [(size, size)], block_dim=tiling.threads)[0]
+
+    return product
 
 
 def products(effort: Effort) -> Iterator[tuple[str, Callable[[], Row]]]:
@@ -87,9 +94,14 @@ def product(effort: Effort, kind: str, size: int) -> Row:
     for tiling in TILINGS[kind]:
         name = f"jwarp {tiling}"
         case.guarded(name, case.add_jax, name, launched(kind, tiling, size), *sets)
+    for tiling in BY_GROUPS if TILINGS[kind] is HALVES else ():
+        name = f"jwarp {tiling}, wgmma"
+        case.guarded(name, case.add_jax, name, launched(kind, tiling, size, "wgmma"), *sets)
     times = case.measure()
     flops = 2 * size**3
     speeds = [f"{who} {flops / t.median / 1e12:.1f} TFLOP/s" for who, t in times.items()]
     ours = [t.median for who, t in times.items() if who != "cuBLAS"]
     best = [f"the best tiles reach {times['cuBLAS'].median / min(ours):.2f} of cuBLAS"] if ours else []
+    groups = [t.median for who, t in times.items() if who.endswith("wgmma")]
+    best += [f"the best by wgmma {times['cuBLAS'].median / min(groups):.2f}"] if groups else []
     return Row(case.name, times, (*speeds, *best, *case.failed), {"flops": float(flops)})

@@ -54,6 +54,7 @@ class Work:
     once_passes: float
     shared: int
     registers: int
+    by_groups: bool = False  # by `wgmma`, to which the peak refers
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def bound(work: Work, size: int, gpu: Gpu = SM_90) -> Bound:
     m, n, k = work.extents
     peak = m * n * k / gpu.fused[work.kind]  # cycles of a step at the peak
     cycles = {
-        "matrix units": peak / gpu.by_mma.get(work.kind, 1.0),
+        "matrix units": peak / (1.0 if work.by_groups else gpu.by_mma.get(work.kind, 1.0)),
         "issue": work.instructions / 4,
         "shared": work.passes,
         "L2": work.bytes / gpu.l2_bytes,

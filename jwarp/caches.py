@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -162,3 +163,14 @@ _registering = threading.Lock()
 # Those that objects have one of, in order of their making.
 owned: list[PerOwner[Any, Any, Any]] = []
 _functions: dict[str, tuple[functools._lru_cache_wrapper[Any], int | str]] = {}
+
+
+def _in_child() -> None:
+    """A process that was forked has none of the threads that might have locked one."""
+    global _registering
+    _registering = threading.Lock()
+    for cache in list(_caches):
+        cache._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -26,7 +26,9 @@ class Settings:
     `debug` makes errors of accesses outside arrays, NaNs, unset variables, failed asserts and races. `cuda_arch`
     names what CUDA code is made for, as in `sm_90` or `sm_80, sm_90`; empty: for the GPU at hand, or without
     one for one of each generation. With `deterministic`, atomic operations take threads in the order of their numbers
-    wherever that order shows in the results.
+    wherever that order shows in the results. `matrix_instructions` says by which instructions GPUs multiply tiles of
+    16-bit floats: warps do by `mma`; with `wgmma` warpgroups do on GPUs of sm_90, where blocks have multiples of 128
+    threads and tiles fit.
     """
 
     cache_dir: str = ""
@@ -36,6 +38,7 @@ class Settings:
     max_unroll: int = 16
     cuda_arch: str = ""
     deterministic: DeterministicMode = DeterministicMode.NOT_GUARANTEED
+    matrix_instructions: str = "mma"
 
 
 # The settings that change the code of a kernel in IR, and those that change what a launch of a kernel runs at all.
@@ -64,7 +67,7 @@ _OF_WARP: dict[str, Any] = {
 _RENAMED = {"kernel_cache_dir": "cache_dir"}
 _MODES = ("release", "debug")
 
-_CHOICES = {"bounds": ("safe", "error", "unchecked")}
+_CHOICES = {"bounds": ("safe", "error", "unchecked"), "matrix_instructions": ("mma", "wgmma")}
 _FIELDS = {f.name: f for f in dataclasses.fields(Settings)}
 _TYPES = {name: type(getattr(Settings(), name)) for name in _FIELDS}
 

@@ -5,17 +5,42 @@ JAX's own arrays are where JAX puts them: they have nothing to do with this.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
-from jwarp.errors import LaunchError
+from jwarp.errors import CompileError, JwarpError, LaunchError, Span
 
 
 class DeviceError(LaunchError, RuntimeError, ValueError):
-    """A device that does not exist, or lacks what is asked of it. Programs of Warp's catch one of its bases."""
+    """A device that does not exist, lacks what is asked of it, or went wrong.
+
+    Programs of Warp's catch one of its bases.
+    """
+
+
+def as_error(who: str, text: str, hint: str, is_of_code: bool) -> JwarpError:
+    """What a GPU or its driver says, to somebody; the native module asks for it. The code is that of a kernel."""
+    kind = CompileError if is_of_code else DeviceError
+    return kind(f"{who}: {text}" if who else text, hint=hint)
+
+
+@contextlib.contextmanager
+def kernel_at(span: Span) -> Iterator[None]:
+    """Errors of a device say where the kernel is written, unless they say a place already."""
+    try:
+        yield
+    except (CompileError, DeviceError) as error:
+        raise at_kernel(error, span) from None
+
+
+def at_kernel(error: JwarpError, span: Span) -> JwarpError:
+    """The error with the place where the kernel is written, unless it says one already."""
+    known = error.diagnostic
+    return error if known.span.line else type(error)(known.message, span, known.hint)
 
 
 class Device:
@@ -154,8 +179,8 @@ class _Devices:
         if not self._cuda:
             try:
                 self._cuda = tuple(self.find())
-            except RuntimeError as error:
-                self._cuda, self.why_none = (), str(error).removeprefix("jwarp: ")
+            except DeviceError as error:
+                self._cuda, self.why_none = (), f"{error.diagnostic.message}; {error.diagnostic.hint}"
         return self._cuda
 
 

@@ -101,7 +101,7 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     components = in_array.layout.full_shape[in_array.ndim :]
 
     def scan() -> None:
-        if in_array.size and gpu_arrays.is_on_gpu(in_array, out_array):
+        if in_array.size and gpu_arrays.are_contiguous_there(in_array, out_array):
             rows = gpu_arrays.rows_of(in_array), gpu_arrays.rows_of(out_array)
             return gpu_arrays.scan_columns(*rows, inclusive=inclusive)
         given = content(in_array).reshape(-1, *components)
@@ -118,7 +118,7 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
             sums = np.cumsum(given[::-1], axis=0)[::-1]
             give(in_array, sums if inclusive else sums - given)
 
-    submit(Computation(where, scan, [out_array], back))
+    submit(Computation(where, scan, [out_array], back, given=[in_array]))
 
 
 def array_sum(values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None) -> Any:
@@ -231,7 +231,7 @@ def _reduced(
     chosen = (slice(0, count),) if axis is None else (slice(None),) * axis + (slice(0, count),)
 
     def reduce() -> None:
-        if count and gpu_arrays.is_on_gpu(*arrays, result) and on_gpu(count, axis, result):
+        if count and gpu_arrays.are_contiguous_there(*arrays, result) and on_gpu(count, axis, result):
             return
         made = combined(*map(content, arrays))
         if axis is None:

@@ -51,7 +51,7 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
         return
 
     def sort() -> None:
-        if gpu_arrays.is_on_gpu(keys, values):
+        if gpu_arrays.are_contiguous_there(keys, values):
             return gpu_arrays.sort_pairs(keys, values, count, begin_bit, end_bit)
         sorted_by = content(keys)[:count]
         xp = library(sorted_by)
@@ -61,7 +61,7 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
     def back(contents: Any) -> None:
         _order_back(np.argsort(_bits(contents[0][:count], begin_bit, end_bit), stable=True), keys, values)
 
-    submit(Computation(where, sort, [keys, values], back, [keys]))
+    submit(Computation(where, sort, [keys, values], back, [keys], [values]))
 
 
 def segmented_sort_pairs(

@@ -29,7 +29,7 @@ _KEYS = 1024  # that a block sorts, as in sorting.cuh
 _BLOCK = 256
 
 
-def is_on_gpu(*arrays: array) -> bool:
+def are_contiguous_there(*arrays: array) -> bool:
     """Whether arrays of one device are on a GPU, their elements one after the other."""
     return all(a.device is not None and a.device.is_cuda and a.is_contiguous for a in arrays)
 

@@ -472,7 +472,8 @@ class array(Operators, Written):
         source = src if isinstance(src, array) else array(src, dtype=self.dtype, copy=False, device=CPU)
         into, out = copy_range(self, source, 0, 0, 0)
         if out.size:
-            submit(Copy(self.seen(into), source.seen(out)))
+            dest = self if into is self.layout else self.seen(into)
+            submit(Copy(dest, source if out is source.layout else source.seen(out)))
 
     def __reduce__(self) -> Any:
         if self.device is None:

@@ -59,6 +59,7 @@ class Computation(Call):
         name: What it is called in errors.
         changed: The arrays that it may change.
         reads: The arrays whose content before it the way back needs.
+        given: All arrays that it reads.
         back: Takes the gradients of what it left to those of what it found, in `grad` of the arrays, given the contents
             of `reads`; None where it has no derivative.
     """
@@ -70,8 +71,10 @@ class Computation(Call):
         changed: Sequence[Any],
         back: Callable[[Sequence[Any]], None] | None = None,
         reads: Sequence[Any] = (),
+        given: Sequence[Any] = (),
     ):
         super().__init__(function)
+        self.given = (*reads, *given)
         self.name, self.changed, self.back, self.reads = name, tuple(changed), back, tuple(reads)
 
     def run(self) -> None:

@@ -43,12 +43,11 @@ class Ahead:
         self._pool: ThreadPoolExecutor | None = None
 
     def note(self, ask: Hashable) -> None:
-        """Note what was traced; the last so many are known."""
+        """Note what was traced; the last so many are known. What is known keeps its place: it is lowered once."""
         if self.threads < 2:
             return
         with self._lock:
-            self._traced.pop(ask, None)
-            self._traced[ask] = None
+            self._traced.setdefault(ask)
             if len(self._traced) > MOST_TRACED:
                 del self._traced[next(iter(self._traced))]
 

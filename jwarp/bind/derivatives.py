@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,12 @@ import numpy as np
 from jwarp.analysis.affine import Extents
 from jwarp.bind import compat
 from jwarp.bind.devices import may_have_gpu
-from jwarp.bind.primitive import LAUNCHES, Shapes, bind, core_extents, launch_primitive
+from jwarp.bind.primitive import LAUNCHES, Shapes, bind, core_extents, launch_primitive, note_ahead
 from jwarp.collector import no_collection
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
-from jwarp.launching.derived import DerivedLaunch, Source, Variant
+from jwarp.launching.derived import DerivedLaunch, Feed, Source, Variant
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram
@@ -78,49 +78,73 @@ def _launched(
 ) -> dict[int, tuple[Any, Mask]]:
     """Launch the kernel of a derivative; the results by parameter of the original, with their batch axes."""
     operands: list[Any] = []
-    masks: list[Mask] = []
-    zeros: list[tuple[int, ...]] = []
-    result_masks: list[Mask] = []
-    roles: list[Role] = []
-    for feed, param in zip(derived.feeds, derived.program.kernel.params, strict=True):
-        p = feed.source.param
-        core = None if feed.source.kind == "dim" else extents[p]
-        # The gradient of a scalar is an array of one element.
-        shape = core if core is not None else (1,) if param.is_array else ()
-        role = feed.role
+    own = _arranged(launch, derived, {source: mask for source, (_, mask) in given.items()}, wanted, extents, batch)
+    masks = iter(own.batch.operands)
+    for feed, param, shape in zip(derived.feeds, derived.program.kernel.params, own.shapes, strict=True):
+        if not _is_operand(feed):
+            continue
+        mask = next(masks)
         if feed.source.kind == "dim":
-            operands.append(np.int32(launch.geometry.dims[p]))
-            masks.append(batch.nothing)
-        elif feed.source.kind != "zeros":
-            x, mask = given[feed.source]
-            if role is Role.IN_OUT:
-                x, mask = _fitted(x, mask, batch.all, batch), batch.all
-            operands.append(x)
-            masks.append(mask)
-        elif role is Role.READ:
+            operands.append(np.int32(launch.geometry.dims[feed.source.param]))
+        elif feed.source.kind == "zeros":
             operands.append(jnp.zeros(shape, param.dtype.dtype))
-            masks.append(batch.nothing)
         else:
-            zeros.append(shape)
-        roles.append(role)
-        if role is not Role.READ:
-            result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else batch.all)
-    made = descriptor_of(derived.program, derived.covering(launch.geometry, extents), tuple(roles), launch.block_dim)
-    made = dataclasses.replace(made, is_cut=True) if launch.is_cut else made
-    results = launch_primitive(made).bind(
-        *operands,
-        launch=made,
-        zeros=tuple(zeros),
-        batch=Batch(batch.extents, tuple(masks), tuple(result_masks)),
-        differentiable=False,
-        side_effect=False,
+            operands.append(_fitted(*given[feed.source], mask, batch))
+    results = launch_primitive(own.launch).bind(
+        *operands, launch=own.launch, zeros=own.zeros, batch=own.batch, differentiable=False, side_effect=False
     )
+    made, result_masks = own.launch, own.batch.results
     found = {}
     for k, x, mask in zip(made.results, results, result_masks, strict=True):
         result = derived.feeds[k].result
         if result is not None:
             found[result] = (x, mask)
     return found
+
+
+class _Arranged(NamedTuple):
+    """The launch of a derivative's kernel: `shapes` are those of its parameters, `zeros` of outputs that start so."""
+
+    launch: Launch
+    batch: Batch
+    shapes: list[tuple[int, ...]]
+    zeros: Shapes
+
+
+def _arranged(
+    launch: Launch,
+    derived: DerivedLaunch,
+    given: Mapping[Source, Mask],
+    wanted: Mapping[int, Mask],
+    extents: Extents,
+    batch: Batch,
+) -> _Arranged:
+    """What is launched for a derivative whose operands have these batch axes."""
+    shapes: list[tuple[int, ...]] = []
+    zeros: list[tuple[int, ...]] = []
+    masks: list[Mask] = []
+    result_masks: list[Mask] = []
+    for feed, param in zip(derived.feeds, derived.program.kernel.params, strict=True):
+        core = None if feed.source.kind == "dim" else extents[feed.source.param]
+        # The gradient of a scalar is an array of one element.
+        shapes.append(core if core is not None else (1,) if param.is_array else ())
+        if not _is_operand(feed):
+            zeros.append(shapes[-1])
+        elif feed.source.kind in ("dim", "zeros"):
+            masks.append(batch.nothing)
+        else:
+            masks.append(batch.all if feed.role is Role.IN_OUT else given[feed.source])
+        if feed.role is not Role.READ:
+            result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else batch.all)
+    roles = tuple(feed.role for feed in derived.feeds)
+    made = descriptor_of(derived.program, derived.covering(launch.geometry, extents), roles, launch.block_dim)
+    made = dataclasses.replace(made, is_cut=True) if launch.is_cut else made
+    return _Arranged(made, Batch(batch.extents, tuple(masks), tuple(result_masks)), shapes, tuple(zeros))
+
+
+def _is_operand(feed: Feed) -> bool:
+    """Whether the launch of a derivative is given what a parameter starts as."""
+    return feed.source.kind != "zeros" or feed.role is Role.READ
 
 
 def _fitted(x: Any, own: Mask, wanted: Mask, batch: Batch) -> Any:
@@ -138,12 +162,27 @@ def _fitted(x: Any, own: Mask, wanted: Mask, batch: Batch) -> Any:
 
 
 def _abstract_eval(
-    *avals: Any, launch: Launch, variant: Variant, extents: Extents, batch: Batch, **_: Any
+    *avals: Any, launch: Launch, variant: Variant, sources: tuple[Source, ...], extents: Extents, batch: Batch
 ) -> list[Any]:
+    if variant.is_adjoint and may_have_gpu() and 0 not in batch.extents:
+        _note_ahead(launch, variant, sources, extents, batch)
     return [
         compat.output_aval((*batch.shape(mask), *(extents[p] or ())), launch.program.dtypes[p], avals)
         for p, mask in zip(variant.wanted, batch.results, strict=True)
     ]
+
+
+def _note_ahead(launch: Launch, variant: Variant, sources: tuple[Source, ...], extents: Extents, batch: Batch) -> None:
+    """Note the launch of an adjoint. Tangents are not lowered where they are transposed, as most are."""
+    try:
+        derived = derive(launch.program, variant)
+    except NotDifferentiableError:
+        return  # which is told where it is lowered
+    if derived.has_results:
+        given = dict(zip(sources, batch.operands, strict=True))
+        wanted = dict(zip(variant.wanted, batch.results, strict=True))
+        own = _arranged(launch, derived, given, wanted, extents, batch)
+        note_ahead(own.launch, own.batch, own.launch.extents([own.shapes[p] for p in own.launch.operands], own.zeros))
 
 
 for _primitive in DERIVATIVES:

@@ -19,6 +19,7 @@ from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.printing import short_file
 from jwarp.launching.batch import Batch
 from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
@@ -173,9 +174,7 @@ def _abstract_eval(
     refuse_long(program, extents)
     if 0 not in batch.extents:
         program.check(launch.geometry, extents)
-        traced = ahead.Traced(launch, batch, extents)
-        if may_have_gpu() and _is_known(traced):
-            ahead.AHEAD.note(traced)
+        note_ahead(launch, batch, extents)
     return result_avals(avals, launch, extents, batch), {compat.print_effect} if program.lasts else set()
 
 
@@ -309,9 +308,17 @@ def lower_cuda(
             per_sm=np.int64(code.image.per_sm),
             grid=np.array(code.grid, np.int64),
             failures=code.failure_text,
+            place=f"{short_file(program.span)}:{program.span.line}" if program.span.line else "",
             **({"heap": np.int64(code.image.heap)} if code.image.heap else {}),
         )
     return compat.kept_apart(results)
+
+
+def note_ahead(launch: Descriptor, batch: Batch, extents: Extents) -> None:
+    """Note a launch that will be lowered, so that a thread may compile it before that."""
+    traced = ahead.Traced(launch, batch, extents)
+    if may_have_gpu() and _is_known(traced):
+        ahead.AHEAD.note(traced)
 
 
 def _is_known(traced: ahead.Traced) -> bool:

@@ -98,8 +98,11 @@ def key_of(
 
     The memory is None where a closer look is needed.
     """
-    parts: list[Any] = [kernel, dim if type(dim) is int else tuple(dim) if type(dim) is list else dim, block_dim]
     numbers: list[Any] = []
+    # What is equal to an int is none: True, 1.0.
+    if (type(dim) is not int and (dim := _ints(dim)) is None) or not (block_dim is None or type(block_dim) is int):
+        return (), None, numbers
+    parts: list[Any] = [kernel, dim, block_dim]
     first: Memory | None = None
     for value in values:
         kind = type(value)
@@ -117,6 +120,16 @@ def key_of(
     if first is None:
         first = next((part.memory for part in parts if type(part) is array), None)
     return tuple([part.token if type(part) is array else part for part in parts]), first, numbers
+
+
+def _ints(dim: Any) -> tuple[int, ...] | None:
+    """Several ints as a tuple, None for anything else."""
+    if type(dim) is not tuple and type(dim) is not list:
+        return None
+    for n in dim:
+        if type(n) is not int:
+            return None
+    return tuple(dim)
 
 
 _NUMBERS = {float, int, bool, *NUMPY_NUMBERS}

@@ -276,7 +276,7 @@ class ArrayLaunch(Command):
             try:
                 native()
             except ValueError as error:
-                raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
+                raise self._outdated(error) from None
 
         if geometry:
             return replay
@@ -293,9 +293,15 @@ class ArrayLaunch(Command):
             try:
                 run()
             except ValueError as error:
-                raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
+                raise self._outdated(error) from None
 
         return replay_alone
+
+    def _outdated(self, error: ValueError) -> LaunchError:
+        """The error where arrays are not what they were, unless it is already one of a device's."""
+        if isinstance(error, LaunchError):
+            return error
+        return LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew")
 
     @property
     def native(self) -> Callable[[], Any]:

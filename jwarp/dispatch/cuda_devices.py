@@ -92,7 +92,7 @@ class CudaDevice(Device):
 
 
 def find() -> list[Device]:
-    """All of them. A RuntimeError says why the driver cannot be used."""
+    """All of them. A LaunchError says why the driver cannot be used."""
     return [CudaDevice(ordinal) for ordinal in range(_native.cuda_device_count())]
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import jwarp._native as _native
 from jwarp.arrays.commands import Command
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.devices import Device
+from jwarp.devices import Device, DeviceError
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.cuda_memory import STREAM, CudaMemory
 from jwarp.dispatch.device import Forward
-from jwarp.errors import LaunchError
 
 log = logging.getLogger("jwarp")
 # Puts a command on a stream, given by its handle.
@@ -49,10 +48,7 @@ class CudaPart:
             if self._graph is None or self._made_of != self._ready():
                 self._make()
             if self._graph is not None:
-                try:
-                    return self._graph.launch(STREAM)
-                except RuntimeError as error:
-                    raise LaunchError(f"{self.device}: {error}") from None
+                return self._graph.launch(STREAM)
         for command in self.commands:
             command.run()
         self._has_run = True
@@ -76,8 +72,8 @@ class CudaPart:
             for put in puts:
                 put(stream)
             made.end()
-        except RuntimeError as error:
-            return self._give_up(str(error))
+        except DeviceError as error:
+            return self._give_up(error.diagnostic.message)
         self._graph, self._made_of = made, self._ready()
         return None
 
@@ -105,7 +101,7 @@ def _copy(command: Copy) -> Put | None:
 def _on_stream(memory: CudaMemory, put: Callable[[_native.DeviceMemory], None] | None) -> Put | None:
     if put is None:
         return None
-    return lambda stream: put(_native.DeviceMemory(0, stream, memory.device.ordinal, "wp.array"))
+    return lambda stream: put(_native.DeviceMemory(0, stream, memory.device.ordinal, f"arrays on {memory.device}"))
 
 
 _PUTS: dict[type, Callable[[Any], Put | None]] = {ArrayLaunch: _launch, Fill: _fill, Copy: _copy}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,13 @@ from jwarp.arrays import making
 from jwarp.arrays.memory import Kept, Memory
 from jwarp.arrays.view import View
 from jwarp.caches import cached
-from jwarp.devices import DEVICES, Device
+from jwarp.devices import DEVICES, Device, DeviceError
 from jwarp.dispatch import cuda_arrays
 from jwarp.dispatch.device_memory import Work
 from jwarp.errors import LaunchError
 
 # All that arrays are used for goes on CUDA's default stream, which other libraries' default streams wait for.
 STREAM = 0
-_NAME = "wp.array"
 
 # DLPack's kinds of numbers by NumPy's; bfloat16 is one of its own.
 _KINDS = {"i": 0, "u": 1, "f": 2, "b": 6, "V": 4}
@@ -51,8 +49,7 @@ class CudaMemory(Memory):
         """A copy of the elements in this computer's memory, once what was launched before has ended."""
         low, high = view.bounds
         content = np.empty(high - low, np.uint8)
-        with _told(self.device):
-            stream_of(self.device).download(content, self.start + low)
+        stream_of(self.device).download(content, self.start + low)
         return np.ndarray(view.full_shape, view.dtype, content, view.offset - low, view.full_strides)
 
     def write(self, view: View, value: Any) -> None:
@@ -62,14 +59,13 @@ class CudaMemory(Memory):
         given = np.asarray(value).astype(view.dtype, copy=False)
         filled = self.filling(view, given)
         stream = stream_of(self.device)
-        with _told(self.device):
-            if filled is not None:
-                filled(stream)
-            elif view.is_contiguous:
-                content = np.ascontiguousarray(np.broadcast_to(given, view.full_shape))
-                stream.upload(self.start + view.offset, content.reshape(-1).view(np.uint8))
-            else:
-                self._write_between(view, given)
+        if filled is not None:
+            filled(stream)
+        elif view.is_contiguous:
+            content = np.ascontiguousarray(np.broadcast_to(given, view.full_shape))
+            stream.upload(self.start + view.offset, content.reshape(-1).view(np.uint8))
+        else:
+            self._write_between(view, given)
 
     def filling(self, view: View, given: np.ndarray) -> Callable[[_native.DeviceMemory], None] | None:
         """What fills the elements in the order of a stream; None where the driver has no such fill."""
@@ -102,10 +98,9 @@ class CudaMemory(Memory):
         self._begin_write()
         copied = self.copying(view, source, shown)
         if copied is not None:
-            with _told(self.device):
-                copied(stream_of(self.device))
+            copied(stream_of(self.device))
         elif view.size:
-            work = Work(_NAME, STREAM, self.device.ordinal, [source, self])
+            work = Work(_who(self.device), STREAM, self.device.ordinal, [source, self])
             work.unpack(work.packed(outline(source, shown)), outline(self, view))
         return None
 
@@ -126,8 +121,7 @@ class CudaMemory(Memory):
         self.keepers.clear()
         if handles:
             saved = cuda_memory(self.device, self.nbytes)
-            with _told(self.device):
-                stream_of(self.device).fill(saved.start, self.start, self.nbytes)
+            stream_of(self.device).fill(saved.start, self.start, self.nbytes)
             for handle in handles:
                 handle.move_to(saved)
 
@@ -194,24 +188,21 @@ def outline(memory: CudaMemory, view: View) -> np.ndarray:
 def stream_of(device: Device) -> _native.DeviceMemory:
     """What puts copies on the stream of a device."""
     DEVICES.used.setdefault(device)
-    return _native.DeviceMemory(0, STREAM, device.ordinal, _NAME)
+    return _native.DeviceMemory(0, STREAM, device.ordinal, _who(device))
+
+
+def _who(device: Device) -> str:
+    """Whom errors of the driver speak of."""
+    return f"arrays on {device}"
 
 
 def wait(device: Device) -> None:
-    """Wait for all that was put on the stream of a device."""
-    with _told(device):
-        stream_of(device).wait()
+    """Wait for all that was put on the stream of a device.
 
-
-@contextlib.contextmanager
-def _told(device: Device) -> Iterator[None]:
-    """Errors of the driver are told as those of arrays."""
-    try:
-        yield
-    except RuntimeError as error:
-        if isinstance(error, LaunchError):
-            raise
-        raise LaunchError(f"{device}: {error}", hint="a kernel that went wrong before may be the cause") from None
+    Raises:
+        LaunchError: it, or what was put there before, went wrong.
+    """
+    stream_of(device).wait()
 
 
 def cuda_memory(device: Device, nbytes: int) -> CudaMemory:
@@ -221,9 +212,11 @@ def cuda_memory(device: Device, nbytes: int) -> CudaMemory:
         LaunchError: there is not so much.
     """
     try:
-        made = _native.DeviceMemory(nbytes, STREAM, device.ordinal, _NAME)
-    except RuntimeError as error:
-        raise LaunchError(f"there is no memory on {device} for an array of {nbytes} bytes: {error}") from None
+        made = _native.DeviceMemory(nbytes, STREAM, device.ordinal, _who(device))
+    except DeviceError as error:
+        said = error.diagnostic
+        wanted = f"there is no memory on {device} for an array of {nbytes} bytes"
+        raise DeviceError(f"{wanted}: {said.message}", hint=said.hint) from None
     return CudaMemory(device, made.address, nbytes, made, is_exposed=False)
 
 

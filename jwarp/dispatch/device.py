@@ -127,13 +127,14 @@ class Prepared:
 
         Raises:
             CompileError: the kernel cannot be compiled.
-            RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
+            LaunchError: there is no usable driver, or the launch failed.
+            RuntimeError: a check failed, where that is waited for.
         """
         if self._settled is not None and not waits:
             return self._settled.run(self.stream, self.device, self.kept)
         given, program, places = self.given, self.program, self.places
         shadows = [shadow(program, p, places[p].array.shape) for p in program.shadowed]
-        work = Work(self.name, self.stream, self.device, [g.lent for g in given])
+        work = Work(f"kernel '{self.name}'", self.stream, self.device, [g.lent for g in given], program.span)
         placed = [self._placed(g, place, work) for g, place in zip(given, places, strict=True)] + shadows
         uses = [*(place.use for place in places), *(Use.SCRATCH for _ in shadows)]
         launch = descriptor_of(program, self.threads, tuple(use.role for use in uses), self.block_dim)

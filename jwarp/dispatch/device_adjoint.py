@@ -87,7 +87,7 @@ class _Run:
         refuse_shared(program, [None if g is None else g.place.array for g in given.contents], self.outputs)
         self.block_dim = call.block_dim
         self.derived = derive(self.program, self._variant())
-        self.work = Work(program.name, stream, self.device, [g.lent for g in given.all])
+        self.work = Work(f"kernel '{program.name}'", stream, self.device, [g.lent for g in given.all], program.span)
         self.sums: list[tuple[int, np.ndarray]] = []  # what is added in the end to arrays of the caller
 
     def put(self, waits: bool) -> None:

@@ -10,7 +10,8 @@ from jwarp import _native
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import compat
 from jwarp.caches import MAX_SHAPES, PerOwner
-from jwarp.errors import Diagnostic, LaunchError, Span
+from jwarp.devices import DeviceError, at_kernel, kernel_at
+from jwarp.errors import CompileError, LaunchError, Span
 from jwarp.launching.descriptor import Descriptor, extents_of
 from jwarp.launching.program import Program
 
@@ -33,18 +34,16 @@ class Settled:
         """Put it on the stream; what is in `keep` lives until it has ended. The end is waited for if that is None.
 
         Raises:
-            LaunchError: the stream is one of another device.
-            RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
+            LaunchError: the stream is one of another device, there is no usable driver, or the launch failed.
+            CompileError: the driver refuses the code.
+            RuntimeError: a check failed, where that is waited for.
         """
         try:
             self.native.run(self.placed, stream, device, keep)
+        except (CompileError, DeviceError) as error:
+            raise at_kernel(error, self.span) from None
         except ValueError as error:
             raise LaunchError(f"kernel '{self.name}': {error}") from None
-        except RuntimeError as error:
-            is_check = self.native.has_checks and "failed with CUDA_ERROR" not in str(error)  # which says its line
-            if is_check or not self.span.line:
-                raise
-            raise RuntimeError(Diagnostic(str(error), self.span).render()) from None
 
 
 def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled:
@@ -52,8 +51,10 @@ def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled
 
     Raises:
         CompileError: the kernel cannot be compiled.
+        LaunchError: there is no usable driver.
     """
-    native = _compiled(launch, [shape for _, _, shape in placed], device)
+    with kernel_at(launch.program.span):
+        native = _compiled(launch, [shape for _, _, shape in placed], device)
     return Settled(
         launch.program.name, launch.program.span, native, [placed[p] for p in (*launch.operands, *launch.results)]
     )

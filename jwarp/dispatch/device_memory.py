@@ -12,8 +12,9 @@ from jwarp import _native
 from jwarp.backend.cuda.nvrtc import device_header
 from jwarp.caches import cached
 from jwarp.config import config
+from jwarp.devices import kernel_at
 from jwarp.dispatch.device_launch import Placed, put
-from jwarp.errors import NO_SPAN
+from jwarp.errors import NO_SPAN, Span
 from jwarp.frontend.cuda_kernel import Blocks, Definition, HandwrittenKernel
 from jwarp.ir.nodes import Param
 from jwarp.launching.descriptor import descriptor_of
@@ -34,30 +35,33 @@ _MAX_BLOCKS = 1 << 16
 class Work:
     """Memory of one call on a stream, and what is done with it in the order of the stream.
 
-    `kept` is what has to live until that has ended.
+    `kept` is what has to live until that has ended. Errors speak of `who` needs it, a kernel at `span`.
     """
 
-    def __init__(self, name: str, stream: int, device: int, kept: Sequence[Any]):
-        self.name, self.stream, self.device, self.kept = name, stream, device, list(kept)
+    def __init__(self, who: str, stream: int, device: int, kept: Sequence[Any], span: Span = NO_SPAN):
+        self.stream, self.device, self.kept = stream, device, list(kept)
+        self._who, self._span = who, span
         self._memory: list[_native.DeviceMemory] = []
 
     def memory(self, shape: Sequence[int], dtype: np.dtype) -> int:
         """The address of memory for an array, whose content is of no account."""
-        made = _native.DeviceMemory(math.prod(shape) * dtype.itemsize, self.stream, self.device, self.name)
+        made = self._piece(math.prod(shape) * dtype.itemsize)
         self._memory.append(made)
         return made.address
 
     def zeros(self, shape: Sequence[int], dtype: np.dtype) -> int:
         """The address of an array of zeros."""
         address = self.memory(shape, dtype)
-        self._memory[-1].fill(address, 0, math.prod(shape) * dtype.itemsize)
+        with kernel_at(self._span):
+            self._memory[-1].fill(address, 0, math.prod(shape) * dtype.itemsize)
         return address
 
     def packed(self, array: np.ndarray) -> int:
         """The address of a contiguous copy of an array, of which NumPy knows where it lies."""
         address = self.memory(array.shape, array.dtype)
         if array.flags.c_contiguous:
-            self._memory[-1].fill(address, array.ctypes.data, array.nbytes)
+            with kernel_at(self._span):
+                self._memory[-1].fill(address, array.ctypes.data, array.nbytes)
         else:
             self._move("gather", _bits(array), address)
         return address
@@ -66,7 +70,8 @@ class Work:
         """Copy what is packed to the array."""
         if array.flags.c_contiguous:
             # The copy needs no memory of its own.
-            _native.DeviceMemory(0, self.stream, self.device, self.name).fill(array.ctypes.data, packed, array.nbytes)
+            with kernel_at(self._span):
+                self._piece(0).fill(array.ctypes.data, packed, array.nbytes)
         else:
             self._move("scatter", _bits(array), packed)
 
@@ -76,7 +81,12 @@ class Work:
 
     def wait(self) -> None:
         """Wait for the end of all that is on the stream."""
-        _native.DeviceMemory(0, self.stream, self.device, self.name).wait()
+        with kernel_at(self._span):
+            self._piece(0).wait()
+
+    def _piece(self, nbytes: int) -> _native.DeviceMemory:
+        with kernel_at(self._span):
+            return _native.DeviceMemory(nbytes, self.stream, self.device, self._who)
 
     def _move(self, how: str, array: np.ndarray, packed: int) -> None:
         if array.size == 0:
@@ -103,7 +113,8 @@ class Work:
             (numbers(*steps), number, (len(steps),)),
             (numbers(array.size), number, ()),
         ]
-        put(launch, placed, self.stream, self.device, self.kept)
+        with kernel_at(self._span):
+            put(launch, placed, self.stream, self.device, self.kept)
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

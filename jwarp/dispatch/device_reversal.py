@@ -42,7 +42,7 @@ class _Run:
         devices = {x.lent.device for x in arrays}
         if len(devices) != 1:
             raise LaunchError(f"kernel '{back.program.name}': arrays and gradients are on GPUs {sorted(devices)}")
-        self.work = Work(back.program.name, 0, devices.pop(), [x.lent for x in arrays])
+        self.work = Work(f"kernel '{back.program.name}'", 0, devices.pop(), [x.lent for x in arrays], back.program.span)
         self.sums: list[tuple[int, np.ndarray]] = []  # what is added in the end
         self.moved: list[tuple[int, np.ndarray]] = []  # cotangents that the kernel works on a copy of
 

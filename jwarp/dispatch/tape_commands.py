@@ -9,12 +9,14 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
+from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.scratch import Scratch
 from jwarp.dispatch.tape_entry import (
     Entry,
     Retained,
     added,
+    both_before_and_after,
     has_gradients,
     is_here,
     is_zero,
@@ -69,6 +71,9 @@ class ComputationEntry(Entry):
                 self.where,
             )
         refuse_traced(name, [a.grad for a in self.arrays if a.grad is not None])
+        for a in self.written:
+            if a.retain_grad and any(overlap(a, b) for b in self.command.given):
+                raise placed(both_before_and_after(name, a), self.where)
         done = retained.watch(self.written)
         back([kept.array() for kept in self.kept or ()])
         done()
@@ -112,6 +117,7 @@ class CopyEntry(Entry):
         content = target.grad.memory.read(target.grad.layout)
         flowing = content.copy() if isinstance(content, np.ndarray) else content
         target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
+        done()  # before some of it comes back, where the source is of the same array
         if source.grad is not None:
             layout = source.grad.layout
             if layout.dtype != flowing.dtype:
@@ -126,7 +132,6 @@ class CopyEntry(Entry):
                     )
             else:
                 added(source.grad, flowing.reshape(layout.full_shape))
-        done()
 
     def steps(self, scratch: Scratch) -> list[Any] | None:
         target, source = self.arrays

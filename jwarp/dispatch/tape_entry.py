@@ -111,3 +111,12 @@ def placed(error: JwarpError, where: tuple[str, int]) -> JwarpError:
     made = type(error)(*error.__reduce__()[1])
     made.add_note(f"recorded on a tape at {place_text(where)}")
     return made
+
+
+def both_before_and_after(what: str, a: array) -> LaunchError:
+    """The error for an array with `retain_grad` that is read and overwritten at once."""
+    return LaunchError(
+        f"{what}: {a.memory.made_at} has retain_grad, and is both read and overwritten, so that it has a gradient"
+        " before and another one after",
+        hint="let it write to another array, or set retain_grad to False",
+    )

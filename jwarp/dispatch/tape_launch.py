@@ -14,7 +14,17 @@ from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.remade import lightened
 from jwarp.dispatch.reversal import Reversal
 from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape_entry import Entry, Retained, is_here, is_zero, place_text, placed, refuse_traced, tokens
+from jwarp.dispatch.tape_entry import (
+    Entry,
+    Retained,
+    both_before_and_after,
+    is_here,
+    is_zero,
+    place_text,
+    placed,
+    refuse_traced,
+    tokens,
+)
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
 
 
@@ -189,12 +199,7 @@ class LaunchEntry(Entry):
             a = self.values[p]
             if isinstance(a, array) and a.retain_grad and p in way.read_and_stored:
                 raise placed(
-                    LaunchError(
-                        f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the array has"
-                        " retain_grad, and the launch both reads and overwrites it, so that it has a gradient before"
-                        " and another one after",
-                        hint="let the kernel write to another array, or set retain_grad to False",
-                    ),
+                    both_before_and_after(f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}'", a),
                     self.where,
                 )
 

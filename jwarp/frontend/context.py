@@ -173,6 +173,8 @@ class Context:
         # Elements of arrays that may be such: of which of them, None for those of other numbers, and their index.
         self.named: dict[Value, tuple[StructValue | None, tuple[Operand, ...]]] = {}
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
+        self.only_values = False  # whether to leave out what is for derivatives
+        self.left_out = False  # whether something was
         self.in_lanes = False  # whether this is a loop whose trips may run together, each of them in a lane
 
     # -- places in the source

@@ -6,11 +6,11 @@ import functools
 import inspect
 import itertools
 import json
-import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, overload
 
+from jwarp import forks
 from jwarp.caches import Cache, PerOwner
 from jwarp.collector import no_collection
 from jwarp.config import Settings, config
@@ -21,7 +21,7 @@ from jwarp.frontend.content import content_of
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
-from jwarp.frontend.lowering.lower import Warned, lower_kernel_source, warn
+from jwarp.frontend.lowering.lower import Read, lower_kernel_source, warn
 from jwarp.frontend.options import checked, name_of
 from jwarp.frontend.syntax.source import (
     Definition,
@@ -43,12 +43,10 @@ from jwarp.types import ArrayType, Bound, StructType, as_type, is_empty, is_open
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
 
-Read = tuple[nodes.Kernel, list[Warned] | None]  # a kernel, and what its author is warned of
-
 # What is kept of a kernel whose IR depends on the size of blocks.
 _USES_TILES = b"uses tiles"
 
-_IRS: PerOwner[Kernel, tuple, nodes.Kernel] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
+_IRS: PerOwner[Kernel, tuple, Read] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
 
 
 class PythonKernel(Kernel):
@@ -74,7 +72,7 @@ class PythonKernel(Kernel):
             annotations = annotations_of(function, definition.captured)
         super().__init__(function.__name__, _parameters(function, annotations), definition.span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
 
     @property
     def func(self) -> Callable:
@@ -98,7 +96,7 @@ class PythonKernel(Kernel):
         return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))
 
     @functools.cached_property
-    def _irs(self) -> Cache[tuple, nodes.Kernel]:
+    def _irs(self) -> Cache[tuple, Read]:
         return _IRS.of(self)
 
     @property
@@ -126,16 +124,26 @@ class PythonKernel(Kernel):
 
         Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
         """
-        self._check_modules()
         settings = self.settled(settings or config.settings)
+        made = self._thread(settings, only_values=True)
+        if made is not None and made.left_out:
+            made = self._thread(settings, only_values=False)
+        return self._some_blocks(settings) if made is None else made.kernel
+
+    def values_ir(self, settings: Settings) -> tuple[nodes.Kernel, bool]:
+        made = self._thread(settings, only_values=True)
+        return (self._some_blocks(settings), False) if made is None else (made.kernel, made.left_out)
+
+    def _thread(self, settings: Settings, *, only_values: bool) -> Read | None:
+        """What one thread does; None where threads work in blocks."""
+        self._check_modules()
         if self._tiled:
-            return self._some_blocks(settings)
-        key = (settings.max_unroll, settings.debug)
+            return None
         try:
-            made = self._lowered(key, settings)
+            made = self._lowered((settings.max_unroll, settings.debug, 0, only_values), settings)
         except UsesTiles:
             self._tiled = True
-            return self._some_blocks(settings)
+            return None
         self._tiled = False
         return made
 
@@ -164,20 +172,20 @@ class PythonKernel(Kernel):
         key = (settings.max_unroll, settings.debug, block_dim)
 
         def made() -> Read:
-            thread, said = self._read(key)
-            return by_blocks(thread, block_dim, lane_axis, count, over), said
+            thread = self._read(key)
+            return thread._replace(kernel=by_blocks(thread.kernel, block_dim, lane_axis, count, over))
 
         lanes = (*key, lane_axis, count, over)
         with self._lock, no_collection():
-            return self._irs.made(lanes, lambda: self._kept(lanes, settings, made))
+            return self._irs.made(lanes, lambda: self._kept(lanes, settings, made)).kernel
 
-    def _lowered(self, key: tuple, settings: Settings) -> nodes.Kernel:
+    def _lowered(self, key: tuple, settings: Settings) -> Read:
         """What one thread does, under the settings that `key` has."""
         with self._lock, no_collection():
             return self._irs.made(key, lambda: self._kept(key, settings, lambda: self._read(key)))
 
     def _read(self, key: tuple) -> Read:
-        """What one thread does, and what is said of it; None where reading it again may give something else."""
+        """What one thread does."""
         modules = dict(self._modules)
         found = lower_kernel_source(
             self.source, self.signature, self.params, *key, variables=self._variables, modules=modules
@@ -185,46 +193,45 @@ class PythonKernel(Kernel):
         self._modules = modules
         return found
 
-    def _kept(self, key: tuple, settings: Settings, make: Callable[[], Read]) -> nodes.Kernel:
-        """The IR that `make` gives, from disk if a kernel of the same content was read under the same settings."""
+    def _kept(self, key: tuple, settings: Settings, make: Callable[[], Read]) -> Read:
+        """What `make` gives, from disk if a kernel of the same content was read under the same settings."""
         version = sources() if settings.cache_dir else None
         content = version and content_of(self.python, self._definition, self.signature, self._variables)
         if not version or not content:
-            return make()[0]
+            return make()
 
         def write(made: Read | None) -> bytes | None:
             if made is None:
                 return _USES_TILES
-            kernel, told = made
-            entry = to_entry(known(kernel)) if told is not None else None
-            return None if entry is None else json.dumps(told).encode() + b"\n" + entry
+            entry = to_entry(known(made.kernel)) if made.said is not None else None
+            return None if entry is None else json.dumps(made[1:]).encode() + b"\n" + entry
 
         def read(entry: bytes) -> Read | None:
             if entry == _USES_TILES:
                 found = None
             else:
-                said, _, encoded = entry.partition(b"\n")
-                told = json.loads(said)
-                if any(file not in content.files.values() for _, file, _ in told):
+                told, _, encoded = entry.partition(b"\n")
+                said, left_out = json.loads(told)
+                if any(file not in content.files.values() for _, file, _ in said):
                     raise ValueError("warnings name a file that has moved")
-                found = from_entry(encoded, content.files), told
-                warn(told)
+                found = Read(from_entry(encoded, content.files), said, left_out)
+                warn(said)
             loaded = {module: getattr(module, "__spec__", None) for module in content.modules}
             self._modules = {**self._modules, **loaded}
             return found
 
         def made() -> Read | None:
             try:
-                kernel, told = make()
+                found = make()
             except UsesTiles:
                 return None
-            return known(kernel), told
+            return found._replace(kernel=known(found.kernel))
 
         name = key_of("ir", version, content.digest, repr(key))
         found = Store(settings.cache_dir).made(name, made, write, read)
         if found is None:
             raise UsesTiles
-        return found[0]
+        return found
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:
         """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""

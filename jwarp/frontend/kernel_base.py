@@ -127,6 +127,10 @@ class Kernel(ByName):
         """
         raise NotImplementedError
 
+    def values_ir(self, settings: Settings) -> tuple[nodes.Kernel, bool]:
+        """The kernel as IR that gives the same values, and whether something is left out that is for derivatives."""
+        return self.ir(settings), False
+
     @property
     def uses_tiles(self) -> bool:
         """Whether its threads work in blocks, and there is IR for each size of them."""

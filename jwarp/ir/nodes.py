@@ -13,11 +13,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from jwarp import forks
 from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.attributes import ArrayName, ArrayNumber, Attribute, Origin, numbers_in, with_numbers
 from jwarp.ir.operation import Operation
@@ -375,7 +375,7 @@ class KnownKernel(Kernel):
         return found
 
 
-_reading = threading.RLock()
+_reading = forks.Lock(is_shared=True)
 
 
 def operands(node: Node) -> tuple[Operand, ...]:

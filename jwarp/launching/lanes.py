@@ -5,7 +5,6 @@ The last dimension may be too short for vectors, or its threads may each do some
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 from jwarp.analysis.thread_order import runs_in_order
@@ -117,9 +116,6 @@ def _other(program: GeneratedProgram, name: str, change: Callable[[Kernel], Kern
         return shelf.kernel(which, lambda: change(without_reading_functions(kernel)))
 
     def made() -> GeneratedProgram:
-        kernel, unchecked = changed(program.kernel, "kernel"), program.unchecked
-        if unchecked is not None:
-            unchecked = kernel if unchecked is program.kernel else changed(unchecked, "unchecked")
-        return dataclasses.replace(program, kernel=kernel, unchecked=unchecked, shelf=shelf)
+        return program.changed(changed, shelf)
 
     return _OTHERS.of(program).made(name, made)

@@ -203,12 +203,14 @@ class Program(abc.ABC):
 class GeneratedProgram(Program):
     """A kernel whose code jwarp generates, or a derivative of one.
 
-    Of a kernel of a user, `unchecked` is what derivatives are of: `kernel` may have checks. Its last parameters are
+    Of a kernel of a user, `unchecked` is what was read: `kernel` may have checks. Its last parameters are
     then outputs of the checks, one for each of `shadows`, which has the shape; launches drop them. A GPU runs
     `on_gpu`, if that is another kernel, with the same parameters. What follows from a program is kept on its `shelf`.
+    Where something was left out that is for derivatives, `whole` reads all.
     """
 
     unchecked: nodes.Kernel | None = None
+    whole: Callable[[], nodes.Kernel] | None = None
     shadows: tuple[int, ...] = ()
     on_gpu: nodes.Kernel | None = None
     shelf: Shelf = NO_SHELF
@@ -220,7 +222,7 @@ class GeneratedProgram(Program):
     @property
     def _others(self) -> tuple[Hashable, ...]:
         """The gradients that functions bring with them."""
-        return tuple(fingerprint(gradient.kernel) for gradient in self.users_kernel.gradients)
+        return tuple(fingerprint(gradient.kernel) for gradient in (self.unchecked or self.kernel).gradients)
 
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
@@ -233,10 +235,10 @@ class GeneratedProgram(Program):
         """The same, as small as it gets."""
         return simplify(self.differentiated)
 
-    @property
+    @functools.cached_property
     def users_kernel(self) -> nodes.Kernel:
-        """The kernel as its user wrote it."""
-        return self.unchecked or self.kernel
+        """The kernel as its user wrote it, with all that derivatives need."""
+        return self.whole() if self.whole is not None else self.unchecked or self.kernel
 
     @functools.cached_property
     def counters(self) -> frozenset[int]:
@@ -275,16 +277,21 @@ class GeneratedProgram(Program):
             def changed(kernel: nodes.Kernel, name: str) -> nodes.Kernel:
                 return shelf.kernel(name, lambda: dataclasses.replace(kernel, **changes))
 
-            kernel, unchecked = changed(self.kernel, "kernel"), self.unchecked
-            if unchecked is not None:
-                unchecked = kernel if unchecked is self.kernel else changed(unchecked, "unchecked")
-            return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, shelf=shelf)
+            return self.changed(changed, shelf)
 
         return _RUNNING.of(self).made(how, made) or self
 
+    def changed(self, change: Callable[[nodes.Kernel, str], nodes.Kernel], shelf: Shelf) -> GeneratedProgram:
+        """The program of other kernels, which `change` makes of its own and of what their names are."""
+        kernel, unchecked, whole = change(self.kernel, "kernel"), self.unchecked, self.whole
+        if unchecked is not None:
+            unchecked = kernel if unchecked is self.kernel else change(unchecked, "unchecked")
+        changed = None if whole is None else (lambda: change(whole(), "whole"))
+        return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, whole=changed, shelf=shelf)
+
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
-        return nodes.written_params(self.users_kernel)
+        return nodes.written_params(self.unchecked or self.kernel)
 
     @property
     def params(self) -> tuple[nodes.Param, ...]:
@@ -338,7 +345,12 @@ class GeneratedProgram(Program):
         bounds = checked and (settings.debug or settings.bounds == "error")
         made = instrument(plain(plain_kernel), bounds=bounds, values=checked and settings.debug)
         return dataclasses.replace(
-            self, kernel=made.kernel, shadows=made.shadowed, unchecked=plain_kernel if checked else None, shelf=NO_SHELF
+            self,
+            kernel=made.kernel,
+            shadows=made.shadowed,
+            unchecked=plain_kernel if checked else None,
+            whole=None,
+            shelf=NO_SHELF,
         )
 
     def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
@@ -482,11 +494,11 @@ _OF_RANK: PerOwner[HandwrittenProgram, int, HandwrittenProgram] = PerOwner(
 def program_of(kernel: Kernel, settings: Settings) -> Program:
     """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
     settings = kernel.settled(settings)
-    programs, ir = _PROGRAMS.of(kernel), kernel.ir(settings)
+    programs, (ir, left_out) = _PROGRAMS.of(kernel), kernel.values_ir(settings)
     known = programs.get(settings)
     if isinstance(known, GeneratedProgram) and known.unchecked is ir:
         return known
-    program = _generated(kernel, ir, settings)
+    program = _generated(kernel, ir, settings, (lambda: kernel.ir(settings)) if left_out else None)
     programs.replace(settings, program)
     return program
 
@@ -504,12 +516,16 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
 
 
 @no_collection()
-def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> GeneratedProgram:
+def _generated(
+    kernel: Kernel, ir: nodes.Kernel, settings: Settings, whole: Callable[[], nodes.Kernel] | None = None
+) -> GeneratedProgram:
     bounds, shadowed = settings.debug or settings.bounds == "error", tuple[int, ...]()
     shelf, ran = Shelf.of(ir, settings), ir
+    if whole is not None:
+        shelf = shelf.derived("values")
     if bounds:
         made = instrument(plain(without_reading_functions(ir)), bounds=True, values=settings.debug)
         ran, shadowed = by_settings(made.kernel, settings), made.shadowed
     elif settings.deterministic or not nodes.is_plain(ir):
         ran = shelf.kernel("ran", lambda: by_settings(plain(ir), settings))
-    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, shadowed, shelf=shelf)
+    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, whole, shadowed, shelf=shelf)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import abs, cast, fixed, max, min, rolled, sqrt, symmetric, where
+from jwarp.frontend.builtins.scalar import abs, cast, fixed, max, min, only_values, rolled, sqrt, symmetric, where
 from jwarp.frontend.builtins.signatures import of_floats
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import diag, dot, matrix, matrix_from_cols, transpose, vector
@@ -165,6 +165,9 @@ def svd2(A: Matrix22):
     V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
     """
     wide = widened(A)
+    if only_values():
+        U, sigma, V = svd2_wide(wide)
+        return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
     U, sigma, V = svd2_wide(fixed(wide))
     U, sigma, V = followed_svd(wide, U, sigma, V)
     double = doubled(A)
@@ -231,6 +234,9 @@ def svd3(A: Matrix33):
     sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
     """
     wide = widened(A)
+    if only_values():
+        U, sigma, V = svd3_wide(wide)
+        return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
     U, sigma, V = svd3_wide(fixed(wide))
     U, sigma, V = followed_svd(wide, U, sigma, V)
     double = doubled(A)
@@ -272,6 +278,9 @@ def qr3(A: Matrix33):
     The first two entries on the diagonal of R are not negative.
     """
     wide = widened(A)
+    if only_values():
+        Q, R = qr3_wide(wide)
+        return narrowed_matrix(Q, A.dtype), narrowed_matrix(R, A.dtype)
     Q, R = qr3_wide(fixed(wide))
     Q, R = followed_qr(wide, Q, R)
     return narrowed_matrix(Q, A.dtype), narrowed_matrix(R, A.dtype)
@@ -320,6 +329,9 @@ def eig3(A: Matrix33):
     The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
     """
     wide = widened(A)
+    if only_values():
+        Q, d = eig3_wide(wide)
+        return narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
     Q, d = eig3_wide(fixed(wide))
     Q, d = followed_eig(wide, Q, d)
     double = doubled(A)

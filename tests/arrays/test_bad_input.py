@@ -183,3 +183,20 @@ def test_an_address_that_is_none():
     with pytest.raises(wp.LaunchError, match="address 0"):
         wp.array(ptr=0, dtype=float, shape=4)
     assert wp.array(ptr=0, dtype=float, shape=0).size == 0
+
+
+@pytest.mark.parametrize(
+    ("dim", "block_dim"), [((True, 1), None), ([1, 1.0], None), ((np.bool_(True), 1), None), ((1, 1), 1.0)]
+)
+def test_what_is_equal_to_an_int_is_refused_after_the_int_was_launched_often(dim, block_dim):
+    @wp.kernel
+    def one(x: wp.array2d[float]):
+        i, j = wp.tid()
+        x[i, j] += 1.0
+
+    x = wp.zeros((1, 1), dtype=float)
+    for _ in range(12):
+        wp.launch(one, (1, 1), [x], block_dim=1 if block_dim else None)
+    with pytest.raises(wp.LaunchError):
+        wp.launch(one, dim, [x], block_dim=block_dim)
+    assert x.numpy() == 12

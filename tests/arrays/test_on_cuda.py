@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import re
 import weakref
 
 import array_programs
@@ -256,14 +257,59 @@ def test_functions_that_are_computed_here():
 
 @own_process
 def test_what_the_driver_says_of_a_launch():
-    """The error has the kernel, its line, and what to do."""
+    """The error has the kernel, its line, and what to do; the launch works as soon as the driver does."""
     driver().register("jwarp_doubled", lambda words, shape: None)
     wp.config.cuda_arch = "sm_90"
     x, y = (wp.zeros(N, dtype=float, device="cuda") for _ in range(2))
-    driver().fail("cuLaunchKernelEx", 701)
-    told = r"kernel 'doubled': .*error 701.*smaller block_dim\n +--> .*test_on_cuda.py:\d+\n.*def doubled"
-    with pytest.raises(RuntimeError, match=told):
+    place = r"test_on_cuda.py:\d+\n.*def doubled"
+
+    def told(call, function, error, kind, words, named=rf"kernel 'doubled': {{}}.*\n +--> .*{place}"):
+        driver().fail(function, error)
+        with pytest.raises(kind) as caught:
+            call()
+        driver().fail(function, 0)
+        said = named.format(f"{function.removesuffix('_v2')} failed with .*error {error}")
+        assert re.match(rf"{said}[^$]*help: .*{words}", str(caught.value)), caught.value
+
+    def launch():
         wp.launch(doubled, N, [x], [y])
+
+    told(launch, "cuLibraryLoadData", 200, wp.CompileError, "delete jwarp's cache")
+    told(launch, "cuLibraryLoadData", 218, wp.CompileError, "newer driver")
+    told(launch, "cuLibraryLoadData", 222, wp.LaunchError, "newer driver")
+    told(launch, "cuLibraryLoadData", 209, wp.LaunchError, "wp.config.cuda_arch")
+    told(launch, "cuKernelGetFunction", 209, wp.LaunchError, 'cuda_arch = "sm_90"',
+         rf"kernel 'doubled': it was not compiled for this GPU, .* is 9.0 .*\n +--> .*{place}")  # fmt: skip
+    for _again in range(3):  # it is prepared, and put again
+        for error, words in ((701, "smaller block_dim"), (700, "names the line"), (2, "JAX takes"), (1, "debug")):
+            told(launch, "cuLaunchKernelEx", error, wp.LaunchError, words)
+        launch()
+    command = wp.launch(doubled, N, [x], [y], record_cmd=True)
+    told(command.launch, "cuLaunchKernelEx", 700, wp.LaunchError, "names the line")
+    # A view with gaps is packed for the kernel, in memory of the call.
+    told(lambda: wp.launch(doubled, N // 2, [x[::2]], [y[: N // 2]]), "cuMemAllocAsync", 2, wp.LaunchError, "JAX takes")
+    arrays = "arrays on cuda:0: {}.*"
+    told(wp.synchronize, "cuStreamSynchronize", 700, wp.LaunchError, "names the line", arrays)
+    told(lambda: x.fill_(1.5), "cuMemsetD32Async", 1, wp.LaunchError, "debug", arrays)
+    driver().fail("cuLaunchKernelEx", 700)
+    with pytest.raises(RuntimeError):  # as Warp's
+        launch()
+
+
+@own_process
+@pytest.mark.parametrize(("devices", "version", "told"), [
+    (0, 13000, r"finds no GPU in this process\n(.|\n)*help: .*CUDA_VISIBLE_DEVICES"),
+    (1, 12040, r"too old: it supports CUDA 12.4, jwarp needs CUDA 13.0\n(.|\n)*help: install driver release 580"),
+])  # fmt: skip
+def test_launches_without_a_driver_or_gpu(devices, version, told):
+    """Arrays of another library may come where the driver cannot be used."""
+    driver().set(devices=devices, version=version)
+    with pytest.raises(wp.LaunchError, match=told) as caught:
+        wp.launch(doubled, 5, [Lender(numbers(5))], [Lender(numbers(5))])
+    assert "def doubled" in str(caught.value)
+    assert not wp.is_cuda_available()
+    with pytest.raises(wp.LaunchError, match="no GPU is found, the NVIDIA driver"):
+        wp.zeros(3, device="cuda")
 
 
 @own_process

@@ -3,6 +3,7 @@
 import faulthandler
 import functools
 import itertools
+import math
 
 import fenced
 import numpy as np
@@ -28,6 +29,8 @@ ELEMENTS = {
     "vec2l": wp.vec2l,
     "mat22": wp.mat22,
     "mat33": wp.mat33,
+    "mat44": wp.mat44,
+    "vec9i": wp.types.vector(9, wp.int32),
     "mat23": wp.types.matrix((2, 3), wp.float32),
     "mat58": wp.types.matrix((5, 8), wp.float32),  # too large for shuffles
 }
@@ -221,20 +224,25 @@ def test_more_threads_than_elements_and_fewer(make):
         check(kernel, dims, given, [Variant("8 peeled"), Variant("16"), Variant("16", "checked")])
 
 
-def test_elements_of_consecutive_threads_are_one_access():
-    for name in ("vec2", "vec3", "mat33"):
+def test_elements_of_consecutive_threads_are_loaded_whole():
+    for name in ("vec2", "vec3", "mat33", "mat44"):
         made = CpuKernel(copied(ELEMENTS[name]).ir(), Settings(cache_dir=""))
-        size = ELEMENTS[name].size
+        size, is_long = ELEMENTS[name].size, ELEMENTS[name].size > 7
         text = made.text(options=Options(TARGETS["8 peeled"]))
-        assert f"load <{8 * size} x float>, ptr" in text and f"store <{8 * size} x float>" in text
+        assert text.count("load <8 x float>, ptr") == (0 if is_long else size)
+        # Of long elements, four components at once, of each thread's element.
+        assert text.count("load <4 x float>, ptr") == (8 * math.ceil(size / 4) if is_long else 0)
+        assert text.count("store <8 x float> %") == size
         text = made.text(options=Options(TARGETS["16"]))  # where masks are cheap, those of a part of a vector, too
         assert text.count("call <16 x float> @llvm.masked.load") == size == text.count("call void @llvm.masked.store")
+        versions = (size > 7) + (size > 11)  # the one of full vectors, and the other one
+        assert text.count("load <4 x float>, ptr") == versions * 16 * math.ceil(size / 4)
         assert "gather" not in text and "scatter" not in text
 
 
 def run_between_fences() -> None:
     """Every kernel on arrays next to pages that fault, with as many threads as elements, and with more."""
-    for make, name, style in itertools.product(KERNELS, ("vec3", "mat22"), ("8 peeled", "16")):
+    for make, name, style in itertools.product(KERNELS, ("vec3", "mat22", "mat44"), ("8 peeled", "16")):
         made = CpuKernel(make(ELEMENTS[name]).ir(), Settings(cache_dir=""))
         for version, at_end in itertools.product(("launcher", "checked"), (True, False)):
             compiled = Compiled(made, Variant(style, version))

@@ -134,10 +134,22 @@ def chain(x):
 
 
 @needs_compiler
-@pytest.mark.parametrize("function", [chain, jax.grad(chain), lambda x: jax.vmap(chain)(jnp.stack([x, x])).sum()])
-def test_programs(function, threads, monkeypatch):
-    """Each launch is compiled once, most of them by threads, and the program is the same."""
-    compiled, by = primitive._compiled, []
+@pytest.mark.parametrize(
+    ("function", "launches"),
+    [
+        (chain, 3),
+        (jax.grad(chain), 6),
+        (lambda x: jax.vmap(chain)(jnp.stack([x, x])).sum(), 3),
+        (jax.vmap(jax.grad(lambda x: chain(x * jnp.ones(8)))), 6),
+    ],
+)
+def test_programs(function, launches, threads, monkeypatch):
+    """Each launch is compiled once, all but the first begun by threads, and the program is the same."""
+    compiled, submit, by, begun_ahead = primitive._compiled, threads._submit, [], []
+
+    def submitted(call, ask, how):
+        begun_ahead.append(ask)
+        return submit(call, ask, how)
 
     def counted(asked, how):
         by.append(threading.current_thread().name)
@@ -149,8 +161,9 @@ def test_programs(function, threads, monkeypatch):
             return jax.jit(function).trace(np.ones(8, np.float32)).lower(lowering_platforms=("cuda",)).as_text()
 
     monkeypatch.setattr(primitive, "_compiled", counted)
+    monkeypatch.setattr(threads, "_submit", submitted)
     found, begun = lowered(), len(by)
-    assert any("jwarp-nvrtc" in name for name in by)
+    assert len(begun_ahead) == begun - 1 == launches - 1 and any("jwarp-nvrtc" in name for name in by)
     by.clear()
     monkeypatch.setattr(ahead, "AHEAD", ahead.Ahead(1))
     assert lowered() == found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import warp
-from ids import arrays_in, copy_of, number_of
+from ids import arrays_in, copy_of, number_of, numbers_in, table_in
 from warp._src import types as warp_types
 from warp._src.codegen import Struct, StructInstance
 
@@ -33,6 +33,9 @@ def kept(value: Any) -> Any:
         return value.copy()
     if not isinstance(value, warp_types.array):
         return copy_of(number_of(value)) if number_of(value) else value
+    if numbers_in(value):
+        copies = [copy_of(n) if number_of(n) else 0 for n in value.numpy().tolist()]
+        return warp.array(np.array(copies, np.uint64), dtype=warp.uint64, device="cpu")
     copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
     warp.copy(copy, value)
     return copy
@@ -57,6 +60,8 @@ def parts(kind: AnyType, value: Any) -> Iterator[Any]:
     if isinstance(value, warp_types.indexedarray) and isinstance(kind, StructType) and kind.indexed is not None:
         for name in kind.fields:
             yield _whole(value, name)
+    elif isinstance(kind, StructType) and kind.table_of is not None:
+        yield from table_in(kind, value)
     elif isinstance(kind, StructType) and kind.is_handle:
         yield from arrays_in(kind, value)
     elif isinstance(kind, StructType):
@@ -84,6 +89,9 @@ def assign(kind: AnyType, target: Any, values: Iterator[Any]) -> None:
         found = [next(values) for _ in kind.fields]
         if found[0] is not None:
             target.data.assign(found[0])
+    elif isinstance(kind, StructType) and kind.table_of is not None:
+        for _ in kind.fields:
+            next(values)
     elif isinstance(kind, StructType) and kind.is_handle:
         for _ in arrays_in(kind, target):
             next(values)

@@ -34,6 +34,7 @@ DIFFERENCES = {
     "newton._src.sensors.warp_raytrace.utils:flatten_normal_image": RANGE,
     "newton._src.actuators.effort_mode_implicit:_build_coupled_solve_kernel.<locals>.solve": ROUNDING,
     "newton._src.solvers.steel.kernels:eval_rigid_fk_kinematics": ROUNDING,
+    "newton._src.solvers.steel.kernels:rotate_mf_body_Hinv_to_free_root_anchor": ROUNDING,
     "newton._src.solvers.mujoco.kernels:update_body_inertia_kernel": ASYMMETRIC,
     "mujoco_warp._src.bvh:compute_mesh_group_roots": ROOTS,
     "mujoco_warp._src.bvh:compute_bvh_group_roots": ROOTS,

@@ -16,8 +16,9 @@ from warp._src import types as warp_types
 from warp._src.codegen import StructInstance
 
 import jwarp
+from jwarp.dispatch.ids import kinds_of_nothing, table_of, table_of_nothing
 from jwarp.types import StructType, may_hold_handles, uint64
-from jwarp.types.structs import with_fields
+from jwarp.types.structs import table_type, with_fields
 
 ARRAYS = ("points", "indices", "velocities", "lowers", "uppers", "groups")
 
@@ -87,6 +88,22 @@ def number_of(value: Any) -> int:
     return int(value) if known is not None and known.made() is not None else 0
 
 
+def numbers_in(value: Any) -> list[int]:
+    """The numbers in an array of ids that name meshes, trees or grids of Warp's that are alive."""
+    if type(value) is not warp_types.array or value.dtype is not warp_types.uint64 or value.ndim != 1 or not _seen:
+        return []
+    return [found for number in value.numpy().tolist() if (found := number_of(number))]
+
+
+def table_in(kind: StructType, value: Any) -> Iterator[Any]:
+    """The values of the parameters that an array of ids is taken apart into."""
+    numbers = [] if value is None else value.numpy().tolist()
+    ids = np.array([ours_of(n).id if number_of(n) else 0 for n in numbers], np.uint64)
+    table = table_of("ids", ids, "") if ids.any() else table_of_nothing("ids", ids, kind, "")
+    for name in kind.fields:
+        yield np.asarray(getattr(table, name))
+
+
 def copy_of(number: int) -> int:
     """The number of a copy that stays as the mesh, tree or grid is now."""
     if number in _copies:
@@ -151,6 +168,8 @@ def kinds_of(args: list[Any]) -> tuple:
 
 
 def _kind(value: Any) -> Any:
+    if numbers := numbers_in(value):
+        return table_type(type(ours_of(numbers[0]).arrays))
     if isinstance(value, StructInstance):
         found = {name: _kind(getattr(value, name)) for name in value._cls.vars}
         found = {name: kind for name, kind in found.items() if kind is not None}
@@ -160,13 +179,16 @@ def _kind(value: Any) -> Any:
 
 
 def with_kinds(kernel: Any, kinds: tuple) -> Any:
-    """jwarp's kernel for those arguments."""
-    found = []
-    for place in getattr(kernel, "handles", ()):
+    """jwarp's kernel for those arguments; arrays of ids for which there is no kind name nothing."""
+    lists = getattr(kernel, "id_lists", ())
+    found: dict[int, Any] = {}
+    for place in (*getattr(kernel, "handles", ()), *lists):
         kind = kinds[place] if place < len(kinds) else None
         if kind is not None:
-            found.append((place, _typed(kernel.signature[place].type, kind)))
-    return kernel.with_handles(tuple(found)) if found else kernel
+            found[place] = kind if place in lists else _typed(kernel.signature[place].type, kind)
+    if left := [place for place in lists if place not in found]:
+        found |= kinds_of_nothing(kernel, left, found)
+    return kernel.with_handles(tuple(sorted(found.items(), key=lambda pair: pair[0]))) if found else kernel
 
 
 def _typed(kind: Any, found: Any) -> Any:

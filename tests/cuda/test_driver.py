@@ -1,6 +1,8 @@
 """What the launcher asks of the CUDA driver, in which order, how often, and what it says when that fails."""
 
+import itertools
 import os
+import re
 import threading
 
 import numpy as np
@@ -166,7 +168,7 @@ def test_more_shared_memory_than_the_gpu_has_is_an_error_with_both_sizes():
     driver().set(max_shared=101_376, static_shared=1000)
     site = xla().instantiate(attributes(scale_launch(5), shared=101_000))
     site.prepare()
-    with pytest.raises(XlaError, match="kernel 'scale' needs 102000 bytes of shared memory.* this GPU has 101376"):
+    with pytest.raises(XlaError, match="'scale': a block needs 102000 bytes of shared memory.* this GPU has 101376"):
         site.initialize(STREAMS[0])
     assert driver().log("cuKernelSetAttribute") == []
 
@@ -292,7 +294,7 @@ def test_an_old_driver():
     driver().set(version=12040)
     site = xla().instantiate(attributes(scale_launch(5)))
     for _ in range(2):
-        with pytest.raises(XlaError, match=r"too old: it supports CUDA 12\.4, jwarp needs CUDA 13\.0; .* 580"):
+        with pytest.raises(XlaError, match=r"too old: it supports CUDA 12\.4, jwarp needs CUDA 13\.0\n.* 580"):
             site.prepare()
     assert set(driver().names()) == {"cuDriverGetVersion"}
     driver().set(version=13000)
@@ -308,7 +310,7 @@ def test_a_driver_that_lacks_a_function():
 @own_process
 def test_no_gpu():
     driver().set(devices=0)
-    with pytest.raises(XlaError, match="no GPU in this process.*CUDA_VISIBLE_DEVICES"):
+    with pytest.raises(XlaError, match="no GPU in this process\n.*CUDA_VISIBLE_DEVICES"):
         xla().instantiate(attributes(scale_launch(5))).prepare()
 
 
@@ -348,34 +350,53 @@ def test_every_function_may_fail(checks, shared):
             call(1 + number)
         name = function.removesuffix("_v2")
         expected = f"jwarp: kernel 'scale': {name} failed with CUDA_ERROR_INVALID_VALUE, error 1"
-        assert str(caught.value) == f"{expected} (the mock was told to fail)"
+        assert str(caught.value).startswith(f"{expected} (the mock was told to fail)\n  help: wp.config.debug = True")
         driver().fail(function, 0)
         call(1 + number)
 
 
 @own_process
-def test_errors_that_need_more_words():
-    target, out_of_memory = xla(), 8
-    site = target.instantiate(attributes(scale_launch(5)))
-    driver().fail("cuLibraryLoadData", 209)
-    with pytest.raises(XlaError, match=r"CUDA_ERROR_NO_BINARY_FOR_GPU.* not compiled for this GPU"):
-        site.prepare()
-    driver().fail("cuLibraryLoadData", 0)
-    driver().fail("cuKernelGetFunction", 209)
-    with pytest.raises(XlaError, match=r"'scale' was not compiled for this GPU, whose compute capability is 9\.0"):
-        site.initialize(STREAMS[0])
-    driver().fail("cuKernelGetFunction", 0)
-    driver().fail("cuLaunchKernelEx", 700)
-    with pytest.raises(XlaError, match="CUDA_ERROR_ILLEGAL_ADDRESS.* or an earlier kernel"):
-        execute(site)
-    for error, words in ((701, "too few registers.*smaller block_dim$"), (710, "assertion"), (716, "earlier kernel")):
-        driver().fail("cuLaunchKernelEx", error)
-        with pytest.raises(XlaError, match=f"error {error} .*; .*{words}"):
+def test_errors_say_where_the_kernel_is_and_what_to_do():
+    """Calls of before have no place."""
+    target, number = xla(), itertools.count()
+    resource_exhausted, failed_precondition, unavailable, internal = 8, 9, 14, 13
+
+    def told(function: str, error: int, place: str = "spring.py:12") -> XlaError:
+        site = target.instantiate(attributes(scale_launch(5), place=place, image=cubin(str(next(number)))))
+        driver().fail(function, error)
+        with pytest.raises(XlaError) as caught:
+            site.prepare()
+            site.initialize(STREAMS[0])
             execute(site)
-    driver().fail("cuLaunchKernelEx", 2)
-    with pytest.raises(XlaError, match="CUDA_ERROR_OUT_OF_MEMORY.*is used up; JAX takes") as caught:
-        execute(site)
-    assert caught.value.code == out_of_memory
+        driver().fail(function, 0)
+        site.delete()
+        return caught.value
+
+    for function, error, code, words in (
+        ("cuInit", 999, unavailable, "please report"),
+        ("cuInit", 100, unavailable, "CUDA_VISIBLE_DEVICES"),
+        ("cuInit", 803, unavailable, "start the computer again"),
+        ("cuLibraryLoadData", 2, resource_exhausted, "is used up; JAX takes"),
+        ("cuLibraryLoadData", 200, internal, "cannot read the code"),
+        ("cuLibraryLoadData", 209, internal, "not compiled for this GPU"),
+        ("cuLibraryLoadData", 218, internal, "cannot read the code"),
+        ("cuLibraryLoadData", 221, internal, "GPU's own architecture"),
+        ("cuLibraryLoadData", 222, internal, "newer than the driver"),
+        ("cuKernelGetFunction", 209, failed_precondition, 'wp.config.cuda_arch = "sm_90"'),
+        ("cuLaunchKernelEx", 1, internal, "wp.config.debug = True checks"),
+        ("cuLaunchKernelEx", 700, internal, "not its own.*wp.config.debug = True names"),
+        ("cuLaunchKernelEx", 701, internal, "too few registers.*smaller block_dim"),
+        ("cuLaunchKernelEx", 710, internal, "assertion"),
+        ("cuLaunchKernelEx", 716, internal, "earlier kernel.*wp.config.debug"),
+        ("cuLaunchKernelEx", 906, internal, "launch once before the capture"),
+    ):
+        found = told(function, error)
+        name = "" if function == "cuInit" and error == 100 else f"{function} failed with .*, error {error} .*"
+        assert re.fullmatch(rf"jwarp: kernel 'scale': .*{name}\n  --> spring.py:12\n  help: .*{words}.*", str(found)), (
+            found
+        )
+        assert found.code == code
+    assert "-->" not in str(told("cuLaunchKernelEx", 700, place=""))
 
 
 @own_process

@@ -112,6 +112,38 @@ def test_batches(gpu):
     np.testing.assert_allclose(*both(shared, (a[0],), gpu), rtol=1e-4)
 
 
+@pytest.mark.parametrize("extents", [(128, 256, 64, 256), (64, 24, 16, 128), (64, 128, 32, 256)], ids=str)
+@pytest.mark.parametrize("type_", [wp.float16, wp.bfloat16], ids=str)
+def test_products_by_warpgroups(type_, extents, gpu):
+    """Against NumPy in float64, with their gradients; elsewhere than on sm_90 these are products by warps."""
+    m, n, k, threads = extents
+
+    @wp.kernel
+    def product(a: wp.array2d(dtype=type_), b: wp.array2d(dtype=type_), c: wp.array2d(dtype=type_)):
+        i, j = wp.tid()
+        total = wp.tile_zeros(shape=(m, n), dtype=type_)
+        for step in range(a.shape[1] // k):
+            left = wp.tile_load(a, shape=(m, k), offset=(i * m, step * k))
+            right = wp.tile_load(b, shape=(k, n), offset=(step * k, j * n))
+            wp.tile_matmul(left, right, total)
+        wp.tile_store(c, total, offset=(i * m, j * n))
+
+    def launch(a, b):
+        with wp.config(matrix_instructions="wgmma"):
+            return wp.launch_tiled(product, (3, 2), [a, b], [(3 * m, 2 * n)], block_dim=threads)[0]
+
+    keys, dtype = jax.random.split(jax.random.key(m + n), 3), type_.dtype
+    a, b, g = (
+        jax.random.normal(key, shape).astype(dtype)
+        for key, shape in zip(keys, ((3 * m, 5 * k), (5 * k, 2 * n), (3 * m, 2 * n)), strict=True)
+    )
+    c, pull = jax.vjp(launch, a, b)
+    x, y, z = (np.asarray(v).astype(np.float64) for v in (a, b, g))
+    for found, expected in zip((c, *pull(g)), (x @ y, z @ y.T, x.T @ z), strict=True):
+        error = np.abs(np.asarray(found).astype(np.float64) - expected).max()
+        assert error < 10 * float(jnp.finfo(dtype).eps) * np.abs(expected).max()
+
+
 def test_a_large_launch(gpu):
     """More threads than a 32-bit index counts, by a batch of one launch."""
 

@@ -1,6 +1,8 @@
 """Launches lowered for CUDA on a machine that need not have a GPU: what is compiled, and what the call says."""
 
+import re
 import struct
+from pathlib import Path
 
 import jax
 import jax.export
@@ -11,6 +13,8 @@ from cuda_lowering import attribute, calls, lowered
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
+from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.config import config
 
 FATBIN = b"\x50\xed\x55\xba"
 ELF = b"\x7fELF"
@@ -72,6 +76,21 @@ def test_a_launch_is_one_call_with_the_machine_code_in_it():
     assert "block = 256 : i64" in text and "per_sm = 0 : i64" in text
 
 
+def test_calls_say_where_their_kernel_is_written():
+    """For what the driver says of them; without folders, which differ from one computer to the next."""
+    lines = Path(__file__).read_text().splitlines()
+    line = f"test_lowering.py:{next(n for n, text in enumerate(lines, 1) if text.startswith('def spring'))}"
+    for function in (lambda x: springs(x, 2.0)[0], jax.grad(lambda x: springs(x, 2.0)[0].sum())):
+        assert attribute(lowered(function, X)[0], "place").decode() == line
+    half = wp.cuda_kernel(
+        "__global__ void half(const float* x, float* y, int n)"
+        " { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 0.5f * x[i]; }",
+        "half", {"x": wp.array[float], "y": wp.array[float], "n": wp.int32}, outputs=["y"],
+    )  # fmt: skip
+    text, _ = lowered(lambda x: wp.launch(half, 8, {"x": x, "n": 8}, {"y": 8}), X)
+    assert re.fullmatch(r"test_lowering.py:\d+", attribute(text, "place").decode())
+
+
 def test_the_code_is_forward_code_unless_a_gradient_is_taken():
     f = lambda x, k: springs(x, k)[0].sum()  # noqa: E731
     assert [e.variant for e in lowered(f, X, 2.0)[1]] == ["forward"]
@@ -130,18 +149,56 @@ def test_a_program_for_two_platforms_has_both():
     assert {e.platform for e in events} == {"cpu", "cuda"}
 
 
-def test_several_architectures_are_one_file():
-    with wp.config(cuda_arch="sm_80, sm_120"):
-        text, _ = lowered(lambda x: springs(x, 2.0)[0] + 1.0, X)
-    image = attribute(text, "image")
+MACHINE_CODE, PTX = 2, 1
+
+
+def parts_of(image):
+    """The kinds and architectures of what is in a fatbin."""
     assert image.startswith(FATBIN)
     # After 16 bytes come images, each behind a header: of PTX (1) or machine code (2), sizes, the architecture.
-    found, at = set(), 16
+    found, at = [], 16
     while at < len(image):
         kind, _, header, size = struct.unpack_from("<HHIQ", image, at)
-        found.add((kind, struct.unpack_from("<I", image, at + 28)[0]))
+        found.append((kind, struct.unpack_from("<I", image, at + 28)[0]))
         at += header + size
-    assert found >= {(2, 80), (2, 120), (1, 120)} and at == len(image)
+    assert at == len(image)
+    return found
+
+
+def taken_by(capability, parts):
+    """What a driver takes for a GPU, as the CUDA programming guide says it: machine code of the same generation that is
+    not newer, the newest; else the newest PTX that is not newer, which it compiles."""
+    alike = [a for kind, a in parts if kind == MACHINE_CODE and a // 10 == capability // 10 and a <= capability]
+    older = [a for kind, a in parts if kind == PTX and a <= capability]
+    return (MACHINE_CODE, max(alike)) if alike else (PTX, max(older)) if older else None
+
+
+def test_code_for_several_architectures_is_one_file():
+    with wp.config(cuda_arch="sm_80, sm_120"):
+        text, _ = lowered(lambda x: springs(x, 2.0)[0] + 1.0, X)
+    code, ptx = [(MACHINE_CODE, 80), (MACHINE_CODE, 120)], [(PTX, 80), (PTX, 120)]
+    assert sorted(parts_of(attribute(text, "image"))) == sorted(code + ptx)
+
+
+def test_every_gpu_from_the_oldest_on_finds_code():
+    """Without a setting and a GPU: those of generations between, and later ones, have the PTX compiled."""
+    with wp.config(cuda_arch=""):
+        text, _ = lowered(lambda x: springs(x, 2.0)[0] + 2.0, X)
+    parts = parts_of(attribute(text, "image"))
+    assert sorted(parts) == [(PTX, 80), (PTX, 120), *((MACHINE_CODE, int(a[3:])) for a in nvrtc.DEFAULT_ARCHITECTURES)]
+    expected = {
+        75: None, 80: (MACHINE_CODE, 80), 86: (MACHINE_CODE, 80), 89: (MACHINE_CODE, 80), 90: (MACHINE_CODE, 90),
+        100: (MACHINE_CODE, 100), 103: (MACHINE_CODE, 100), 110: (PTX, 80), 120: (MACHINE_CODE, 120),
+        121: (MACHINE_CODE, 120), 130: (PTX, 120),
+    }  # fmt: skip
+    assert {capability: taken_by(capability, parts) for capability in expected} == expected
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_120"])
+def test_the_ptx_in_a_fatbin_is_for_all_later_gpus(architecture):
+    """One of an architecture's own, as sm_120a, would be for that one alone."""
+    kernel = CudaKernel(spring.ir(config.settings), config.settings)
+    assert f".target {architecture}\n" in kernel.ptx("flat fast", architecture)
 
 
 def test_debug_mode_is_another_target():

@@ -1,5 +1,7 @@
 """What NVRTC and the assembler refuse arrives with the kernel, the author's line and a way out."""
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jwarp as wp
@@ -72,6 +74,46 @@ def test_handwritten_kernels(name):
 def test_templates():
     with pytest.raises(wp.KernelTypeError, match=r"an instance of a template, such as wrong<float>"):
         image_of("template <class T> __global__ void wrong(const T* x, T* y, int n) { y[0] = x[n]; }\n")
+
+
+@wp.kernel
+def doubled(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+def handwritten():
+    text = HEAD + "  if (i < n) y[i] = x[i];\n}\n"
+    kernel = wp.cuda_kernel(text, "wrong", PARAMS, outputs=["y"])
+    return jax.jit(lambda x: wp.launch(kernel, 8, {"x": x, "n": 8}, {"y": 8}))
+
+
+@needs_compiler
+@pytest.mark.parametrize("function", [jax.jit(lambda x: wp.launch(doubled, 8, [x], [8])[0]), handwritten()])
+@pytest.mark.parametrize(("result", "words"), [
+    ("OUT_OF_MEMORY", "no memory left to compile with"),
+    ("INVALID_OPTION", r"wp.config.cuda_arch\) or an option"),
+    ("BUILTIN_OPERATION_FAILURE", "pip install --force-reinstall nvidia-cuda-nvrtc"),
+    ("INTERNAL_ERROR", "please report it"),
+])  # fmt: skip
+def test_where_the_compiler_fails_by_itself(function, result, words, monkeypatch):
+    """The error has the kernel, its place, what the compiler says, and what to do."""
+    from cuda.bindings import nvrtc
+
+    found = getattr(nvrtc.nvrtcResult, f"NVRTC_ERROR_{result}")
+    monkeypatch.setattr(nvrtc, "nvrtcCompileProgram", lambda *_: (found,))
+    said = f"NVRTC failed with NVRTC_ERROR_{result} for sm_80"
+    told = rf"(?s)kernel '(doubled|wrong)': {said}\n +--> .*:\d+\n.*help: .*{words}"
+    with wp.config(cuda_arch="sm_80", cache_dir=""), pytest.raises(wp.LaunchError, match=told) as caught:
+        function.trace(jnp.ones(8)).lower(lowering_platforms=("cuda",))
+    assert caught.value.diagnostic.span.file == __file__
+
+
+@needs_compiler
+def test_architectures_that_the_compiler_does_not_know():
+    told = "'doubled': NVRTC failed with NVRTC_ERROR_INVALID_OPTION for sm_37: .*gpu-architecture"
+    with wp.config(cuda_arch="sm_37"), pytest.raises(wp.LaunchError, match=told):
+        jax.jit(lambda x: wp.launch(doubled, 8, [x], [8])[0]).trace(jnp.ones(8)).lower(lowering_platforms=("cuda",))
 
 
 def test_what_names_no_line():

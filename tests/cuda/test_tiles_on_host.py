@@ -3,7 +3,6 @@
 The threads of a block run forward, backward and shuffled, so that a barrier that is missing shows.
 """
 
-import contextlib
 import random
 import subprocess
 
@@ -23,7 +22,6 @@ from jwarp.backend.cuda.nvrtc import device_folder
 from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
-from jwarp.errors import NotDifferentiableError
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, If, Op, Value, While
 from jwarp.ir.printing import format_kernel
@@ -83,14 +81,9 @@ NAMES = range(len(Program.PARAMS))
 
 
 def derivatives(seed):
-    """The adjoint of a random kernel by all its arrays, unless a GPU refuses it, and now and then the tangent."""
+    """The adjoint of a random kernel by all its arrays, and now and then the tangent."""
     kernel = Program(seed, steps=5).kernel()
-    adjoint = vjp(kernel, NAMES, [2, 3])
-    made = [jvp(kernel, NAMES)] if seed % 4 == 0 else []
-    with contextlib.suppress(NotDifferentiableError):
-        CudaKernel(adjoint.kernel, PLAIN).unit("checked", kernel.block_dim)
-        made.append(adjoint)
-    return made
+    return [vjp(kernel, NAMES, [2, 3]), *([jvp(kernel, NAMES)] if seed % 4 == 0 else [])]
 
 
 @pytest.mark.parametrize("group", range(3))

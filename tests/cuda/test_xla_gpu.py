@@ -27,93 +27,64 @@ def lacking():
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
 
-PROGRAM = '''
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.experimental import topologies
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-import jwarp as wp
-
-H100 = """
-gpu_device_info {
-  threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472
-  threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128 block_dim_limit_x: 2147483647
-  block_dim_limit_y: 65535 block_dim_limit_z: 65535 memory_bandwidth: 3352320000000 l2_cache_size: 52428800
-  clock_rate_ghz: 1.98 device_memory_size: 84978434048 shared_memory_per_block_optin: 232448
-  cuda_compute_capability { major: 9 } registers_per_core_limit: 65536 registers_per_block_limit: 65536
-}
-platform_name: "CUDA"
-dnn_version_info { major: 9 minor: 1 patch: 1 }
-device_description_str: "NVIDIA H100 80GB HBM3"
-"""
-topology = topologies.get_topology_desc(platform="cuda", topology_name="h100", target_config=H100, topology="1x1x1")
-placed = NamedSharding(Mesh(np.array(topology.devices[:1]), ("d",)), PartitionSpec())
-wp.config.cuda_arch = "sm_90"
+PROGRAMS = Path(__file__).parents[1] / "helpers" / "xla_gpu_programs.py"
+ARRAY_COPY = re.compile(r"= f32\[1024\]\S* copy\(")
+# How often each program launches, and how many of its launches are parts of CUDA graphs.
+LAUNCHES = {
+    "gradient": 4, "gradient_of_tiles": 1, "batch": 1, "tiles": 1, "handwritten": 1, "chain": 3, "loop": 3,
+}  # fmt: skip
 
 
-@wp.kernel
-def spring(x: wp.array[float], k: float, f: wp.array[float]):
-    i = wp.tid()
-    f[i] = -k * x[i]
-
-
-@wp.kernel
-def scaled(x: wp.array[float], k: float):
-    i = wp.tid()
-    assert k > 0.0
-    x[i] = k * x[i]
-
-
-def compiled(function, donate=()):
-    x = jax.ShapeDtypeStruct((1024,), jnp.float32, sharding=placed)
-    traced = jax.jit(function, donate_argnums=donate).trace(x)
-    return traced.lower(lowering_platforms=("cuda",)).compile().as_text()
-
-
-def chain(x):
-    for _ in range(3):
-        x = wp.launch(scaled, 1024, {"k": 0.5}, {"x": x})["x"]
-    return x
-
-
-def springs(x):
-    for _ in range(2):
-        (x,) = wp.launch(spring, 1024, [x, 0.5], [1024])
-    return (x**2).sum()
-
-
-try:
-    compiled(lambda x: jax.ffi.ffi_call("jwarp_nobody", jax.ShapeDtypeStruct((1024,), jnp.float32))(x))
-    print("== unknown target compiled")
-except Exception as error:
-    print("== unknown target", "jwarp_nobody" in str(error))
-print("== gradient", compiled(jax.grad(springs)), sep="\\n")
-print("== chain", compiled(chain, donate=(0,)), sep="\\n")
-print("== loop", compiled(lambda x: jax.lax.fori_loop(0, 5, lambda _, x: chain(x), x), donate=(0,)), sep="\\n")
-with wp.config(debug=True):
-    print("== checked", compiled(lambda x: chain(x) + 0.0), sep="\\n")
-'''
-
-
-def test_launches_compile_for_an_h100(tmp_path):
-    """Both targets are registered in all stages; what is donated is changed in place, also in loops."""
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    (tmp_path / "program.py").write_text(PROGRAM)
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths)}
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The programs as XLA compiled them, and what it says of how they run, by name."""
+    folder = tmp_path_factory.mktemp("xla")
+    paths = [str(PROGRAMS.parents[2]), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    environment = {
+        **os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths),
+        "XLA_FLAGS": f"--xla_gpu_graph_min_graph_size=1 --xla_dump_to={folder}",
+    }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py")], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, str(PROGRAMS), str(folder)], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    _, unknown, gradient, chain, loop, checked = done.stdout.split("== ")
-    assert unknown.strip() == "unknown target True"
-    arrays = re.compile(r"= f32\[1024\]\S* copy\(")
-    for text, target, count in (
-        (gradient, "jwarp_cuda_v1", 4), (chain, "jwarp_cuda_v1", 3), (loop, "jwarp_cuda_v1", 3),
-        (checked, "jwarp_cuda_debug_v1", 3),
-    ):  # fmt: skip
-        assert text.count(f'custom_call_target="{target}"') == count
-        assert text is checked or not arrays.search(text)
-    assert chain.count("output_to_operand_aliasing") == 3
+    steps = {file.name.split(".")[1].removeprefix("jit_"): file.read_text() for file in folder.glob("*_after_thunk_*")}
+    return {file.stem: (file.read_text(), steps.get(file.stem, "")) for file in folder.glob("*.hlo")}
+
+
+def in_graphs(steps):
+    """How many custom calls are parts of CUDA graphs, and how many are not."""
+    inside, found, depth = False, [0, 0], 0
+    for line in steps.splitlines():
+        indent = len(line) - len(line.lstrip())
+        inside = inside and indent > depth
+        if "kCommandBuffer" in line:
+            inside, depth = True, indent
+        found[not inside] += "kCustomCall" in line
+    return tuple(found)
+
+
+def test_targets_that_nobody_registered_are_refused(compiled):
+    """So that a program that compiles says that ours are registered in all stages."""
+    assert "jwarp_nobody" in compiled["unknown"][0]
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_launches_compile_for_an_h100(compiled, name):
+    """Nothing is copied, in loops neither where the memory is donated; and all launches are parts of CUDA graphs."""
+    text, steps = compiled[name]
+    assert text.count('custom_call_target="jwarp_cuda_v1"') == LAUNCHES[name]
+    assert not ARRAY_COPY.search(text)
+    assert in_graphs(steps) == (LAUNCHES[name], 0)
+
+
+def test_chains_in_place_are_one_graph(compiled):
+    text, steps = compiled["chain"]
+    assert text.count("output_to_operand_aliasing") == 3 and steps.count("kCommandBuffer") == 1
+
+
+def test_launches_with_checks_are_no_parts_of_graphs(compiled):
+    """They wait for their end. What is not donated is copied once."""
+    text, steps = compiled["checked"]
+    assert text.count('custom_call_target="jwarp_cuda_debug_v1"') == 3 and len(ARRAY_COPY.findall(text)) == 1
+    assert in_graphs(steps) == (0, 3)

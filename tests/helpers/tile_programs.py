@@ -71,3 +71,41 @@ def product(type: ScalarType, sums: ScalarType, m=64, n=64, k=64, block_dim=128)
     b.append(For(index, Const(int32, 0), steps, 1, (param,), (start,), make_block(nodes, [following]), (result,)))
     b.store(2, result, i, j)
     return b.kernel("product", [("a", type), ("b", type), ("c", sums)], 2, block_dim)
+
+
+def looped(type_, sums, extents, block_dim, transposes=(False, False), start=None):
+    """c += op(a) @ op(b), a tile for each block, in a loop of steps along k; c = start + ... where that is a number.
+
+    Where it is "twice", a second tile has the products of a with twice b, and goes to the lower half of c.
+    """
+    (m, n, k), (ta, tb), b = extents, transposes, Tiles()
+    i, j = times(b, b.tid(0), m), times(b, b.tid(1), n)
+    steps = b.op("div", b.extent(0, int(not ta)), Const(int32, k))
+    kind = tile_type(sums, (m, n))
+    count = 2 if start == "twice" else 1
+    first = b.load(2, sums, (m, n), i, j) if start is None else Const(kind, 0 if start == "twice" else start)
+    index = Value(int32)
+    params, results = (tuple(Value(kind) for _ in range(count)) for _ in range(2))
+    with b.block() as nodes:
+        at = times(b, index, k)
+        x = b.load(0, type_, (k, m) if ta else (m, k), *((at, i) if ta else (i, at)))
+        y = b.load(1, type_, (n, k) if tb else (k, n), *((j, at) if tb else (at, j)))
+        flags = Transposes(ta, tb)
+        made = [b.op("matmul", x, z, p, attr=flags) for z, p in zip((y, b.op("add", y, y)), params, strict=False)]
+    b.append(For(index, Const(int32, 0), steps, 1, params, (first,) * count, make_block(nodes, made), results))
+    b.store(2, results[0], i, j)
+    if count > 1:
+        b.store(2, results[1], b.op("add", i, b.extent(0, int(ta))), j)
+    return b.kernel("looped", [("a", type_), ("b", type_), ("c", sums)], 2, block_dim)
+
+
+def operands(rng, type_, sums, extents, transposes, depth, rows=1):
+    """What `looped` takes for a grid of 2 x 2, and the product."""
+    m, n, _ = extents
+    a, b = rng.integers(-3, 4, (2 * m, depth)), rng.integers(-3, 4, (depth, 2 * n))
+    if not type_.is_int:
+        a, b = a + rng.normal(size=a.shape), b + rng.normal(size=b.shape)
+    c = rng.integers(-3, 4, (2 * m * rows, 2 * n))
+    left, right = (x.astype(type_.dtype) for x in (a, b))
+    given = [x.T.copy() if flag else x for x, flag in zip((left, right), transposes, strict=True)]
+    return left.astype(float) @ right.astype(float), [*given, c.astype(sums.dtype)]

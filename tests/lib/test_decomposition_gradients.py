@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.autodiff.custom_gradients import plain
+from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.config import Settings
-from jwarp.ir.nodes import walk
+from jwarp.ir.nodes import is_plain, walk
 from jwarp.launching.program import program_of
 
 WIDTHS = {"svd2": 2, "svd3": 3, "qr3": 3, "eig3": 3}
@@ -122,6 +124,19 @@ def test_the_launch_itself_computes_no_derivative():
     compiled = program_of(kernel, Settings()).kernel
     assert len(list(walk(compiled.body))) < len(list(walk(kernel.ir(Settings()).body))) / 1.5
     assert not any(getattr(node, "name", "") == "follow" for node in walk(compiled.body))
+
+
+@pytest.mark.parametrize("scalar", [wp.float16, wp.float32, wp.float64])
+@pytest.mark.parametrize("name", WIDTHS)
+def test_what_is_for_derivatives_is_read_when_one_is_asked_for(name, scalar):
+    settings = Settings(cache_dir="")
+    kernel = kernel_of(name, scalar)
+    values, left_out = kernel.values_ir(settings)
+    program, whole = program_of(kernel, settings), kernel.ir(settings)
+    assert left_out and is_plain(values) and not is_plain(whole)
+    assert program.kernel is values and program.users_kernel is whole
+    # What runs is the code that it would be of all that was read.
+    assert CpuKernel(values, settings).text() == CpuKernel(plain(whole), settings).text()
 
 
 @wp.func

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.api.geometry.hash_grid import _sorted_by_xla, _starts
 
 RNG = np.random.default_rng(3)
 DIMS = (5, 4, 7)
@@ -184,6 +185,24 @@ def test_a_grid_built_now_is_the_one_built_under_jit():
         now, then = grid_of(points, 0.5, (50, 51, 52), groups=given), built(jnp.asarray(points))
         for mine, known in zip(jax.tree.leaves(now), jax.tree.leaves(then), strict=True):
             np.testing.assert_array_equal(mine, known)
+
+
+@pytest.mark.parametrize("count", [0, 1, 700])
+def test_how_points_are_sorted_on_gpus(count):
+    """By XLA's sort and a search; a point in no cell has a number beyond them."""
+    rng = np.random.default_rng(count)
+    total = 60
+    for cells in (
+        rng.integers(0, total, count),
+        rng.integers(7, 9, count),
+        np.where(rng.random(count) < 0.1, total, 3),
+    ):
+        given = jnp.asarray(cells, jnp.int32)
+        order, starts = jax.jit(_sorted_by_xla, static_argnums=1)(given, total)
+        np.testing.assert_array_equal(order, np.argsort(cells, kind="stable"))
+        expected = [np.sum(cells < cell) for cell in range(total + 1)]
+        np.testing.assert_array_equal(starts, expected)
+        np.testing.assert_array_equal(_starts(given[order], total), expected)
 
 
 def test_arrays_that_change_are_sorted_as_they_are_now():

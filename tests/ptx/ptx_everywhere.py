@@ -40,8 +40,6 @@ GRADIENTS = (
 # Tests that a GPU would not pass, by how their names begin, and why.
 OTHERWISE = {
     "tests/bind/test_collisions.py::test_where_nothing_tells_the_launch_ends": "without debug mode the gradient is NaN",
-    "tests/bind/test_tiles_transforms.py::test_element_assignment_in_a_loop":
-        "refused by name: loops that remember many tiles",
 }  # fmt: skip
 ran: collections.Counter[str] = collections.Counter()
 

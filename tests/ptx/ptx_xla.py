@@ -20,13 +20,14 @@ from fake_xla import EXECUTE, INSTANTIATE, STAGES, Error, Frame, Handler, Metada
 from mock_driver import driver
 from ptx_machine import Machine
 from ptx_memory import GlobalMemory
-from ptx_running import ptx_of
+from ptx_running import ARCHITECTURE, ptx_of
 
 import jwarp as wp
 from jwarp import _native
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.shared import room_of
+from jwarp.backend.cuda.warpgroups import SM_90
 
 STREAM = 0x101
 WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 16: 2}  # of XLA's types, in bytes
@@ -69,8 +70,9 @@ def images_are_stubs(patch: Any) -> None:
     compiled, own_compiled = CudaKernel.image, Handwritten.image
 
     def image(kernel: CudaKernel, version: str, architectures: Any, block_dim: int | None = None) -> Any:
-        made = compiled(kernel, version, architectures, block_dim)
-        return _registered(made, kernel.unit(version, made.block, room_of(architectures)))
+        made, room = compiled(kernel, version, architectures, block_dim), room_of(architectures)
+        version, name = kernel.variants(version, architectures, room).get(SM_90, (version, SM_90))
+        return _registered(made, kernel.unit(version, made.block, room), name.replace("sm_", "compute_"))
 
     def own_image(kernel: Handwritten, architectures: Any, blocks: Any) -> Any:
         return _registered(own_compiled(kernel, architectures, blocks), kernel.unit(blocks))
@@ -82,9 +84,9 @@ def images_are_stubs(patch: Any) -> None:
     patch.setattr(Handwritten, "image", own_image)
 
 
-def _registered(made: Any, unit: Any) -> Any:
+def _registered(made: Any, unit: Any, architecture: str = ARCHITECTURE) -> Any:
     entry = f"{made.entry}_{hashlib.sha256(unit.text.encode()).hexdigest()[:12]}"
-    machine = Machine(ptx_of(unit), made.entry)
+    machine = Machine(ptx_of(unit, architecture), made.entry)
 
     def kernel(words: Any, shape: Any) -> None:
         try:

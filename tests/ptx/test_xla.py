@@ -20,7 +20,7 @@ def smooth(x: wp.array[float], k: float, y: wp.array[float], total: wp.array[flo
     wp.atomic_add(total, 0, x[i] * x[i])
 
 
-def both(function, *args, rtol=2e-5):
+def both(function, *args, rtol=2e-5, small=1e-6):
     import jax
     from ptx_xla import DEVICE, on_cuda
 
@@ -28,7 +28,7 @@ def both(function, *args, rtol=2e-5):
     before = len(DEVICE.launches)
     found = jax.tree.leaves(on_cuda(function, *args))
     for x, y in zip(found, expected, strict=True):
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=max(1e-5, 1e-6 * np.abs(y).max(initial=0.0)))  # sums cancel
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=max(1e-5, small * np.abs(y).max(initial=0.0)))  # sums cancel
     return DEVICE.launches[before:]
 
 
@@ -64,6 +64,45 @@ def test_tiles_and_handwritten_kernels():
     both(lambda a, b: jax.value_and_grad(lambda a, b: (product(a, b)[0] ** 2).sum(), (0, 1))(a, b), a, b)
     kernel, x, bias = powers_kernel(), rng.normal(size=(7, 5)).astype(np.float32), rng.normal(size=5).astype(np.float32)
     both(jax.value_and_grad(lambda x, k, bias: powers(kernel, x, k, bias).sum(), (0, 1, 2)), x, 1.5, bias)
+
+
+@wp.kernel
+def halves(a: wp.array2d[wp.float16], b: wp.array2d[wp.float16], c: wp.array2d[wp.float16]):
+    i, j = wp.tid()
+    total = wp.tile_zeros(shape=(64, 64), dtype=wp.float16)
+    for step in range(a.shape[1] // 64):
+        left = wp.tile_load(a, shape=(64, 64), offset=(i * 64, step * 64))
+        right = wp.tile_load(b, shape=(64, 64), offset=(step * 64, j * 64))
+        wp.tile_matmul(left, right, total)
+    wp.tile_store(c, total, offset=(i * 64, j * 64))
+
+
+@own_process(seconds=300)
+def test_products_by_warpgroups():
+    """A setting chooses them when a program is traced."""
+    import jax
+    import ptx_xla
+
+    texts, made = [], ptx_xla._registered
+
+    def registered(image, unit, architecture):
+        texts.append((architecture, "group_sums<" in unit.text))
+        return made(image, unit, architecture)
+
+    def loss(a, b, instructions="wgmma"):
+        with wp.config(matrix_instructions=instructions):
+            (c,) = wp.launch_tiled(halves, (1, 1), [a, b], [(64, 64)], block_dim=128)
+        return (c.astype(np.float32) ** 2).sum()
+
+    rng = np.random.default_rng(2)
+    a, b = (rng.normal(size=(64, 64)).astype(np.float16) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ptx_xla, "_registered", registered)
+        both(jax.value_and_grad(loss, (0, 1)), a, b, rtol=1e-2, small=2e-3)
+        assert ("compute_90a", True) in texts, texts
+        del texts[:]
+        both(lambda a, b: loss(a, b, "mma"), a, b, rtol=1e-2)
+        assert texts == [("compute_90", False)]
 
 
 @wp.kernel

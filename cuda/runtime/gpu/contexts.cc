@@ -15,20 +15,20 @@ std::unordered_map<Context, std::unique_ptr<DeviceContext>>& contexts() {
 
 }  // namespace
 
-DeviceContext& device_context(Context context, const std::string& kernel) {
+DeviceContext& device_context(Context context, const std::string& who) {
   const Driver& cuda = driver();
   const std::lock_guard<std::mutex> lock(process_mutex());
   const auto known = contexts().find(context);
   if (known != contexts().end()) return *known->second;
   Device device = 0;
   int multiprocessors = 0;
-  cuda.check(cuda.context_get_device(&device), "cuCtxGetDevice", kernel);
-  cuda.check(cuda.device_get_attribute(&multiprocessors, kMultiprocessors, device), "cuDeviceGetAttribute", kernel);
+  cuda.check(cuda.context_get_device(&device), "cuCtxGetDevice", who);
+  cuda.check(cuda.device_get_attribute(&multiprocessors, kMultiprocessors, device), "cuDeviceGetAttribute", who);
   auto made = std::make_unique<DeviceContext>(context, device, multiprocessors);
   return *contexts().emplace(context, std::move(made)).first->second;
 }
 
-Address DeviceContext::take_word(const Driver& driver, const std::string& kernel) {
+Address DeviceContext::take_word(const Driver& driver, const std::string& who) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!words_.empty()) {
@@ -38,7 +38,7 @@ Address DeviceContext::take_word(const Driver& driver, const std::string& kernel
     }
   }
   Address word = 0;
-  driver.check(driver.memory_alloc(&word, sizeof(uint64_t)), "cuMemAlloc", kernel);
+  driver.check(driver.memory_alloc(&word, sizeof(uint64_t)), "cuMemAlloc", who);
   return word;
 }
 

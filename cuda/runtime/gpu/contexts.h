@@ -20,7 +20,7 @@ struct DeviceContext {
   const int64_t multiprocessors;
 
   // Words of device memory in which kernels note failed checks. Each run has its own while it lasts.
-  Address take_word(const Driver& driver, const std::string& kernel);
+  Address take_word(const Driver& driver, const std::string& who);
   void give_word(Address word);
 
   // Has the driver keep so many bytes for what threads allocate, or as many as it can. It refuses once a kernel that
@@ -34,6 +34,6 @@ struct DeviceContext {
 };
 
 // That of the context, which is current. Throws Fault.
-DeviceContext& device_context(Context context, const std::string& kernel);
+DeviceContext& device_context(Context context, const std::string& who);
 
 }  // namespace jwarp::gpu

@@ -19,43 +19,81 @@ constexpr char kLibrary[] = "libcuda.so.1";
 constexpr int kNeededVersion = 13000;
 constexpr char kNeededRelease[] = "580";
 constexpr Result kNoDevice = 100;
+constexpr Result kInvalidImage = 200;
+constexpr Result kInvalidPtx = 218;
 
-// What errors are of, and what to do about them.
+// What to do about errors.
 struct Advice {
   Result result;
   const char* text;
 };
-constexpr char kWentWrong[] = "this or an earlier kernel on the GPU went wrong, and the process has to be started again";
+constexpr char kWentWrong[] =
+    "this or an earlier kernel on the GPU went wrong, and the process has to be started again; "
+    "wp.config.debug = True names the line and the thread of an access outside of its array";
 constexpr char kOtherCode[] = "it was not compiled for this GPU: see wp.config.cuda_arch";
 constexpr char kNewerCode[] =
     "the code is newer than the driver: install a newer driver, or an NVRTC as old as this one (nvidia-cuda-nvrtc)";
+constexpr char kDamagedCode[] =
+    "the driver cannot read the code, which is newer than it or damaged: install a newer driver, and delete jwarp's cache "
+    "(python -m jwarp says where it is)";
+constexpr char kNoPtx[] =
+    "the driver compiles no PTX here: set wp.config.cuda_arch to the GPU's own architecture, as sm_90";
+constexpr char kOtherDriver[] =
+    "the library and the kernel module of the NVIDIA driver do not fit: after an update, start the computer again";
+constexpr char kUnknown[] =
+    "wp.config.debug = True checks what the kernels do; if it finds nothing wrong, jwarp or the driver is: please "
+    "report it";
 constexpr Advice kAdvice[] = {
     {kOutOfMemory, "the memory of the GPU is used up; JAX takes three quarters of it when it starts, unless "
                    "XLA_PYTHON_CLIENT_PREALLOCATE=false or XLA_PYTHON_CLIENT_MEM_FRACTION says otherwise"},
+    {4, "the process is ending, and the driver has ended: wait for launches before"},
+    {34, "libcuda.so.1 is the stub that programs are linked with: put the driver's own before it in LD_LIBRARY_PATH"},
+    {46, "another process has the GPU for itself, or its compute mode is prohibited: see nvidia-smi"},
+    {kNoDevice, "no GPU is found in this process: is it hidden by CUDA_VISIBLE_DEVICES?"},
+    {101, "there is no GPU of that number in this process: see CUDA_VISIBLE_DEVICES"},
+    {kInvalidImage, kDamagedCode},
     {kNoBinaryForGpu, kOtherCode},
-    {218, kNewerCode},
+    {214, "the GPU found an error in its memory that it cannot correct: see nvidia-smi -q"},
+    {kInvalidPtx, kDamagedCode},
+    {221, kNoPtx},
     {222, kNewerCode},
+    {223, kNoPtx},
+    {700, "this or an earlier kernel used memory that is not its own, and the process has to be started again; "
+          "wp.config.debug = True names the line and the thread"},
     {701, "a block of so many threads has too few registers or too little shared memory on this GPU: give a smaller "
           "block_dim"},
     {702, "a kernel ran for longer than this GPU, which draws a screen, allows; the process has to be started again"},
     {710, "an assertion of a kernel failed; the process has to be started again"},
+    {802, "the GPUs are not ready: is nvidia-fabricmanager running?"},
+    {803, kOtherDriver},
+    {804, "the forward-compatibility libraries of CUDA do not support this GPU: install driver release 580 or newer"},
 };
 // Other errors from here to the next are of kernels that ran before.
 constexpr Result kFirstOfKernels = 700;
 constexpr Result kLastOfKernels = 719;
+// And from here to the next of captures.
+constexpr Result kFirstOfCaptures = 900;
+constexpr Result kLastOfCaptures = 909;
 
 const char* advice_on(Result result) {
   for (const Advice& known : kAdvice) {
     if (known.result == result) return known.text;
   }
-  return result >= kFirstOfKernels && result <= kLastOfKernels ? kWentWrong : nullptr;
+  if (result >= kFirstOfCaptures && result <= kLastOfCaptures) {
+    return "this is not possible while a CUDA graph is captured: launch once before the capture";
+  }
+  return result >= kFirstOfKernels && result <= kLastOfKernels ? kWentWrong : kUnknown;
 }
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-[[noreturn]] void unavailable(const std::string& text) { throw Fault(XLA_FFI_Error_Code_UNAVAILABLE, text); }
+[[noreturn]] void unavailable(const std::string& text, const std::string& hint) {
+  throw DeviceFault(XLA_FFI_Error_Code_UNAVAILABLE, {.text = text, .hint = hint});
+}
+
+std::string newer_driver() { return std::string("install driver release ") + kNeededRelease + " or newer"; }
 
 void* open_library() {
   const char* chosen = std::getenv("JWARP_LIBCUDA");
@@ -63,13 +101,15 @@ void* open_library() {
   if (void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) return library;
   const char* reason = dlerror();
   unavailable(std::string("kernels for CUDA need the NVIDIA driver, whose library ") + path +
-              " cannot be loaded: " + (reason ? reason : "no reason given"));
+                  " cannot be loaded: " + (reason ? reason : "no reason given"),
+              newer_driver());
 }
 
 void* find_symbol(void* library, const char* name) {
   if (void* symbol = dlsym(library, name)) return symbol;
   unavailable(std::string("the library of the NVIDIA driver has no function ") + name + "; jwarp needs CUDA " +
-              version_text(kNeededVersion) + ", driver release " + kNeededRelease + " or newer");
+                  version_text(kNeededVersion),
+              newer_driver());
 }
 
 // Before anything else is asked of it: an old driver lacks functions, and its other errors say less.
@@ -79,7 +119,8 @@ void require_version(void* library) {
   if (get_version(&version) != 0) version = 0;
   if (version >= kNeededVersion) return;
   unavailable("the NVIDIA driver is too old: it supports CUDA " + version_text(version) + ", jwarp needs CUDA " +
-              version_text(kNeededVersion) + "; install driver release " + kNeededRelease + " or newer");
+                  version_text(kNeededVersion),
+              newer_driver());
 }
 
 std::unique_ptr<Driver> start() {
@@ -91,10 +132,12 @@ std::unique_ptr<Driver> start() {
   JWARP_CUDA_FUNCTIONS(JWARP_CUDA_FIND)
 #undef JWARP_CUDA_FIND
   const Result result = found->init(0);
-  if (result != 0 && result != kNoDevice) unavailable("CUDA does not start: " + found->describe(result, "cuInit"));
+  if (result != 0 && result != kNoDevice) {
+    unavailable("CUDA does not start: " + found->describe(result, "cuInit"), advice_on(result));
+  }
   int count = 0;
   if (result == 0 && found->device_get_count(&count) == 0 && count > 0) return found;
-  unavailable("the NVIDIA driver finds no GPU in this process; is one hidden by CUDA_VISIBLE_DEVICES?");
+  unavailable("the NVIDIA driver finds no GPU in this process", "is one hidden by CUDA_VISIBLE_DEVICES?");
 }
 
 }  // namespace
@@ -118,14 +161,14 @@ const Driver& driver() {
   return *started.load();
 }
 
-Context primary_context(Device device, const std::string& kernel) {
+Context primary_context(Device device, const std::string& who) {
   static auto* const known = new std::map<Device, Context>;
   const Driver& cuda = driver();
   const std::lock_guard<std::mutex> lock(process_mutex());
   const auto found = known->find(device);
   if (found != known->end()) return found->second;
   Context context = nullptr;
-  cuda.check(cuda.primary_context_retain(&context, device), "cuDevicePrimaryCtxRetain", kernel);
+  cuda.check(cuda.primary_context_retain(&context, device), "cuDevicePrimaryCtxRetain", who);
   return known->emplace(device, context).first->second;
 }
 
@@ -137,32 +180,34 @@ std::string Driver::describe(Result result, const char* function) const {
   return std::string(function) + " failed with " + name + ", error " + std::to_string(result) + " (" + text + ")";
 }
 
-void Driver::fail(Result result, const char* function, const std::string& kernel) const {
-  std::string message = "kernel '" + kernel + "': " + describe(result, function);
-  if (const char* advice = advice_on(result)) message += std::string("; ") + advice;
-  throw Fault(result == kOutOfMemory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL, message);
+void Driver::fail(Result result, const char* function, const std::string& who) const {
+  throw DeviceFault(result == kOutOfMemory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL,
+                    {.who = who,
+                     .text = describe(result, function),
+                     .hint = advice_on(result),
+                     .is_of_code = result == kInvalidImage || result == kInvalidPtx});
 }
 
-CurrentContext::CurrentContext(const Driver& driver, Stream stream, const std::string& kernel) : driver_(driver) {
+CurrentContext::CurrentContext(const Driver& driver, Stream stream, const std::string& who) : driver_(driver) {
   int capturing = kNotCapturing;
-  driver.check(driver.stream_is_capturing(stream, &capturing), "cuStreamIsCapturing", kernel);
+  driver.check(driver.stream_is_capturing(stream, &capturing), "cuStreamIsCapturing", who);
   capturing_ = capturing != kNotCapturing;
-  driver.check(driver.context_get_current(&context_), "cuCtxGetCurrent", kernel);
+  driver.check(driver.context_get_current(&context_), "cuCtxGetCurrent", who);
   // To ask for the context of a stream ends its capture. Who captures has made the context current.
   if (capturing_) return;
   Context needed = nullptr;
-  driver.check(driver.stream_get_context(stream, &needed), "cuStreamGetCtx", kernel);
-  push(needed, kernel);
+  driver.check(driver.stream_get_context(stream, &needed), "cuStreamGetCtx", who);
+  push(needed, who);
 }
 
-CurrentContext::CurrentContext(const Driver& driver, Context context, const std::string& kernel) : driver_(driver) {
-  driver.check(driver.context_get_current(&context_), "cuCtxGetCurrent", kernel);
-  push(context, kernel);
+CurrentContext::CurrentContext(const Driver& driver, Context context, const std::string& who) : driver_(driver) {
+  driver.check(driver.context_get_current(&context_), "cuCtxGetCurrent", who);
+  push(context, who);
 }
 
-void CurrentContext::push(Context needed, const std::string& kernel) {
+void CurrentContext::push(Context needed, const std::string& who) {
   if (needed == context_) return;
-  driver_.check(driver_.context_push(needed), "cuCtxPushCurrent", kernel);
+  driver_.check(driver_.context_push(needed), "cuCtxPushCurrent", who);
   context_ = needed;
   pushed_ = true;
 }

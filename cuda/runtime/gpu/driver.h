@@ -102,28 +102,28 @@ struct Driver {
   // "cuInit failed with CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
   std::string describe(Result result, const char* function) const;
 
-  // Throws Fault, naming the kernel and the function, unless the result is success.
-  void check(Result result, const char* function, const std::string& kernel) const {
-    if (result != 0) fail(result, function, kernel);
+  // Throws DeviceFault, which says for what the function was called, unless the result is success.
+  void check(Result result, const char* function, const std::string& who) const {
+    if (result != 0) fail(result, function, who);
   }
-  [[noreturn]] void fail(Result result, const char* function, const std::string& kernel) const;
+  [[noreturn]] void fail(Result result, const char* function, const std::string& who) const;
 };
 
-// The driver, started. Throws Fault when there is none, it is too old, or there is no GPU.
+// The driver, started. Throws DeviceFault when there is none, it is too old, or there is no GPU.
 const Driver& driver();
 
 // Guards what the process knows of CUDA; free in the child of a fork, whatever other threads did.
 std::mutex& process_mutex();
 
 // The context that programs share on a device, as the CUDA runtime, XLA and PyTorch use it. Never given back.
-Context primary_context(Device device, const std::string& kernel);
+Context primary_context(Device device, const std::string& who);
 
 // The context of a stream, made current on this thread for a scope.
 class CurrentContext {
  public:
-  CurrentContext(const Driver& driver, Stream stream, const std::string& kernel);
+  CurrentContext(const Driver& driver, Stream stream, const std::string& who);
   // That context; the streams without one of their own are then streams of it.
-  CurrentContext(const Driver& driver, Context context, const std::string& kernel);
+  CurrentContext(const Driver& driver, Context context, const std::string& who);
   ~CurrentContext() {
     if (pushed_) driver_.context_pop(&context_);
   }
@@ -134,7 +134,7 @@ class CurrentContext {
   bool is_capturing() const { return capturing_; }
 
  private:
-  void push(Context needed, const std::string& kernel);
+  void push(Context needed, const std::string& who);
 
   const Driver& driver_;
   Context context_ = nullptr;

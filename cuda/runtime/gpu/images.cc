@@ -70,12 +70,12 @@ bool is_whole_fatbin(std::string_view bytes) {
 }  // namespace
 
 // The driver is given no length: it would read on behind an image that was cut off.
-LoadedKernel& find_kernel(std::string_view content, std::string_view symbol, const std::string& name) {
+LoadedKernel& find_kernel(std::string_view content, std::string_view symbol, const std::string& who) {
   if (!is_whole_cubin(content) && !is_whole_fatbin(content)) {
-    invalid("kernel '" + name + "': its image is damaged, it is neither a whole cubin nor a whole fatbin");
+    invalid(who + ": its image is damaged, it is neither a whole cubin nor a whole fatbin");
   }
   if (symbol.empty() || symbol.find('\0') != std::string_view::npos) {
-    invalid("kernel '" + name + "': the name of its entry is damaged");
+    invalid(who + ": the name of its entry is damaged");
   }
   const std::lock_guard<std::mutex> lock(process_mutex());
   const auto found = images().try_emplace(std::string(content)).first;
@@ -87,7 +87,7 @@ LoadedKernel& find_kernel(std::string_view content, std::string_view symbol, con
   return *image.kernels.emplace(symbol, std::move(made)).first->second;
 }
 
-void LoadedKernel::load(const std::string& name) {
+void LoadedKernel::load(const std::string& who) {
   if (handle() != nullptr) return;
   const Driver& cuda = driver();
   const std::lock_guard<std::mutex> lock(process_mutex());
@@ -95,16 +95,16 @@ void LoadedKernel::load(const std::string& name) {
   if (image_.library == nullptr) {
     Library library = nullptr;
     cuda.check(cuda.library_load_data(&library, image_.content->data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-               "cuLibraryLoadData", name);
+               "cuLibraryLoadData", who);
     image_.library = library;
   }
   DriverKernel kernel = nullptr;
-  cuda.check(cuda.library_get_kernel(&kernel, image_.library, symbol_.c_str()), "cuLibraryGetKernel", name);
+  cuda.check(cuda.library_get_kernel(&kernel, image_.library, symbol_.c_str()), "cuLibraryGetKernel", who);
   handle_.store(kernel, std::memory_order_release);
 }
 
-void LoadedKernel::set_up(Device device, int64_t shared, const std::string& name) {
-  load(name);
+void LoadedKernel::set_up(Device device, int64_t shared, const std::string& who) {
+  load(who);
   const Driver& cuda = driver();
   const std::lock_guard<std::mutex> lock(process_mutex());
   const auto known = shared_.find(device);
@@ -116,30 +116,35 @@ void LoadedKernel::set_up(Device device, int64_t shared, const std::string& name
     int major = 0, minor = 0;
     cuda.device_get_attribute(&major, kMajor, device);
     cuda.device_get_attribute(&minor, kMinor, device);
-    throw Fault(XLA_FFI_Error_Code_FAILED_PRECONDITION,
-                "kernel '" + name + "' was not compiled for this GPU, whose compute capability is " +
-                    std::to_string(major) + "." + std::to_string(minor) + ": see wp.config.cuda_arch (" +
-                    cuda.describe(result, "cuKernelGetFunction") + ")");
+    throw DeviceFault(XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                      {.who = who,
+                       .text = "it was not compiled for this GPU, whose compute capability is " +
+                               std::to_string(major) + "." + std::to_string(minor) + " (" +
+                               cuda.describe(result, "cuKernelGetFunction") + ")",
+                       .hint = "lower the program again with wp.config.cuda_arch = \"sm_" + std::to_string(major) +
+                               std::to_string(minor) + "\""});
   }
-  cuda.check(result, "cuKernelGetFunction", name);
-  cuda.check(cuda.function_load(function), "cuFuncLoad", name);
-  if (shared > 0) allow_shared(cuda, device, shared, name);
+  cuda.check(result, "cuKernelGetFunction", who);
+  cuda.check(cuda.function_load(function), "cuFuncLoad", who);
+  if (shared > 0) allow_shared(cuda, device, shared, who);
   shared_[device] = shared;
 }
 
-void LoadedKernel::allow_shared(const Driver& cuda, Device device, int64_t shared, const std::string& name) const {
+void LoadedKernel::allow_shared(const Driver& cuda, Device device, int64_t shared, const std::string& who) const {
   int fixed = 0;
-  cuda.check(cuda.kernel_get_attribute(&fixed, kStaticShared, handle(), device), "cuKernelGetAttribute", name);
+  cuda.check(cuda.kernel_get_attribute(&fixed, kStaticShared, handle(), device), "cuKernelGetAttribute", who);
   if (fixed + shared <= kGrantedShared) return;
   int most = 0;
-  cuda.check(cuda.device_get_attribute(&most, kMaxSharedPerBlock, device), "cuDeviceGetAttribute", name);
+  cuda.check(cuda.device_get_attribute(&most, kMaxSharedPerBlock, device), "cuDeviceGetAttribute", who);
   if (fixed + shared > most) {
-    throw Fault(XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
-                "kernel '" + name + "' needs " + std::to_string(fixed + shared) +
-                    " bytes of shared memory for a block, and this GPU has " + std::to_string(most));
+    throw DeviceFault(XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
+                      {.who = who,
+                       .text = "a block needs " + std::to_string(fixed + shared) +
+                               " bytes of shared memory, and this GPU has " + std::to_string(most),
+                       .hint = "make its tiles, or its own arrays in shared memory, smaller"});
   }
   cuda.check(cuda.kernel_set_attribute(kMaxDynamicShared, static_cast<int>(shared), handle(), device),
-             "cuKernelSetAttribute", name);
+             "cuKernelSetAttribute", who);
 }
 
 }  // namespace jwarp::gpu

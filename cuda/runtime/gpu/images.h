@@ -21,18 +21,18 @@ class LoadedKernel {
   LoadedKernel(Image& image, std::string symbol) : image_(image), symbol_(std::move(symbol)) {}
 
   // Loads the image, for all devices, unless it is loaded. Neither a stream nor a context is needed.
-  // `name` is the user's name for the kernel, for errors.
-  void load(const std::string& name);
+  // Errors speak of `who` needs it.
+  void load(const std::string& who);
 
   // Makes the kernel ready on the device of the current context, for blocks with so much dynamic shared
   // memory; driver calls are made only where that has not been done before.
-  void set_up(Device device, int64_t shared, const std::string& name);
+  void set_up(Device device, int64_t shared, const std::string& who);
 
   // Null before it is loaded.
   DriverKernel handle() const { return handle_.load(std::memory_order_acquire); }
 
  private:
-  void allow_shared(const Driver& driver, Device device, int64_t shared, const std::string& name) const;
+  void allow_shared(const Driver& driver, Device device, int64_t shared, const std::string& who) const;
 
   Image& image_;
   const std::string symbol_;
@@ -41,6 +41,6 @@ class LoadedKernel {
 };
 
 // The kernel of that symbol in an image of that content. Throws Fault for an image that is damaged.
-LoadedKernel& find_kernel(std::string_view image, std::string_view symbol, const std::string& name);
+LoadedKernel& find_kernel(std::string_view image, std::string_view symbol, const std::string& who);
 
 }  // namespace jwarp::gpu

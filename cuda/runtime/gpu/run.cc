@@ -58,8 +58,8 @@ Address address_of(const XLA_FFI_Buffer& buffer) { return reinterpret_cast<Addre
 // A word of device memory for the time of a run; none for a kernel without checks.
 class FailureWord {
  public:
-  FailureWord(DeviceContext& where, const Driver& driver, const std::string& kernel, bool needed)
-      : context_(where), word_(needed ? where.take_word(driver, kernel) : 0) {}
+  FailureWord(DeviceContext& where, const Driver& driver, const std::string& who, bool needed)
+      : context_(where), word_(needed ? where.take_word(driver, who) : 0) {}
   ~FailureWord() {
     if (word_ != 0) context_.give_word(word_);
   }
@@ -76,8 +76,9 @@ class FailureWord {
 }  // namespace
 
 CallSite::CallSite(const Code& code, Plan plan, Launch launch, bool checks)
-    : name_(checked(code, plan).kernel),
-      kernel_(find_kernel(code.image, code.entry, code.kernel)),
+    : who_("kernel '" + checked(code, plan).kernel + "'"),
+      place_(code.place),
+      kernel_(find_kernel(code.image, code.entry, who_)),
       block_(code.block),
       shared_(code.shared),
       per_sm_(code.per_sm),
@@ -93,9 +94,28 @@ CallSite::~CallSite() {
   for (Ready* ready = ready_.load(); ready != nullptr;) delete std::exchange(ready, ready->next);
 }
 
+template <typename Call>
+void CallSite::placed(const Call& call) const {
+  try {
+    call();
+  } catch (const DeviceFault& fault) {
+    throw fault.of(who_, place_);
+  }
+}
+
+void CallSite::load() {
+  placed([this] { kernel_.load(who_); });
+}
+
 void CallSite::set_up(Stream stream) {
-  const CurrentContext context(driver(), stream, name_);
-  ready_on(context.get());
+  placed([=] {
+    const CurrentContext context(driver(), stream, who_);
+    ready_on(context.get());
+  });
+}
+
+void CallSite::run(const Buffers& buffers, Stream stream) {
+  placed([&] { put(buffers, stream); });
 }
 
 DeviceContext& CallSite::ready_on(Context context) {
@@ -103,9 +123,9 @@ DeviceContext& CallSite::ready_on(Context context) {
   for (const Ready* ready = first; ready != nullptr; ready = ready->next) {
     if (ready->where->context == context) return *ready->where;
   }
-  DeviceContext& where = device_context(context, name_);
+  DeviceContext& where = device_context(context, who_);
   if (heap_ > 0) where.enlarge_heap(driver(), heap_);
-  kernel_.set_up(where.device, shared_, name_);
+  kernel_.set_up(where.device, shared_, who_);
   // Two threads may both add it, which does no harm.
   auto* const added = new Ready{&where, first};
   while (!ready_.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {
@@ -113,8 +133,8 @@ DeviceContext& CallSite::ready_on(Context context) {
   return where;
 }
 
-void CallSite::run(const Buffers& buffers, Stream stream) {
-  const CurrentContext context(driver(), stream, name_);
+void CallSite::put(const Buffers& buffers, Stream stream) {
+  const CurrentContext context(driver(), stream, who_);
   DeviceContext& where = ready_on(context.get());
   std::unique_ptr<GpuLayout> own;
   const GpuLayout& layout = fit(buffers, own);
@@ -138,11 +158,11 @@ void CallSite::set_initial_contents(const GpuLayout& layout, const Buffers& buff
     if (operand.bytes == 0 || operand.binding.result < 0) continue;
     const Address target = address_of(buffers.of(operand.binding));
     const auto bytes = static_cast<size_t>(operand.bytes);
-    if (operand.needs_zeros) cuda.check(cuda.fill_bytes(target, 0, bytes, stream), "cuMemsetD8Async", name_);
+    if (operand.needs_zeros) cuda.check(cuda.fill_bytes(target, 0, bytes, stream), "cuMemsetD8Async", who_);
     if (operand.binding.role != Role::kInOut) continue;
     const Address source = address_of(buffers.operand(operand.binding.operand));
     if (source == target) continue;
-    cuda.check(cuda.copy_on_device(target, source, bytes, stream), "cuMemcpyDtoDAsync", name_);
+    cuda.check(cuda.copy_on_device(target, source, bytes, stream), "cuMemcpyDtoDAsync", who_);
   }
 }
 
@@ -155,7 +175,7 @@ void CallSite::launch_all(const GpuLayout& layout, const Buffers& buffers, Devic
   for (size_t p = 0; p < count; ++p) {
     pointers[p] = static_cast<int64_t>(address_of(buffers.of(layout.operands[p].binding)));
   }
-  const FailureWord noted(where, cuda, name_, checks_);
+  const FailureWord noted(where, cuda, who_, checks_);
   words[kFailure] = static_cast<int64_t>(noted.get());
 
   LaunchConfig config = {};
@@ -170,8 +190,8 @@ void CallSite::launch_all(const GpuLayout& layout, const Buffers& buffers, Devic
   // The driver takes a kernel of a library for a function of the current context.
   const auto function = reinterpret_cast<Function>(kernel_.handle());
   for (int64_t number = 0; number < layout.launches; ++number) {
-    if (checks_) cuda.check(cuda.fill_bytes(noted.get(), 0xff, sizeof(uint64_t), stream), "cuMemsetD8Async", name_);
-    cuda.check(cuda.launch(&config, function, parameters, nullptr), "cuLaunchKernelEx", name_);
+    if (checks_) cuda.check(cuda.fill_bytes(noted.get(), 0xff, sizeof(uint64_t), stream), "cuMemsetD8Async", who_);
+    cuda.check(cuda.launch(&config, function, parameters, nullptr), "cuLaunchKernelEx", who_);
     if (checks_) check_failure(layout, number, noted.get(), stream);
     if (number + 1 < layout.launches) layout.advance(number, pointers);
   }
@@ -180,14 +200,14 @@ void CallSite::launch_all(const GpuLayout& layout, const Buffers& buffers, Devic
 void CallSite::check_failure(const GpuLayout& layout, int64_t number, Address noted, Stream stream) const {
   const Driver& cuda = driver();
   uint64_t word = kNoFailure;
-  cuda.check(cuda.copy_to_host(&word, noted, sizeof(word), stream), "cuMemcpyDtoHAsync", name_);
-  cuda.check(cuda.stream_synchronize(stream), "cuStreamSynchronize", name_);
+  cuda.check(cuda.copy_to_host(&word, noted, sizeof(word), stream), "cuMemcpyDtoHAsync", who_);
+  cuda.check(cuda.stream_synchronize(stream), "cuStreamSynchronize", who_);
   if (word == kNoFailure || layout.threads == 0) return;
   const int64_t thread = static_cast<int64_t>(word >> kSiteBits);
   const size_t site = (word & ((uint64_t{1} << kSiteBits) - 1)) - 1;
   const std::string text = site < failures_.size() ? failures_[site] : "a check failed";
   const int64_t threads = layout.words[kThreads], items = layout.words[kItems];
-  raise_failed_check("kernel '" + name_ + "': " + text, layout, plan_.tid_dims, thread % threads,
+  raise_failed_check(who_ + ": " + text, layout, plan_.tid_dims, thread % threads,
                      number * items + thread / threads % items);
 }
 

@@ -27,6 +27,7 @@ struct Code {
   std::vector<int64_t> grid;
   std::string_view failures;  // what its checks at site 1, 2, … say, each but the last ended by "\0"
   int64_t heap = 0;           // bytes that its threads may want of the device's heap; calls of before have none
+  std::string_view place = {};  // where it is written, for errors; calls of before do not say it
 };
 
 struct DeviceContext;
@@ -44,7 +45,7 @@ class CallSite {
   bool has_checks() const { return checks_; }
 
   // Loads the kernel. Throws Fault, as all of these.
-  void load() { kernel_.load(name_); }
+  void load();
 
   // Makes the kernel ready on the stream's device.
   void set_up(Stream stream);
@@ -59,13 +60,18 @@ class CallSite {
     Ready* next;
   };
 
+  // What `call` does, with the kernel and its place in errors of the device.
+  template <typename Call>
+  void placed(const Call& call) const;
+  void put(const Buffers& buffers, Stream stream);
   DeviceContext& ready_on(Context context);
   const GpuLayout& fit(const Buffers& buffers, std::unique_ptr<GpuLayout>& own);
   void set_initial_contents(const GpuLayout& layout, const Buffers& buffers, Stream stream) const;
   void launch_all(const GpuLayout& layout, const Buffers& buffers, DeviceContext& where, Stream stream) const;
   void check_failure(const GpuLayout& layout, int64_t number, Address noted, Stream stream) const;
 
-  const std::string name_;
+  const std::string who_;  // "kernel 'name'", which errors are about
+  const std::string place_;
   LoadedKernel& kernel_;
   const int64_t block_, shared_, per_sm_, heap_;
   const std::vector<int64_t> grid_;

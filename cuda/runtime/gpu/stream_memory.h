@@ -11,10 +11,10 @@ namespace jwarp::gpu {
 
 class StreamMemory {
  public:
-  StreamMemory(const Driver& driver, int64_t bytes, Stream stream, const std::string& kernel)
+  StreamMemory(const Driver& driver, int64_t bytes, Stream stream, const std::string& who)
       : driver_(driver), stream_(stream) {
     if (bytes == 0) return;
-    driver.check(driver.memory_alloc_on(&address_, static_cast<size_t>(bytes), stream), "cuMemAllocAsync", kernel);
+    driver.check(driver.memory_alloc_on(&address_, static_cast<size_t>(bytes), stream), "cuMemAllocAsync", who);
   }
   ~StreamMemory() {
     if (address_ != 0) driver_.memory_free_on(address_, stream_);

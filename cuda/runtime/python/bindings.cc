@@ -19,6 +19,7 @@
 #include "python/array_launches.h"
 #include "python/arrays.h"
 #include "python/compiler.h"
+#include "python/errors.h"
 #include "python/gil.h"
 #include "python/gpu_bindings.h"
 #include "python/host_graph.h"
@@ -111,8 +112,7 @@ void translate_fault(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const Fault& fault) {
-    const bool is_argument = fault.code() == XLA_FFI_Error_Code_INVALID_ARGUMENT;
-    py::set_error(is_argument ? PyExc_ValueError : PyExc_RuntimeError, fault.what());
+    set_error(fault);
   }
 }
 

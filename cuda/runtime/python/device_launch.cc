@@ -48,14 +48,14 @@ class Arguments {
 
   // Places what has no place from `memory` on, and puts the values there. They are parameters of the driver's
   // calls, so that a captured graph keeps them.
-  void place(const Driver& cuda, Address memory, Stream stream, const std::string& kernel) {
+  void place(const Driver& cuda, Address memory, Stream stream, const std::string& who) {
     for (Given& given : given_) {
       if (given.offset < 0) continue;
       const Address start = memory + static_cast<Address>(given.offset);
       given.buffer.data = reinterpret_cast<void*>(start);
       const int64_t step = std::min<int64_t>(4, item_size(given.buffer.dtype));
       for (size_t at = 0; at < given.value.size(); at += static_cast<size_t>(step)) {
-        put(cuda, start + at, given.value.substr(at, static_cast<size_t>(step)), stream, kernel);
+        put(cuda, start + at, given.value.substr(at, static_cast<size_t>(step)), stream, who);
       }
     }
   }
@@ -92,15 +92,15 @@ class Arguments {
     own_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  static void put(const Driver& cuda, Address to, std::string_view bytes, Stream stream, const std::string& kernel) {
+  static void put(const Driver& cuda, Address to, std::string_view bytes, Stream stream, const std::string& who) {
     uint32_t word = 0;
     std::memcpy(&word, bytes.data(), bytes.size());
     if (bytes.size() == 1) {
-      cuda.check(cuda.fill_bytes(to, static_cast<uint8_t>(word), 1, stream), "cuMemsetD8Async", kernel);
+      cuda.check(cuda.fill_bytes(to, static_cast<uint8_t>(word), 1, stream), "cuMemsetD8Async", who);
     } else if (bytes.size() == 2) {
-      cuda.check(cuda.fill_halves(to, static_cast<uint16_t>(word), 1, stream), "cuMemsetD16Async", kernel);
+      cuda.check(cuda.fill_halves(to, static_cast<uint16_t>(word), 1, stream), "cuMemsetD16Async", who);
     } else {
-      cuda.check(cuda.fill_words(to, word, 1, stream), "cuMemsetD32Async", kernel);
+      cuda.check(cuda.fill_words(to, word, 1, stream), "cuMemsetD32Async", who);
     }
   }
 
@@ -137,12 +137,12 @@ void let_go_of_ended(const Driver& cuda) {
   }
 }
 
-Event end_of_launch(const Driver& cuda, Stream stream, const std::string& kernel) {
+Event end_of_launch(const Driver& cuda, Stream stream, const std::string& who) {
   Event event = nullptr;
-  cuda.check(cuda.event_create(&event, kWithoutTiming), "cuEventCreate", kernel);
+  cuda.check(cuda.event_create(&event, kWithoutTiming), "cuEventCreate", who);
   const Result result = cuda.event_record(event, stream);
   if (result != 0) cuda.event_destroy(event);
-  cuda.check(result, "cuEventRecord", kernel);
+  cuda.check(result, "cuEventRecord", who);
   return event;
 }
 
@@ -152,7 +152,7 @@ DeviceLaunch::DeviceLaunch(const std::string& kernel, const std::string& entry, 
                            const py::buffer& plan, const py::buffer& launch, int64_t block, int64_t shared,
                            int64_t per_sm, std::vector<int64_t> grid, const std::string& failures,
                            int64_t heap)
-    : name_(kernel),
+    : who_("kernel '" + kernel + "'"),
       site_({.kernel = kernel,
              .entry = entry,
              .image = std::string_view(image),
@@ -172,43 +172,43 @@ void DeviceLaunch::run(const py::sequence& arguments, uintptr_t handle, Device d
   {
     const WithoutGil no_gil;
     std::optional<CurrentContext> of_device;
-    if (device >= 0) of_device.emplace(cuda, primary_context(device, name_), name_);
-    const CurrentContext current(cuda, stream, name_);
+    if (device >= 0) of_device.emplace(cuda, primary_context(device, who_), who_);
+    const CurrentContext current(cuda, stream, who_);
     Device found = 0;
-    cuda.check(cuda.context_get_device(&found), "cuCtxGetDevice", name_);
+    cuda.check(cuda.context_get_device(&found), "cuCtxGetDevice", who_);
     if (device >= 0 && found != device) {
-      invalid("kernel '" + name_ + "': its arrays are on CUDA device " + std::to_string(device) +
+      invalid(who_ + ": its arrays are on CUDA device " + std::to_string(device) +
               ", and the stream is one of device " + std::to_string(found));
     }
     {
-      const StreamMemory memory(cuda, given.own_bytes(), stream, name_);
-      given.place(cuda, memory.get(), stream, name_);
+      const StreamMemory memory(cuda, given.own_bytes(), stream, who_);
+      given.place(cuda, memory.get(), stream, who_);
       site_.run(given.view(), stream);
     }
     if (keep.is_none()) {
-      cuda.check(cuda.stream_synchronize(stream), "cuStreamSynchronize", name_);
+      cuda.check(cuda.stream_synchronize(stream), "cuStreamSynchronize", who_);
     } else if (current.is_capturing()) {
       return;  // it runs whenever its graph does, which is the caller's to know
     } else {
-      event = end_of_launch(cuda, stream, name_);
+      event = end_of_launch(cuda, stream, who_);
     }
   }
   if (event != nullptr) all_kept().push_back({event, keep});
   let_go_of_ended(cuda);
 }
 
-DeviceMemory::DeviceMemory(int64_t bytes, uintptr_t stream, Device device, std::string name)
-    : name_(std::move(name)), stream_(reinterpret_cast<Stream>(stream)), device_(device) {
+DeviceMemory::DeviceMemory(int64_t bytes, uintptr_t stream, Device device, std::string who)
+    : who_(std::move(who)), stream_(reinterpret_cast<Stream>(stream)), device_(device) {
   if (bytes <= 0) return;
   const Driver& cuda = driver();
-  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
-  cuda.check(cuda.memory_alloc_on(&address_, static_cast<size_t>(bytes), stream_), "cuMemAllocAsync", name_);
+  const CurrentContext of_device(cuda, primary_context(device_, who_), who_);
+  cuda.check(cuda.memory_alloc_on(&address_, static_cast<size_t>(bytes), stream_), "cuMemAllocAsync", who_);
 }
 
 DeviceMemory::~DeviceMemory() {
   if (address_ == 0) return;
   try {
-    const CurrentContext of_device(driver(), primary_context(device_, name_), name_);
+    const CurrentContext of_device(driver(), primary_context(device_, who_), who_);
     driver().memory_free_on(address_, stream_);
   } catch (const Fault&) {
     // The device is gone, and its memory with it.
@@ -218,26 +218,26 @@ DeviceMemory::~DeviceMemory() {
 void DeviceMemory::fill(uintptr_t target, uintptr_t source, int64_t bytes) const {
   if (bytes <= 0) return;
   const Driver& cuda = driver();
-  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  const CurrentContext of_device(cuda, primary_context(device_, who_), who_);
   const auto count = static_cast<size_t>(bytes);
   if (source == 0) {
-    cuda.check(cuda.fill_bytes(target, 0, count, stream_), "cuMemsetD8Async", name_);
+    cuda.check(cuda.fill_bytes(target, 0, count, stream_), "cuMemsetD8Async", who_);
   } else {
-    cuda.check(cuda.copy_on_device(target, source, count, stream_), "cuMemcpyDtoDAsync", name_);
+    cuda.check(cuda.copy_on_device(target, source, count, stream_), "cuMemcpyDtoDAsync", who_);
   }
 }
 
 void DeviceMemory::set(uintptr_t target, uint32_t pattern, int64_t width, int64_t count) const {
   if (count <= 0) return;
   const Driver& cuda = driver();
-  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
+  const CurrentContext of_device(cuda, primary_context(device_, who_), who_);
   const auto times = static_cast<size_t>(count);
   if (width == 1) {
-    cuda.check(cuda.fill_bytes(target, static_cast<uint8_t>(pattern), times, stream_), "cuMemsetD8Async", name_);
+    cuda.check(cuda.fill_bytes(target, static_cast<uint8_t>(pattern), times, stream_), "cuMemsetD8Async", who_);
   } else if (width == 2) {
-    cuda.check(cuda.fill_halves(target, static_cast<uint16_t>(pattern), times, stream_), "cuMemsetD16Async", name_);
+    cuda.check(cuda.fill_halves(target, static_cast<uint16_t>(pattern), times, stream_), "cuMemsetD16Async", who_);
   } else if (width == 4) {
-    cuda.check(cuda.fill_words(target, pattern, times, stream_), "cuMemsetD32Async", name_);
+    cuda.check(cuda.fill_words(target, pattern, times, stream_), "cuMemsetD32Async", who_);
   } else {
     throw py::value_error("jwarp: a pattern has 1, 2 or 4 bytes");
   }
@@ -249,9 +249,9 @@ void DeviceMemory::upload(uintptr_t target, const py::buffer& source) const {
   if (bytes <= 0) return;
   const WithoutGil no_gil;
   const Driver& cuda = driver();
-  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
-  cuda.check(cuda.copy_to_device(target, given.ptr, static_cast<size_t>(bytes), stream_), "cuMemcpyHtoDAsync", name_);
-  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", name_);
+  const CurrentContext of_device(cuda, primary_context(device_, who_), who_);
+  cuda.check(cuda.copy_to_device(target, given.ptr, static_cast<size_t>(bytes), stream_), "cuMemcpyHtoDAsync", who_);
+  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", who_);
 }
 
 void DeviceMemory::download(const py::buffer& target, uintptr_t source) const {
@@ -260,16 +260,16 @@ void DeviceMemory::download(const py::buffer& target, uintptr_t source) const {
   if (bytes <= 0) return;
   const WithoutGil no_gil;
   const Driver& cuda = driver();
-  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
-  cuda.check(cuda.copy_to_host(given.ptr, source, static_cast<size_t>(bytes), stream_), "cuMemcpyDtoHAsync", name_);
-  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", name_);
+  const CurrentContext of_device(cuda, primary_context(device_, who_), who_);
+  cuda.check(cuda.copy_to_host(given.ptr, source, static_cast<size_t>(bytes), stream_), "cuMemcpyDtoHAsync", who_);
+  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", who_);
 }
 
 void DeviceMemory::wait() const {
   const WithoutGil no_gil;
   const Driver& cuda = driver();
-  const CurrentContext of_device(cuda, primary_context(device_, name_), name_);
-  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", name_);
+  const CurrentContext of_device(cuda, primary_context(device_, who_), who_);
+  cuda.check(cuda.stream_synchronize(stream_), "cuStreamSynchronize", who_);
 }
 
 }  // namespace jwarp::gpu

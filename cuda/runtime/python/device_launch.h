@@ -26,15 +26,15 @@ class DeviceLaunch {
   void run(const pybind11::sequence& arguments, uintptr_t stream, Device device, const pybind11::object& keep);
 
  private:
-  const std::string name_;
+  const std::string who_;
   CallSite site_;
 };
 
 // Memory of a device for launches on one stream. When it goes, what was put on the stream before may still use it.
 class DeviceMemory {
  public:
-  // `name` is that of the kernel that messages speak of. Throws Fault.
-  DeviceMemory(int64_t bytes, uintptr_t stream, Device device, std::string name);
+  // Messages speak of `who` needs it. Throws Fault.
+  DeviceMemory(int64_t bytes, uintptr_t stream, Device device, std::string who);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -52,7 +52,7 @@ class DeviceMemory {
   void wait() const;
 
  private:
-  const std::string name_;
+  const std::string who_;
   const Stream stream_;
   const Device device_;
   Address address_ = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/fault.h"
 #include "gpu/driver.h"
 #include "python/device_array.h"
 #include "python/device_graph.h"
@@ -29,19 +30,24 @@ py::dict handlers(bool checks) {
   return result;
 }
 
+[[noreturn]] void no_device(Device device) {
+  throw DeviceFault(XLA_FFI_Error_Code_NOT_FOUND, {.text = "there is no CUDA device " + std::to_string(device),
+                                                   .hint = "see CUDA_VISIBLE_DEVICES"});
+}
+
 std::pair<int, int> capability(Device device) {
   const Driver& cuda = driver();
   int major = 0, minor = 0;
   const bool found = cuda.device_get_attribute(&major, kMajor, device) == 0 &&
                      cuda.device_get_attribute(&minor, kMinor, device) == 0;
-  if (!found) throw py::value_error("jwarp: there is no CUDA device " + std::to_string(device));
+  if (!found) no_device(device);
   return {major, minor};
 }
 
 int device_count() {
   int count = 0;
   const Driver& cuda = driver();
-  cuda.check(cuda.device_get_count(&count), "cuDeviceGetCount", "");
+  cuda.check(cuda.device_get_count(&count), "cuDeviceGetCount", "CUDA");
   return count;
 }
 
@@ -95,7 +101,7 @@ void add_bindings(py::module_& m) {
       .def("launch", &DeviceGraph::launch, py::arg("stream"), "Runs it after what is on a stream of the device.");
   py::class_<DeviceMemory>(m, "DeviceMemory", "Memory of a GPU for launches on one stream, given back in its order.")
       .def(py::init<int64_t, uintptr_t, Device, std::string>(), py::arg("bytes"), py::arg("stream"),
-           py::arg("device"), py::arg("name"))
+           py::arg("device"), py::arg("who"))
       .def_property_readonly("address", &DeviceMemory::address)
       .def("fill", &DeviceMemory::fill, py::arg("target"), py::arg("source"), py::arg("bytes"),
            "Copies bytes between two addresses, in the order of the stream; zeros without a source (0).")

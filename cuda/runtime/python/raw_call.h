@@ -8,6 +8,7 @@
 #include <new>
 
 #include "core/fault.h"
+#include "python/errors.h"
 
 namespace jwarp {
 
@@ -19,8 +20,7 @@ PyObject* raw_call(const Call& call) noexcept {
   } catch (pybind11::error_already_set& error) {
     error.restore();
   } catch (const Fault& fault) {
-    const bool is_argument = fault.code() == XLA_FFI_Error_Code_INVALID_ARGUMENT;
-    PyErr_SetString(is_argument ? PyExc_ValueError : PyExc_RuntimeError, fault.what());
+    set_error(fault);
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {

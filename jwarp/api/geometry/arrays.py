@@ -111,7 +111,7 @@ def is_on_gpu(value: Any) -> bool:
     return isinstance(value, array) and value.device is not None and value.device.is_cuda
 
 
-def gpu_of(where: str, **given: Any) -> Device | None:
+def common_gpu(where: str, **given: Any) -> Device | None:
     """The GPU that arrays of jwarp's are on, None where they are not.
 
     Raises:

@@ -12,7 +12,7 @@ from jwarp.api.geometry.arrays import (
     as_command,
     brought,
     checked_array,
-    gpu_of,
+    common_gpu,
     here,
     is_here,
     is_on_gpu,
@@ -54,7 +54,7 @@ class Bvh(Geometry):
     """
 
     def __init__(self, lowers: Any, uppers: Any, constructor: Any = None, groups: Any = None, leaf_size: int = 1):
-        self.device = gpu_of("wp.Bvh", lowers=lowers, uppers=uppers, groups=groups)
+        self.device = common_gpu("wp.Bvh", lowers=lowers, uppers=uppers, groups=groups)
         self.lowers, self.uppers = lowers, uppers
         check_options("wp.Bvh", constructor, leaf_size)
         self.leaf_size = int(leaf_size)

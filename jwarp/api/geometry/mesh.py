@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -14,8 +15,8 @@ from jwarp.api.geometry.arrays import (
     as_command,
     brought,
     checked_array,
+    common_gpu,
     content_of,
-    gpu_of,
     here,
     is_here,
     is_on_gpu,
@@ -42,6 +43,8 @@ LEAF_SIZE = 8
 # A mesh that is refitted more often has that made ready.
 SOME_REFITS = 4
 VEC3 = NAMED["vec3"]
+# What a mesh is made of: its points, indices and velocities, as they were given.
+Given = tuple[Any, ...]
 
 
 class Mesh(Geometry):
@@ -70,6 +73,8 @@ class Mesh(Geometry):
         KernelTypeError: an array has another dtype or shape, or the constructor is another one.
         LaunchError: the number of indices is no multiple of three, or there are not as many of something as needed.
     """
+
+    items: Any
 
     def __init__(
         self,
@@ -126,17 +131,53 @@ class Mesh(Geometry):
 
     def _refit(self) -> None:
         given = self._points, self.indices, self._velocities
-        if self._repeated(given):
-            return None
-        if self.repeat:
+        next(way for way in _WAYS if way(self, given))
+
+    # The ways to refit, each of which says whether it was one.
+
+    def _refit_again(self, given: Given) -> bool:
+        """As before, by one native call, where that is the same work."""
+        known = self.repeat
+        if not known:
+            return False
+        total = np.nan
+        if is_not_tracing() and listeners.capture is None and known.fits(given) and is_alone(self, _WRITTEN):
+            with contextlib.suppress(ValueError):  # of an array of NumPy's that is elsewhere by now
+                known.graph()
+                total = known.sides.sum()
+                if total != total:  # there are corners that are no numbers, as there mostly are again
+                    object.__setattr__(self, "repeat", False)
+                    return False
+        if total != total:
             object.__setattr__(self, "repeat", None)
-        if self._is_there():
-            return self._refit_there()
+            return False
+        self._set_edge(total / np.float32(3 * self.items.shape[0]))
+        return True
+
+    def _refit_there(self, given: Given) -> bool:
+        """On a GPU, where all is there as its kernels take it."""
+        if not all(map(is_on_gpu, given[:2])) or not is_not_tracing():
+            return False
+        points, indices, _ = given
+        are_rows = points.ndim == indices.ndim == 1 and indices.is_contiguous
+        is_read = points.dtype is VEC3 and indices.dtype is int32 and points.device is self.device
+        is_whole = are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
+        if not is_whole or held(self) is None:
+            return False
+        made = struct_of(self)
+        self.edge = on_gpu.refit_faces(made)
+        of_tree, wide = made.bvh, made.wide
+        self.nodes, self.bounds, self.items = of_tree.nodes, of_tree.bounds, of_tree.items
+        self.corners, self.boxes, self.faces, self.levels = made.corners, wide.boxes, wide.faces, wide.levels
+        self.version += 1
+        return True
+
+    def _refit_own(self, given: Given) -> bool:
+        """In the arrays of the tree, where nobody else has them; the next ones may be repeated."""
         points, indices = self._read()
-        is_own = self.device is None and self._is_here(points, indices)
-        if not is_own or not is_alone(self, _WRITTEN):  # what it has alone is here, too
-            with here(self.device):
-                return self._keep(points, indices, brought(self.items), brought(self.groups))
+        # What it has alone is here, too.
+        if self.device is not None or not self._is_here(points, indices) or not is_alone(self, _WRITTEN):
+            return False
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)
         made = Refitted(of_tree, self.corners, self.edge, (self.boxes, self.faces, self.levels), self.winding)
         edge = refit_faces(np.asarray(points), np.asarray(indices), made, self.leaf_size)
@@ -145,46 +186,18 @@ class Mesh(Geometry):
             made = made._replace(edge=edge)
             known = repeat_faces(np.asarray(points), np.asarray(indices), made, self.leaf_size, given)
             object.__setattr__(self, "repeat", known)
-        return None
+        return True
 
-    def _repeated(self, given: tuple[Any, ...]) -> bool:
-        """Refit as before, if that is the same work: whether it was."""
-        known = self.repeat
-        if not known or not (is_not_tracing() and listeners.capture is None and known.fits(given)):
-            return False
-        if not is_alone(self, _WRITTEN):
-            return False
-        try:
-            known.graph()
-        except ValueError:  # an array of NumPy's that is elsewhere by now
-            return False
-        total = known.sides.sum()
-        if total != total:  # there are corners that are no numbers, as there mostly are again
-            object.__setattr__(self, "repeat", False)
-            return False
-        self._set_edge(total / np.float32(3 * self.items.shape[0]))
+    def _refit_anew(self, given: Given) -> bool:
+        """In other arrays."""
+        points, indices = self._read()
+        with here(self.device):
+            self._keep(points, indices, brought(self.items), brought(self.groups))
         return True
 
     def _set_edge(self, edge: Any) -> None:
         object.__setattr__(self, "edge", edge)
         stay(self, ["edge"])
-
-    def _is_there(self) -> bool:
-        """Whether all is on a GPU, as kernels take it."""
-        if not all(map(is_on_gpu, (self._points, self.indices))) or not is_not_tracing():
-            return False
-        are_rows = self._points.ndim == self.indices.ndim == 1 and self.indices.is_contiguous
-        is_read = self._points.dtype is VEC3 and self.indices.dtype is int32 and self._points.device is self.device
-        is_whole = are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
-        return is_whole and held(self) is not None
-
-    def _refit_there(self) -> None:
-        made = struct_of(self)
-        self.edge = on_gpu.refit_faces(made)
-        of_tree, wide = made.bvh, made.wide
-        self.nodes, self.bounds, self.items = of_tree.nodes, of_tree.bounds, of_tree.items
-        self.corners, self.boxes, self.faces, self.levels = made.corners, wide.boxes, wide.faces, wide.levels
-        self.version += 1
 
     def _is_here(self, *given: Any) -> bool:
         """Whether all is to be worked out in this computer's memory."""
@@ -193,7 +206,7 @@ class Mesh(Geometry):
     def _read(self) -> tuple[Any, Any]:
         """The points and the indices."""
         given = {"points": self._points, "indices": self.indices, "velocities": self._velocities}
-        device = gpu_of("wp.Mesh", **given)
+        device = common_gpu("wp.Mesh", **given)
         if device is not self.device:
             self.device = device
         points = checked_array("wp.Mesh", "points", self._points, np.float32, (3,))
@@ -248,6 +261,8 @@ _LEAVES = (
     *("_points", "indices", "_velocities", "nodes", "bounds", "items", "groups", "corners", "edge"),
     *("boxes", "faces", "levels", "winding"),
 )
+# In order: what comes first costs least.
+_WAYS = (Mesh._refit_again, Mesh._refit_there, Mesh._refit_own, Mesh._refit_anew)
 _WRITTEN = ("nodes", "bounds", "corners", "boxes", "faces")  # by each refit
 register(Mesh, _LEAVES, ("leaf_size", "support_winding_number"))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import threading
 import time
 
 import llvmlite.binding as llvm
 
 import jwarp._native as _native
+from jwarp import forks
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
@@ -64,7 +64,7 @@ class CpuKernel(AnalysedKernel):
 
     def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
         super().__init__(kernel, settings, trusted=trusted)
-        self._lock = _compiling.made(self.fingerprint, threading.Lock)
+        self._lock = _compiling.made(self.fingerprint, forks.Lock)
 
     def optimized(self) -> Kernel:
         return optimized(self.kernel)
@@ -172,7 +172,7 @@ class _Made:
 
 _made: Cache[tuple[str, str], _Made] = Cache("compiled versions", _FOR_LIFE)  # by fingerprint and version
 # By fingerprint: kernels of the same content are compiled once.
-_compiling: Cache[str, threading.Lock] = Cache("locks of kernels", _FOR_LIFE)
+_compiling: Cache[str, forks.Lock] = Cache("locks of kernels", _FOR_LIFE)
 
 
 # By content, for custom calls that come from a cache or a file; and by object, which is quicker to find

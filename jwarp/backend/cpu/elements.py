@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, suffix
 from jwarp.backend.cpu.memory import Element, Memory
@@ -47,25 +47,36 @@ def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> li
     return found
 
 
+# Writes code and gives the texts of its results; and what writes one for when all threads are active, and another one.
+Way = Callable[[], list[str]]
+Choice = Callable[[Way, Way, Sequence[str]], list[str]]
+
+
 class WideElements:
     """One wide access: `size` components for each of the vector's threads, element by element.
 
-    With `active`, a count of threads, it is to the elements of so many threads from the first one on.
+    With `is_partial`, only the first threads are active. `choose` is there where that is found out by the code.
     """
 
-    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], active: str | None = None):
-        self.take_up(code, memory, param, indices, active)
+    def __init__(
+        self,
+        code: Code,
+        memory: Memory,
+        param: int,
+        indices: Sequence[Lanes],
+        choose: Choice | None = None,
+        is_partial: bool = False,
+    ):
+        self.take_up(code, memory, param, indices)
+        self.choose, self.is_partial = choose, is_partial
         level = max(i.level for i in indices)
         out = code.instructions(level, False)
         offset = memory.plus(out, *memory.offset(out, param, memory.indices(indices, False)))
         first = out.binary("mul", "i64", offset, str(self.size))
         self.address = code.define(f"getelementptr {self.kind}, ptr %p{param}, i64 {first}", level)
-        self.vector = code.vector(self.kind, code.width * self.size)
 
-    def take_up(
-        self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], active: str | None = None
-    ) -> None:
-        self.code, self.memory, self.param, self.indices, self.active = code, memory, param, indices, active
+    def take_up(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]) -> None:
+        self.code, self.memory, self.param, self.indices = code, memory, param, indices
         array = memory.arrays[param]
         self.type: ScalarType = array.dtype
         self.size = math.prod(array.components)
@@ -75,10 +86,7 @@ class WideElements:
     def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
         self.memory.used.append("wide load + shuffle")
-        if self.active is None:
-            whole = self.code.define(f"load {self.vector}, ptr {self.address}, {self.align}")
-        else:
-            whole = self.joined([(self.load_part(k), self.code.width) for k in range(self.size)])
+        whole = self.joined([(part, self.code.width) for part in self.parts()])
         orders = ([lane * self.size + p for lane in self.code.lane_numbers] for p in positions)
         return [self.memory.from_memory(self.type, self.pick(whole, order), True) for order in orders]
 
@@ -90,14 +98,10 @@ class WideElements:
         self.memory.used.append("shuffle + wide store")
         ordered = self.in_order(positions, components)
         parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in ordered]
-        whole = self.joined(parts)
-        width = self.code.width
+        whole, width = self.joined(parts), self.code.width
         order = [p * width + lane for lane in self.code.lane_numbers for p in range(self.size)]
-        if self.active is None:
-            self.code.line(f"store {self.vector} {self.pick(whole, order)}, ptr {self.address}, {self.align}")
-        else:
-            for k in range(self.size):
-                self.store_part(k, self.pick(whole, order[k * width : (k + 1) * width]))
+        cut = (self.pick(whole, order[k * width : (k + 1) * width]) for k in range(self.size))
+        self.store_parts(list(cut) if self.choose else cut)
 
     def joined(self, parts: list[tuple[str, int]]) -> str:
         """Vectors one after the other, in one: neighbours are joined until it holds everything."""
@@ -106,27 +110,59 @@ class WideElements:
             parts = paired + parts[len(paired) * 2 :]
         return parts[0][0]
 
-    # LLVM takes masks apart, bit by bit, that are no power of two long: parts are as long as other vectors.
+    # Parts are as long as other vectors: LLVM takes masks apart, bit by bit, that are no power of two long.
 
-    def load_part(self, k: int) -> str:
+    def parts(self) -> list[str]:
+        """The numbers of all elements, in vectors; zero where they are of threads that are not active."""
+        vector, each = self.code.vector(self.kind), range(self.size)
+        return self.either(
+            lambda: [self.code.define(f"load {vector}, ptr {self.place_of(k)}, {self.align}") for k in each],
+            lambda: [self.active_part(k) for k in each],
+            [vector] * self.size,
+        )
+
+    def store_parts(self, parts: Iterable[str]) -> None:
+        """Store the numbers of all elements, as far as they are of active threads."""
+        code, vector = self.code, self.code.vector(self.kind)
+
+        def whole() -> list[str]:
+            for k, text in enumerate(parts):
+                code.line(f"store {vector} {text}, ptr {self.place_of(k)}, {self.align}")
+            return []
+
+        def active() -> list[str]:
+            for k, text in enumerate(parts):
+                self.store_active(k, text)
+            return []
+
+        self.either(whole, active)
+
+    def either(self, full: Way, partial: Way, types: Sequence[str] = ()) -> list[str]:
+        """The results, of `types`, of what is for when all threads are active, and for when the first ones are."""
+        if self.choose is not None:
+            return self.choose(full, partial, types)
+        return (partial if self.is_partial else full)()
+
+    def active_part(self, k: int) -> str:
         """The numbers from k times the width on, of active threads."""
-        code = self.code
-        name = f"llvm.masked.load.{suffix(self.kind, code.width)}.p0"
+        name = f"llvm.masked.load.{suffix(self.kind, self.code.width)}.p0"
         return self.memory.masked_load(name, "ptr", self.kind, f"{self.align} {self.place_of(k)}", self.mask(k))
 
-    def store_part(self, k: int, text: str) -> None:
+    def store_active(self, k: int, text: str) -> None:
         code, vector, lanes = self.code, self.code.vector(self.kind), self.code.vector("i1")
         name = f"llvm.masked.store.{suffix(self.kind, code.width)}.p0"
         code.declare("void", name, [vector, "ptr", lanes])
         code.line(f"call void @{name}({vector} {text}, ptr {self.align} {self.place_of(k)}, {lanes} {self.mask(k)})")
 
     def place_of(self, k: int) -> str:
+        if k == 0:
+            return self.address
         return self.code.define(f"getelementptr {self.kind}, ptr {self.address}, i64 {k * self.code.width}")
 
     def mask(self, k: int) -> str:
         """Which numbers from k times the width on are of active threads."""
         code, type = self.code, self.code.vector("i32")
-        count = code.define(f"mul i32 {code.define(f'trunc i64 {self.active} to i32')}, {self.size}")
+        count = code.define(f"mul i32 {code.define(f'trunc i64 {self.memory.active_lanes} to i32')}, {self.size}")
         order = ", ".join(f"i32 {k * code.width + lane}" for lane in code.lane_numbers)
         return code.define(f"icmp ult {type} <{order}>, {code.splat(count, 'i32')}")
 

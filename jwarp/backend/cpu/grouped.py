@@ -14,7 +14,14 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.loading import Loading, declaration, near
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, StridedRun, is_strided, is_transposed
+from jwarp.backend.cpu.strided import (
+    StridedElements,
+    StridedNumbers,
+    StridedRun,
+    consecutive,
+    is_strided,
+    is_transposed,
+)
 from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 
@@ -87,13 +94,13 @@ class Accesses(Body):
         if len(at) < len(accesses):
             return False
         inside: str | None = None
-        partial: elements.WideElements | None = None
+        in_part = False  # whether the wide access is that of the first threads, too, where not all are active
         anyway = False  # whether what lies inside is loaded for threads that are not active, too
         if counts_up(indices) and trusted and len(accesses) > 1:
-            wide = elements.WideElements(self.code, self.memory, first.array, indices)
-            if self.first_lanes_active:  # where the active lanes are the first ones, so are their elements
-                lanes = self.memory.active_lanes
-                partial = elements.WideElements(self.code, self.memory, first.array, indices, lanes)
+            in_part = self.first_lanes_active
+            is_partial = in_part and self.is_partial
+            choose = self.if_all_lanes if in_part and not is_partial else None
+            wide = consecutive(self.code, self.memory, first.array, indices, choose, is_partial)
         elif is_strided(indices, array, self.code) and not counts_up(indices):
             made = StridedElements if pays and size > 1 else StridedNumbers
             if adds and made is StridedNumbers:
@@ -139,9 +146,11 @@ class Accesses(Body):
         types = [self.code.vector(scalar_type(array.dtype))] * (len(accesses) if first.name == "load" else 0)
         if anyway:
             assert inside is not None
-            texts = self.two_ways(inside, lambda: write(wide), lambda: write(partial), types)
+            texts = self.two_ways(inside, lambda: write(wide), lambda: write(None), types)
+        elif pays and in_part:
+            texts = write(wide)
         elif pays:
-            texts = self.if_all_lanes(lambda: write(wide), lambda: write(partial), types, inside)
+            texts = self.if_all_lanes(lambda: write(wide), lambda: write(None), types, inside)
         else:
             texts = write(None)
         for node, text in zip(accesses, texts, strict=False):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Mapping
 
 import llvmlite.binding as llvm
 
+from jwarp import forks
 from jwarp.backend.cpu.target import host_target, target_machine
 
 _linker: llvm.LLJIT | None = None
 _libraries: list = []  # XLA may call what is linked here as long as the process lives
 _names = itertools.count()
-_lock = threading.Lock()
+_lock = forks.Lock()
 
 
 def new_linker() -> llvm.LLJIT:

@@ -61,6 +61,14 @@ class Memory:
         self.active_lanes = ""  # i64: how many lanes of this vector are threads
         self.used: list[str] = []  # the instructions written so far, in the words of `wp.explain`
         self._extents: dict[int, str] = {}
+        self._copies: dict[str, str] = {}
+
+    def copy_of_elements(self, kind: str, components: int) -> str:
+        """The address of room for so many numbers of a type for each lane. It is one for all that ask."""
+        if kind not in self._copies:
+            vector = self.code.vector(kind)
+            self._copies[kind] = self.code.define(f"alloca [{components} x {vector}], align 64", ENTRY)
+        return self._copies[kind]
 
     # -- extents and indices
 

@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes
-from jwarp.backend.cpu.elements import MAX_COMPONENTS, WideElements
+from jwarp.backend.cpu.elements import MAX_COMPONENTS, Choice, WideElements
 from jwarp.backend.cpu.memory import Memory
 from jwarp.types import ArrayType, int32, int64
 
 # Components that are accessed at once, as many as a block of 128 bits has.
 BLOCK = 4
+# From so many components on, consecutive elements are taken so, too: of shuffles of all that was loaded LLVM makes more
+# code, which takes up to three times as long to make, and to run. For stores this begins later, and at wide vectors;
+# where vectors are never full it has to outweigh a copy.
+MIN_LOADED, MIN_STORED, MIN_COPIED = 8, 10, 12
 # Above this, distances between threads may wrap where every thread's element is inside its array.
 MAX_STRIDE = 1 << 16
 
@@ -32,6 +36,15 @@ def is_strided(indices: Sequence[Lanes], array: ArrayType, code: Code) -> bool:
         i.shape.is_uniform or (i.shape.stride is not None and abs(i.shape.stride) <= MAX_STRIDE and i.type in _COUNTED)
         for i in indices
     )
+
+
+def consecutive(
+    code: Code, memory: Memory, param: int, indices: Sequence[Lanes], choose: Choice | None, is_partial: bool
+) -> WideElements:
+    """The elements of consecutive threads, as they are best accessed; as in `WideElements`."""
+    array, least = memory.arrays[param], MIN_COPIED if is_partial else MIN_LOADED
+    is_long = array.dtype.bits == 32 and code.width % BLOCK == 0 and math.prod(array.components) >= least
+    return (ConsecutiveElements if is_long else WideElements)(code, memory, param, indices, choose, is_partial)
 
 
 # Other types than these wrap close to the indices of an array.
@@ -183,6 +196,57 @@ class StridedElements(StridedNumbers):
     def shuffled(self, x: str, y: str, order: Sequence[int]) -> str:
         type = self.code.vector(self.kind)
         return self.code.define(f"shufflevector {type} {x}, {type} {y}, {self._mask([str(k) for k in order])}")
+
+
+class ConsecutiveElements(StridedElements):
+    """The elements of consecutive threads. Where not all are active, a copy stands in for what is in memory."""
+
+    def __init__(
+        self,
+        code: Code,
+        memory: Memory,
+        param: int,
+        indices: Sequence[Lanes],
+        choose: Choice | None = None,
+        is_partial: bool = False,
+    ):
+        WideElements.__init__(self, code, memory, param, indices, choose, is_partial)
+        self.cut()
+
+    def place(self, start: int, lane: int) -> str:
+        offset = start + lane * self.size
+        return self.code.define(f"getelementptr {self.kind}, ptr {self.at}, i64 {offset}") if offset else self.at
+
+    def load(self, positions: Sequence[int]) -> list[str]:
+        self.at = self.either(lambda: [self.address], self.copied, ["ptr"])[0]
+        return super().load(positions)
+
+    def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
+        if self.size < MIN_STORED or self.code.width <= 2 * BLOCK:
+            WideElements.store_at(self, positions, components)
+        else:
+            self.at = self.either(lambda: [self.address], lambda: [self.copy], ["ptr"])[0]
+            super().store_at(positions, components)
+            self.either(list, self.written_back)
+
+    def copied(self) -> list[str]:
+        """The address of a copy of what is in memory."""
+        for k in range(self.size):
+            self.code.line(f"store {self.code.vector(self.kind)} {self.active_part(k)}, ptr {self.place_in_copy(k)}")
+        return [self.copy]
+
+    def written_back(self) -> list[str]:
+        for k in range(self.size):
+            vector = self.code.vector(self.kind)
+            self.store_active(k, self.code.define(f"load {vector}, ptr {self.place_in_copy(k)}"))
+        return []
+
+    def place_in_copy(self, k: int) -> str:
+        return self.code.define(f"getelementptr {self.code.vector(self.kind)}, ptr {self.copy}, i64 {k}")
+
+    @property
+    def copy(self) -> str:
+        return self.memory.copy_of_elements(self.kind, MAX_COMPONENTS)
 
 
 class StridedRun(StridedElements):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from jwarp import forks
 from jwarp.caches import cached
 
 
@@ -100,7 +100,7 @@ def machine_code(module: llvm.ModuleRef, target: Target, *, is_long: bool = Fals
 MAX_SPLIT_EDGES, LLVM_SPLIT_EDGES = 100, 10000
 
 _emitting = 0
-_settings = threading.Lock()
+_settings = forks.Lock()
 
 
 @contextlib.contextmanager

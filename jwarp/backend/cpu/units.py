@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp import forks
 from jwarp.backend.cpu import gemm, loading
 from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.loading import Loading
@@ -69,7 +69,7 @@ class _Made:
 
 # Their code stays for the life of the process, as that of the kernels that call it.
 _made: Cache[Unit, _Made] = Cache("functions of the runtime", "functions that kernels call")
-_lock = threading.Lock()
+_lock = forks.Lock()
 
 
 def to_line(units: Iterable[Unit]) -> bytes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from jwarp.backend.cuda.copies import Copies
+from jwarp.backend.cuda.warpgroups import Split, Swizzle, products_for_groups, split_of, swizzles_of
 from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, While, arrays_changed, arrays_read, blocks, walk_node
@@ -72,14 +74,24 @@ class Run:
     fill: int | None
     by_matrices: bool
     registers: int
+    split: Split | None = None  # where warpgroups make the products
 
 
 @dataclass(frozen=True)
 class Accumulators:
-    """The runs of a lowered kernel, of which all products of float32 may be coarse with `tf32`."""
+    """The runs of a lowered kernel, of which all products of float32 may be coarse with `tf32`.
+
+    The tiles that warpgroups multiply are in patterns, of which `swizzles` tell.
+    """
 
     runs: tuple[Run, ...] = ()
     tf32: bool = False
+    swizzles: Mapping[int, Swizzle] = field(default_factory=dict)
+
+    @property
+    def by_groups(self) -> list[Op]:
+        """The products that warpgroups make."""
+        return [n for run in self.runs if run.split is not None for n in run.products]
 
     def starting(self, node: Node) -> list[Run]:
         return [run for run in self.runs if run.first == id(node)]
@@ -99,11 +111,22 @@ class Accumulators:
 NO_ACCUMULATORS = Accumulators()
 
 
-def find_accumulators(kernel: Kernel, tf32: bool = False) -> Accumulators:
-    """The runs that loop, or have several products, and whose sums fit into the registers of the threads."""
-    search = _Search(kernel, tf32)
-    search.block(kernel.body)
-    return Accumulators(tuple(search.runs), tf32)
+def find_accumulators(kernel: Kernel, tf32: bool = False, moved: Copies | None = None) -> Accumulators:
+    """The runs that loop, or have several products, and whose sums fit into the registers of the threads.
+
+    Of tiles that are `moved` in these ways, if they are given, warpgroups make the products that they can.
+    """
+    chosen, swizzles = frozenset[int](), dict[int, Swizzle]()
+    if moved is not None:
+        chosen, swizzles = swizzles_of(kernel, moved, products_for_groups(kernel))
+    while True:
+        search = _Search(kernel, tf32, chosen)
+        search.block(kernel.body)
+        found = Accumulators(tuple(search.runs), tf32, swizzles)
+        made = frozenset(map(id, found.by_groups))
+        if moved is None or made == chosen:
+            return found
+        chosen, swizzles = swizzles_of(kernel, moved, made)
 
 
 def _touches(node: Node, array: int) -> bool:
@@ -115,8 +138,8 @@ def _products(node: Node) -> list[Op]:
 
 
 class _Search:
-    def __init__(self, kernel: Kernel, tf32: bool):
-        self.kernel, self.tf32 = kernel, tf32
+    def __init__(self, kernel: Kernel, tf32: bool, for_groups: frozenset[int]):
+        self.kernel, self.tf32, self.for_groups = kernel, tf32, for_groups
         self.runs: list[Run] = []
 
     def block(self, block: Block) -> None:
@@ -186,13 +209,23 @@ class _Search:
             return
         units = [instruction(self.kernel, n, self.tf32) for n in products]
         unit = units[0] if None not in units else None
-        registers = registers_of(self.kernel, products[0], unit)
-        if registers is None or registers + sum(run.registers for run in others) > room_of(self.kernel.block_dim):
+        room = room_of(self.kernel.block_dim) - sum(run.registers for run in others)
+        split, registers = self.split(products, room), registers_of(self.kernel, products[0], unit)
+        if split is not None:
+            registers = _group_registers(products[0], split)
+        if registers is None or registers > room:
             return
         fill = self.fill(nodes[:start], array)
         is_zero = fill is not None or self.sets(nodes[start], array)
         ends = id(nodes[start]), id(nodes[last])
-        self.runs.append(Run(array, products, *ends, inside, is_zero, fill, unit is not None, registers))
+        self.runs.append(Run(array, products, *ends, inside, is_zero, fill, unit is not None, registers, split))
+
+    def split(self, products: Sequence[Op], room: int) -> Split | None:
+        """How warpgroups share the products of a run, if they make them all."""
+        found = split_of(self.kernel, products[0])
+        if found is None or any(id(n) not in self.for_groups for n in products):
+            return None
+        return found if _group_registers(products[0], found) <= room else None
 
     def fill(self, before: Iterable[Node], array: int) -> int | None:
         """The loop that sets all elements to zero, and does nothing else, if that is what last touches the array."""
@@ -208,6 +241,11 @@ class _Search:
         index, value = store.args[0], store.args[-1]
         is_zero = isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
         return id(last) if is_all and is_zero and index is last.index else None
+
+
+def _group_registers(node: Op, split: Split) -> int:
+    told = node.told(BlockMatmul)
+    return split.registers(told.m, told.n)
 
 
 # ---- what the device library does in tile_tensor.cuh and tile_gemm.cuh: whether a thread has registers for its sums

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jwarp.backend.cuda.accumulators import NO_ACCUMULATORS, Accumulators
 from jwarp.backend.cuda.copies import NO_COPIES, Copies
-from jwarp.backend.cuda.records import RECORDS, grows
+from jwarp.backend.cuda.records import RECORDS, grows, restored_together
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
     Block,
@@ -110,7 +110,7 @@ class _Search:
         self.ahead = {id(node) for pipeline in copies.pipelines.values() for node in pipeline.prefix}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
-        self.remembers = grows(kernel)
+        self.remembers, self.restored = grows(kernel), restored_together(kernel)
         self.found: set[int] = set()
 
     def block(self, block: Block, since: Accesses) -> Accesses:
@@ -184,7 +184,8 @@ class _Search:
         change = _change(node)
         if change is None or not self.matters(node.array):
             return NONE
-        who = FIRST if change or told else ALL
+        together = bool(change) and node.row.uses_log and node.array in self.restored
+        who = LANES if together else FIRST if change or told else ALL
         own = Access(node.array, change, who)
         return frozenset((own, Access(SLOT, "tell", FIRST))) if told else frozenset((own,))
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp import forks
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.accumulators import has_float_products
 from jwarp.backend.cuda.entry import (
     FLAT,
+    GROUP_HEADER,
     HEADER,
     TF32,
     TILE_HEADER,
+    WGMMA,
+    accumulators_of,
     entry_name,
     generate,
     headers_of,
@@ -31,9 +34,9 @@ from jwarp.backend.cuda.nvrtc import (
     Rejected,
     Unit,
     as_compile_error,
+    bundle,
     compile_unit,
     device_headers,
-    image_of,
     require,
     toolchain,
 )
@@ -42,6 +45,7 @@ from jwarp.backend.cuda.records import HEAP, grows, texts_on_gpu
 from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import LEAST_ROOM, refuse_large, room_of
 from jwarp.backend.cuda.tiles import UNIT_RULES
+from jwarp.backend.cuda.warpgroups import SM_90, SM_90A
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
@@ -91,14 +95,15 @@ class Needs:
 
     shared: int = 0
     products: tuple[str, ...] = ()
+    by_groups: bool = False  # whether warpgroups make some of them
 
     def to_bytes(self) -> bytes:
-        return json.dumps([self.shared, *self.products]).encode()
+        return json.dumps([self.shared, self.by_groups, *self.products]).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> Needs:
-        shared, *products = json.loads(data)
-        return Needs(shared, tuple(products))
+        shared, by_groups, *products = json.loads(data)
+        return Needs(shared, tuple(products), by_groups)
 
 
 class CudaKernel(AnalysedKernel):
@@ -145,7 +150,9 @@ class CudaKernel(AnalysedKernel):
             options += ["--prec-div=false", "--prec-sqrt=false", "-DJW_FAST"]
         if version.endswith("either"):
             options.append("--device-int128")
-        return Unit(text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel)))
+        headers = device_headers(headers_of(self.proofs.kernel, WGMMA in version))
+        whose = f"kernel '{self.kernel.name}'"
+        return Unit(text, f"{self.entry}.cu", tuple(options), headers, whose, self.kernel.span)
 
     @functools.cached_property
     def needs(self) -> Needs:
@@ -159,16 +166,17 @@ class CudaKernel(AnalysedKernel):
         """
         if not self.kernel.block_dim:
             return Needs()
-        tf32 = TF32 in version
-        key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds), str(room), repr(tf32))
+        how = TF32 in version, WGMMA in version
+        key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds), str(room), repr(how))
         known = self._store.load(key)
         if known is not None:
             return Needs.from_bytes(known)
         lowered = self.proofs.kernel
         products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
         made = Needs(
-            shared_of(self.proofs, self.bounds, room, tf32).size,
+            shared_of(self.proofs, self.bounds, room, *how).size,
             tuple(dict.fromkeys(request_of(lowered, n).key for n in products)),
+            bool(accumulators_of(self.proofs, self.bounds, *how).by_groups),
         )
         self._store.save(key, made.to_bytes())
         return made
@@ -188,14 +196,18 @@ class CudaKernel(AnalysedKernel):
         needs = self.needs_in(room, version)
         if self.kernel.block_dim:
             refuse_large(self.kernel, needs.shared, architectures)
+        variants = self.variants(version, architectures, room)
+        shared = max([needs.shared, *(self.needs_in(room, own).shared for own, _ in variants.values())])
         start, block = time.perf_counter(), self.kernel.block_dim or block_size(block_dim)
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
         parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
         headers = device_headers([TILE_HEADER if self.kernel.block_dim else HEADER])
+        if variants:
+            headers |= device_headers([GROUP_HEADER])
         if has_native_code(self.kernel.body):
             headers |= device_headers([NATIVE_HEADER])
         texts = itertools.chain.from_iterable(sorted(headers.items()))
-        key = key_of(*parts, *architectures, str(block), *texts, self.summary.to_bytes())
+        key = key_of(*parts, *architectures, repr(variants), str(block), *texts, self.summary.to_bytes())
         with lock_of(key):
             content, source = _images.get(key), "memory"
             if content is None:
@@ -211,14 +223,27 @@ class CudaKernel(AnalysedKernel):
             announce(CompileEvent(name, f"tile_matmul[{product}]", "cuda", 0.0, source, 0))
         if self.kernel.block_dim:
             heap, most = (HEAP, BLOCKS_THAT_REMEMBER) if grows(self.kernel) else (0, 0)
-            return Image(content, self.entry, block, most, needs.shared, BLOCK_FOR_EACH, heap)
+            return Image(content, self.entry, block, most, shared, BLOCK_FOR_EACH, heap)
         if grows(self.kernel):
             return Image(content, self.entry, block, BLOCKS_THAT_REMEMBER, heap=HEAP)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)
 
+    def variants(self, version: str, architectures: Sequence[str], room: int) -> dict[str, tuple[str, str]]:
+        """For which architectures machine code is made of another version, and as code for which: by warpgroups."""
+        found = {a: (WGMMA + version, SM_90A) for a in (SM_90, SM_90A) if a in architectures}
+        if self.settings.matrix_instructions != "wgmma" or not self.kernel.block_dim or not found:
+            return {}
+        needs = self.needs_in(room, WGMMA + version)
+        return found if needs.by_groups and needs.shared <= room else {}
+
     def _compiled(self, version: str, architectures: Sequence[str], block: int) -> bytes:
+        room = room_of(architectures)
+        unit = self.unit(version, block, room)
         try:
-            return image_of(self.unit(version, block, room_of(architectures)), architectures)
+            codes = {a: compile_unit(unit, a) for a in architectures}
+            variants = self.variants(version, architectures, room)
+            made = {a: (name, compile_unit(self.unit(own, block, room), name)) for a, (own, name) in variants.items()}
+            return bundle(codes, made)
         except Rejected as rejected:
             raise as_compile_error(rejected, f"kernel '{self.kernel.name}'", self.kernel.span) from None
 
@@ -246,15 +271,16 @@ def block_size(block_dim: int | None) -> int:
 IMAGES = 1024
 _images: Cache[str, bytes] = Cache("images for GPUs", IMAGES)
 _kernels: Cache[tuple, CudaKernel] = Cache("kernels for GPUs", MAX_KERNELS)
-_locks: Cache[str, threading.Lock] = Cache("locks of images", "images compiled in this process")
+_locks: Cache[str, forks.Lock] = Cache("locks of images", "images compiled in this process")
 
 
-def lock_of(key: str) -> threading.Lock:
+def lock_of(key: str) -> forks.Lock:
     """So that threads that need one image at a time compile it once."""
-    return _locks.made(key, threading.Lock)
+    return _locks.made(key, forks.Lock)
 
 
 def lower_kernel(kernel: Kernel, settings: Settings) -> CudaKernel:
     """The kernel prepared for GPUs; the same object for the same kernel and settings."""
-    key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
+    options = (getattr(settings, name) for name in (*CODE_SETTINGS, "matrix_instructions"))
+    key = (id(kernel), settings.cache_dir, *options)
     return _kernels.made(key, lambda: CudaKernel(kernel, settings))

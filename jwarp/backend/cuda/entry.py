@@ -10,7 +10,7 @@ from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.sums import sums_of
 from jwarp.backend.cuda import narrow, staged
-from jwarp.backend.cuda.accumulators import find_accumulators
+from jwarp.backend.cuda.accumulators import Accumulators, find_accumulators
 from jwarp.backend.cuda.copies import find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter
 from jwarp.backend.cuda.names import array_names
@@ -22,12 +22,14 @@ from jwarp.backend.cuda.shared import LEAST_ROOM, Shared, lay_out
 from jwarp.backend.cuda.staged import Staged
 from jwarp.backend.cuda.texts import constant_place
 from jwarp.backend.cuda.tiles import TileEmitter
+from jwarp.backend.cuda.warpgroups import instructions
 from jwarp.ir.nodes import For, Kernel, Op, has_native_code, walk, written_params
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
 TILE_HEADER = "tile.cuh"  # includes all that tiles may need
 COPIES, ADDITIONS, REDUCTIONS = "tile_copy.cuh", "tile_add.cuh", "tile_reduce.cuh"
+GROUP_HEADER = "tile_wgmma.cuh"  # of warpgroups
 # Where the device library has the routines for whole tiles.
 ROUTINES = {
     "tile_matmul": "tile_gemm.cuh", "tile_scan": REDUCTIONS, "tile_cholesky": "tile_solve.cuh",
@@ -35,6 +37,7 @@ ROUTINES = {
 }  # fmt: skip
 FLAT = "flat "
 TF32 = "tf32 "
+WGMMA = "wgmma "
 OWN = "#line"  # from here on a line of the text is no line of the user's
 # Sums of more elements than this cost more registers than they save atomics.
 MAX_SUMS = 16
@@ -52,7 +55,8 @@ def generate(
     are tested. `flat fast` and so on are for launches without a batch or repeated threads: they find their
     arrays and coordinates at once. `failures` are the texts of checks, in the order in which the runtime numbers
     them. Versions that begin as `narrow_version` says are for launches that repeat no thread, in those that begin with
-    `tf32` factors of float32 may be rounded. `room` is how much shared memory a block can have.
+    `tf32` factors of float32 may be rounded. Versions that begin with `wgmma` are for sm_90a, where warpgroups make the
+    products that they can. `room` is how much shared memory a block can have.
     """
     *_, access = version.split()
     alike, is_flat = alike_of(version), FLAT in version
@@ -60,22 +64,26 @@ def generate(
     if alike is not None:
         kinds = (_NarrowFlat, _Narrow)
     entry = kinds[not is_flat](proofs, name, bounds, block, failures, room)
-    entry.alike, entry.tf32 = alike or frozenset(), TF32 in version
+    entry.alike, entry.tf32, entry.wgmma = alike or frozenset(), TF32 in version, WGMMA in version
     entry.stage(access)
     bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
     if access == "either":
         holds = _condition(proofs.condition, entry)
         bodies = [[f"      if ({holds}) {{", *bodies[0], "      } else {", *bodies[1], "      }"]]
-    includes = [f'#include "{header}"' for header in headers_of(proofs.kernel)]
+    includes = [f'#include "{header}"' for header in headers_of(proofs.kernel, entry.wgmma)]
     natives = definitions(proofs.kernel, OWN)
+    if entry.wgmma:
+        natives += instructions(proofs.kernel, accumulators_of(proofs, bounds, entry.tf32, entry.wgmma).by_groups)
     return "\n".join(_placed([*includes, *natives, "", *entry.wrapped(bodies[0]), ""], f"{name}.cu"))
 
 
-def headers_of(kernel: Kernel) -> tuple[str, ...]:
+def headers_of(kernel: Kernel, wgmma: bool = False) -> tuple[str, ...]:
     """The headers that the code of a lowered kernel includes: those of the routines that it calls."""
     called = {ROUTINES[n.name] for n in walk(kernel.body) if isinstance(n, Op) and n.name in ROUTINES}
     if called:
         called.add(COPIES)
+    if wgmma:
+        called.add(GROUP_HEADER)
     loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
     if any(n.params for n in loops):
         called.add(REDUCTIONS)
@@ -104,11 +112,17 @@ def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> set[int]:
     return {node for node, condition in proofs.proven.items() if condition == ALWAYS or version == "fast"}
 
 
-def shared_of(proofs: Proofs, bounds: bool, room: int = LEAST_ROOM, tf32: bool = False) -> Shared:
-    """The shared memory of a kernel with tiles: one for all of its versions."""
+def accumulators_of(proofs: Proofs, bounds: bool, tf32: bool = False, wgmma: bool = False) -> Accumulators:
+    """The tiles that stay in registers, in all versions of a kernel; with `wgmma`, some by warpgroups."""
+    moved = find_copies(proofs.kernel, trusted_accesses(proofs, "fast", bounds)) if wgmma else None
+    return find_accumulators(proofs.kernel, tf32, moved)
+
+
+def shared_of(proofs: Proofs, bounds: bool, room: int = LEAST_ROOM, tf32: bool = False, wgmma: bool = False) -> Shared:
+    """The shared memory of a kernel with tiles: one for all of its versions that have the same products."""
     kernel = proofs.kernel
     copies = find_copies(kernel, trusted_accesses(proofs, "fast", bounds))
-    return lay_out(kernel, array_names(kernel), copies, find_accumulators(kernel, tf32), room)
+    return lay_out(kernel, array_names(kernel), copies, accumulators_of(proofs, bounds, tf32, wgmma), room)
 
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
@@ -134,6 +148,7 @@ class _Entry:
     item = "place.item"  # the number of its batch element, if there are several
     alike: frozenset[int] = frozenset()  # arrays that have an element for each thread of the launch
     tf32 = False  # whether factors of products may be rounded
+    wgmma = False  # whether warpgroups make products
     staged = Staged()
 
     def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str], room: int):
@@ -357,7 +372,7 @@ class _Blocks(_Entry):
         copies = find_copies(self.kernel, trusted)
         if self.shared.stages == 1:
             copies = dataclasses.replace(copies, pipelines={})
-        accumulators = find_accumulators(self.kernel, self.tf32)
+        accumulators = accumulators_of(self.proofs, self.bounds, self.tf32, self.wgmma)
         return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies, accumulators, self.shared)
 
     def steps(self) -> list[str]:
@@ -367,7 +382,7 @@ class _Blocks(_Entry):
 
     @functools.cached_property
     def shared(self) -> Shared:
-        return shared_of(self.proofs, self.bounds, self.room, self.tf32)
+        return shared_of(self.proofs, self.bounds, self.room, self.tf32, self.wgmma)
 
     def wrapped(self, body: Sequence[str]) -> list[str]:
         counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"

@@ -149,7 +149,8 @@ class Handwritten:
             ]
         )
         known = of_libraries((own, *headers.values()), folders) | host_headers()
-        return Unit(text, f"{self.entry}.cu", options, {**known, **names, **headers})
+        texts = {**known, **names, **headers}
+        return Unit(text, f"{self.entry}.cu", options, texts, f"kernel '{given.name}'", given.span)
 
     @functools.cached_property
     def _of_device(self) -> tuple[str, dict[str, str]]:

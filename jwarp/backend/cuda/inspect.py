@@ -11,12 +11,14 @@ from pathlib import Path
 from jwarp.backend.annotate import annotated
 from jwarp.backend.cuda.compile import BLOCK, lower_kernel
 from jwarp.backend.cuda.handwritten import Handwritten
-from jwarp.backend.cuda.nvrtc import Code, compile_unit, disassembler, read_architectures, require
+from jwarp.backend.cuda.nvrtc import Code, Unit, compile_unit, disassembler, read_architectures, require
+from jwarp.backend.cuda.shared import LEAST_ROOM
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
+SHOWN = "flat fast"  # the version
 VERBOSE = "-Xptxas=-v"  # says what a kernel takes of a multiprocessor
 
 
@@ -27,15 +29,18 @@ def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
         LaunchError: NVRTC or nvdisasm is not found.
     """
     made = lower_kernel(kernel, settings)
-    unit = made.unit("flat fast", BLOCK)
+
+    def unit_for(architecture: str, *options: str) -> tuple[Unit, str]:
+        version, own = made.variants(SHOWN, [architecture], LEAST_ROOM).get(architecture, (SHOWN, architecture))
+        unit = made.unit(version, BLOCK)
+        return dataclasses.replace(unit, options=(*unit.options, *options)), own
+
     if stage == "cuda":
-        return annotated(unit.text)
+        return annotated(unit_for(_architecture(settings))[0].text)
     require(f"kernel '{kernel.name}'")
     if stage == "resources":
-        verbose = dataclasses.replace(unit, options=(*unit.options, VERBOSE))
-        return _resources({a: compile_unit(verbose, a) for a in read_architectures(settings.cuda_arch)})
-    architecture = _architecture(settings)
-    code = compile_unit(dataclasses.replace(unit, options=(*unit.options, "--generate-line-info")), architecture)
+        return _resources({a: compile_unit(*unit_for(a, VERBOSE)) for a in read_architectures(settings.cuda_arch)})
+    code = compile_unit(*unit_for(_architecture(settings), "--generate-line-info"))
     return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))
 
 

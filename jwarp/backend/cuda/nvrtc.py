@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,17 @@ SNIPPET = "snippet of "
 # Those of files that are none, but what the library wrote around a text.
 OWN_FILES = "<jwarp"
 
+# What to do where it fails for another reason than the text.
+_ADVICE = {
+    "NVRTC_ERROR_OUT_OF_MEMORY": "this computer has no memory left to compile with: end other programs, or set "
+    "wp.config.cuda_arch to one architecture",
+    "NVRTC_ERROR_INVALID_OPTION": "this NVRTC does not know the architecture (wp.config.cuda_arch) or an option of a "
+    "handwritten kernel (options)",
+    "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE": "a part of NVRTC is missing, or of another version: pip install "
+    "--force-reinstall nvidia-cuda-nvrtc",
+}
+_REPORT = "another version of nvidia-cuda-nvrtc may do; please report it, with the kernel"
+
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 _DIAGNOSTIC = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning): (?P<text>.*)$")
 _LINE = re.compile(r'#line (\d+) "(.*)"')
@@ -35,12 +47,17 @@ _RESOURCES = re.compile(r"(\d+) bytes spill stores.*?Used (\d+) registers", re.D
 
 @dataclass(frozen=True)
 class Unit:
-    """One text to compile, by the name that messages give it, with the headers that it includes by name."""
+    """One text to compile, by the name that messages give it, with the headers that it includes by name.
+
+    It is that of `whose` kernel, which is written at `span`, if it is one's.
+    """
 
     text: str
     name: str
     options: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    whose: str = ""
+    span: Span = NO_SPAN
 
 
 @dataclass(frozen=True)
@@ -139,23 +156,26 @@ def compile_unit(unit: Unit, architecture: str) -> Code:
         Rejected: NVRTC found errors in the text.
         LaunchError: there is no NVRTC, or it does not know the architecture or an option.
     """
-    require(unit.name)
+    require(unit.whose or unit.name)
     nvrtc = _nvrtc()
+    expect = functools.partial(_expect, unit, architecture)
     names, texts = [n.encode() for n in unit.headers], [t.encode() for t in unit.headers.values()]
     error, program = nvrtc.nvrtcCreateProgram(unit.text.encode(), unit.name.encode(), len(texts), texts, names)
-    _expect(error)
+    expect(error)
     try:
         options = [f"--gpu-architecture={architecture}", *OPTIONS, *unit.options]
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         log = (
-            _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode(errors="replace").rstrip("\0")
+            _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program, expect)
+            .decode(errors="replace")
+            .rstrip("\0")
         )
         if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
             raise Rejected(log, unit, architecture)
-        _expect(error, log)
+        expect(error, log)
         is_virtual = architecture.startswith("compute_")
-        cubin = b"" if is_virtual else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-        ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).decode()
+        cubin = b"" if is_virtual else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program, expect)
+        ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program, expect).decode()
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     return Code(cubin, ptx.rstrip("\0"), log)
@@ -170,19 +190,22 @@ def image_of(unit: Unit, architectures: Sequence[str]) -> bytes:
     return bundle({a: compile_unit(unit, a) for a in architectures})
 
 
-def bundle(codes: Mapping[str, Code]) -> bytes:
+def bundle(codes: Mapping[str, Code], instead: Mapping[str, tuple[str, Code]] | None = None) -> bytes:
     """Machine code for the one architecture, or that for several in one file.
+
+    `instead` has, for some of them, what has the place of their machine code, and the architecture that it is for.
 
     Raises:
         LaunchError: there is no nvfatbin, and there are several.
     """
     architectures = list(codes)
     oldest, newest = architectures[0], architectures[-1]
+    chosen = {a: (instead or {}).get(a, (a, code)) for a, code in codes.items()}
     if len(codes) == 1:
-        return codes[newest].cubin
+        return chosen[newest][1].cubin
     # A GPU newer than all of these starts from the PTX of the newest, which its driver compiles, and one of another
     # generation between them from that of the oldest.
-    return _fatbin({a: code.cubin for a, code in codes.items()}, {a: codes[a].ptx for a in (newest, oldest)})
+    return _fatbin({a: code.cubin for a, code in chosen.values()}, {a: codes[a].ptx for a in (newest, oldest)})
 
 
 def messages_of(log: str) -> tuple[Message, ...]:
@@ -296,20 +319,23 @@ def _nvrtc() -> ModuleType:
     return nvrtc
 
 
-def _expect(error: Any, log: str = "") -> None:
+def _expect(unit: Unit, architecture: str, error: Any, log: str = "") -> None:
     if error != _nvrtc().nvrtcResult.NVRTC_SUCCESS:
         _, text = _nvrtc().nvrtcGetErrorString(error)
         said = f": {log.strip()}" if log.strip() else ""
-        raise LaunchError(f"NVRTC failed with {text.decode()}{said}")
+        raise LaunchError(
+            f"{unit.whose or unit.name}: NVRTC failed with {text.decode()} for {architecture}{said}", unit.span,
+            _ADVICE.get(text.decode(), _REPORT),
+        )  # fmt: skip
 
 
-def _read(size: Any, get: Any, program: Any) -> bytes:
+def _read(size: Any, get: Any, program: Any, expect: Callable[[Any], None]) -> bytes:
     error, length = size(program)
-    _expect(error)
+    expect(error)
     # Not bytes: of a single byte there is one object in the whole process, which NVRTC would write to.
     content = bytearray(length)
     (error,) = get(program, content)
-    _expect(error)
+    expect(error)
     return bytes(content)
 
 
@@ -331,6 +357,11 @@ def _fatbin(cubins: Mapping[str, bytes], assemblies: Mapping[str, str]) -> bytes
             nvfatbin.add_ptx(handle, text, len(text), architecture.removeprefix("sm_"), "jwarp", "")
         content = bytearray(nvfatbin.size(handle))
         nvfatbin.get(handle, content)
+    except nvfatbin.nvFatbinError as error:
+        raise LaunchError(
+            f"code for several architectures ({', '.join(cubins)}): nvfatbin failed with {error}",
+            hint="set wp.config.cuda_arch to one architecture",
+        ) from None
     finally:
         nvfatbin.destroy(handle)
     return bytes(content)

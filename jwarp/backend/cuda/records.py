@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from jwarp.analysis.tape_sizes import fits_thread, logged_arrays, noted_arrays, record_counts, tape_fields
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
-from jwarp.ir.nodes import Kernel, failure_texts
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir.nodes import For, Kernel, Op, failure_texts, walk
 from jwarp.ir.operation import Memory
 from jwarp.types import int64
 
@@ -32,11 +33,16 @@ class Tape:
 
 @dataclass(frozen=True)
 class Log:
-    """The names of the arrays of an array's log, and of how many records they hold."""
+    """The names of the arrays of an array's log, and of how many records they hold.
+
+    Where a block restores it together, a record says in which turn it was made, and there is the number of the turn.
+    """
 
     places: str
     contents: str
     size: str
+    turns: str
+    turn: str
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,38 @@ def tapes_of(kernel: Kernel) -> dict[int, Tape]:
 
 def logs_of(kernel: Kernel) -> dict[int, Log]:
     """The logs of a kernel by the array whose elements they keep."""
-    return {a: Log(f"log{a}_places", f"log{a}_contents", f"log{a}_size") for a in logged_arrays(kernel)}
+    names = ("places", "contents", "size", "turns", "turn")
+    return {a: Log(*(f"log{a}_{name}" for name in names)) for a in logged_arrays(kernel)}
+
+
+def restored_together(kernel: Kernel) -> frozenset[int]:
+    """The arrays of whose elements lanes keep some, each thread for itself, which the whole block restores at once.
+
+    Lanes of one loop keep different elements, or the same content, but those of two loops need not be spread alike over
+    the threads. So each loop that keeps some is a turn, and what was kept in a turn is restored before that of the turn
+    before it.
+
+    Raises:
+        NotDifferentiableError: what lanes of one loop keep of one element may differ.
+    """
+    loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
+    in_lanes = [[n for n in walk(loop.body) if isinstance(n, Op)] for loop in loops]
+    known = {id(n) for ops in in_lanes for n in ops}
+    saved = {n.array for ops in in_lanes for n in ops if n.name == "save"}
+    found = {
+        n.array: n for n in walk(kernel.body)
+        if isinstance(n, Op) and n.name == "rollback" and n.array in saved and id(n) not in known
+    }  # fmt: skip
+    for ops in in_lanes:
+        for array in {n.array for n in ops if n.name == "save"} & found.keys():
+            if any(n.row.is_atomic and n.array == array for n in ops):
+                raise NotDifferentiableError(
+                    f"kernel `{kernel.name}`: a loop adds to elements of `{kernel.array(array).name}` by atomics of "
+                    "lanes and reads them again, which a GPU cannot take back",
+                    found[array].span,
+                    "store to another array than the one that is read",
+                )
+    return frozenset(found)
 
 
 def notes_of(kernel: Kernel) -> dict[int, Notes]:
@@ -85,7 +122,7 @@ def declarations(kernel: Kernel) -> list[str]:
         return f"{type} {name}[{max(1, bounds[operation, number])}];"
 
     lines = []
-    fields = tape_fields(kernel)
+    fields, together = tape_fields(kernel), restored_together(kernel)
     for number, tape in tapes_of(kernel).items():
         names = zip(fields[number], tape.fields, strict=True)
         lines += [row(memory_type(t), name, "push", number) for t, name in names]
@@ -94,6 +131,8 @@ def declarations(kernel: Kernel) -> list[str]:
         lines.append(row(C_TYPES[int64], log.places, "save", array))
         lines.append(row(memory_type(kernel.array(array).dtype), log.contents, "save", array))
         lines.append(f"{C_TYPES[int64]} {log.size} = 0;")
+        if array in together:
+            lines += [row("int", log.turns, "save", array), f"int {log.turn} = 0;"]
     for array, notes in notes_of(kernel).items():
         lines.append(row(memory_type(kernel.array(array).dtype), notes.contents, "note", array))
         lines.append(f"{C_TYPES[int64]} {notes.place} = 0;")

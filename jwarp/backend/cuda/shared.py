@@ -10,6 +10,7 @@ from jwarp.backend.cuda.accumulators import HALVES, NO_ACCUMULATORS, TF32, Accum
 from jwarp.backend.cuda.barriers import is_told
 from jwarp.backend.cuda.copies import Copies
 from jwarp.backend.cuda.rules import memory_type
+from jwarp.backend.cuda.warpgroups import ALIGNMENT as ALIGNMENT_OF_GROUPS
 from jwarp.errors import KernelTypeError
 from jwarp.ir.attributes import ArrayName, BlockMatmul
 from jwarp.ir.nodes import For, Kernel, Op, arrays_changed, arrays_read, used_values, walk, written_params
@@ -65,11 +66,12 @@ class Shared:
     stages: int
     steps: Mapping[int, int]
     paddings: Mapping[int, Padding]
+    alignment: int = ALIGNMENT
 
     def declarations(self) -> list[str]:
         if not self.size:
             return []
-        memory = f"extern __shared__ __align__({ALIGNMENT}) unsigned char {ARENA}[];"
+        memory = f"extern __shared__ __align__({self.alignment}) unsigned char {ARENA}[];"
         return [memory, *(f"{type}* const {name} = ({type}*)({ARENA} + {start});" for type, name, start in self.starts)]
 
 
@@ -87,6 +89,7 @@ def lay_out(
     """
     plan = _Plan(kernel, names, copies, accumulators)
     padded = paddings(kernel, copies, accumulators.tf32)
+    padded = {k: p for k, p in padded.items() if k not in accumulators.swizzles}
     results = {n.told(BlockMatmul).c for n in _products(kernel)}
     choices: tuple[dict[int, Padding], ...] = (padded, {k: p for k, p in padded.items() if k not in results}, {})
     for several in (STAGES if copies.pipelines else (1,), (1,)):
@@ -124,10 +127,12 @@ class _Plan:
             size = padded[array].size(local.size) if array in padded else local.size
             width = local.dtype.dtype.itemsize
             places = stages if array in self.copies.ahead else 1
-            steps[array] = _whole(size * width) // width
+            alignment = ALIGNMENT_OF_GROUPS if array in self.accumulators.swizzles else ALIGNMENT
+            at, step = _whole(at, alignment), _whole(size * width, alignment)
+            steps[array] = step // width
             if size:
                 starts.append((memory_type(local.dtype), self.names[array], at))
-            return at + places * _whole(size * width)
+            return at + places * step
 
         end, done = 0, set[int]()
         for name, size in ((SCRATCH, _scratch_bytes(kernel)), (SLOT, _slot_bytes(kernel))):
@@ -145,7 +150,8 @@ class _Plan:
         for array, local in enumerate(kernel.locals, len(kernel.params)):
             if local.shared and array not in done:
                 end = placed(end, array)
-        return Shared(tuple(starts), end, stages, steps, padded)
+        alignment = ALIGNMENT_OF_GROUPS if self.accumulators.swizzles else ALIGNMENT
+        return Shared(tuple(starts), end, stages, steps, padded, alignment)
 
     def in_turn(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
         """Arrays that are in registers while a loop fetches others, and these: either may have the same memory."""
@@ -158,8 +164,8 @@ class _Plan:
                 yield held, pipeline.targets
 
 
-def _whole(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def _whole(size: int, alignment: int = ALIGNMENT) -> int:
+    return -(-size // alignment) * alignment
 
 
 def _products(kernel: Kernel) -> list[Op]:

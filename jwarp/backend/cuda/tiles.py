@@ -12,11 +12,11 @@ from jwarp.backend.cuda.accumulators import Accumulators, Run, is_coarse
 from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_common, is_told
 from jwarp.backend.cuda.copies import Addition, Copies, Copy, Pipeline
 from jwarp.backend.cuda.emit import BodyEmitter
+from jwarp.backend.cuda.records import restored_together
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT, Shared
-from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
-from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
+from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, arrays_read, walk
 from jwarp.tiling.nests import neutral
 
 IS_FIRST = "threadIdx.x == 0"
@@ -48,9 +48,11 @@ class TileEmitter(BodyEmitter):
         self.lanes: For | None = None  # the loop with lanes at hand
         self.stages: dict[int, str] = {}  # which of their places the tiles of a loop have, by the id of the loop
         self.held: dict[int, str] = {}  # what arrays are called whose elements are in registers
+        self.goes_on = False  # whether products of warpgroups are waited for later
+        self.shown: set[int] = set()  # the tiles that warpgroups can multiply as they are
         self.failed = ""  # the variable that is true once a check of a lane has failed
         self.turn_end = ""  # the label that ends the turn of a lane, where lanes take turns
-        _refuse_rollback(kernel)
+        self.restored = restored_together(kernel)
 
     def node(self, node: Node) -> None:
         if self.accumulators.is_left_out(node):
@@ -67,6 +69,9 @@ class TileEmitter(BodyEmitter):
         if isinstance(node, Op) and node.row.is_unit:
             self.span = node.span
             UNIT_RULES[node.name](self, node)
+        elif isinstance(node, Op) and node.name in LOG_RULES and node.array in self.restored:
+            self.span = node.span
+            LOG_RULES[node.name](self, node)
         else:
             super().node(node)
 
@@ -88,6 +93,9 @@ class TileEmitter(BodyEmitter):
             self.line("jw::tile::wait_async();")
             return
         assert self.lanes is None, "lanes have no lanes"
+        kept = {n.array for n in walk(node.body) if isinstance(n, Op) and n.name == "save"}
+        for array in sorted(kept & self.restored):
+            self.line(f"++{self.logs[array].turn};")
         self.lanes, self.failed = node, ""
         if is_checked(node, self.grows):
             self.failed = self.name()
@@ -160,7 +168,8 @@ class TileEmitter(BodyEmitter):
             type, source = memory_type(self.kernel.array(copy.source).dtype), self.names[copy.source]
             offset, stride, extents = self.matrix(copy, copy.source, copy.target)
             given = f"{targets[copy.target]}, &{source}[{offset}], {stride}"
-            self.routine("copy_2d_async", type, *extents[:2], self.block_dim, *extents[2:], given=given)
+            name = "copy_swizzled_async" if copy.target in self.accumulators.swizzles else "copy_2d_async"
+            self.routine(name, type, *extents[:2], self.block_dim, *extents[2:], given=given)
 
     def add(self, addition: Addition) -> None:
         """Add a tile to a matrix of an array."""
@@ -178,13 +187,18 @@ class TileEmitter(BodyEmitter):
         rows, columns = matrix.rows, matrix.columns
         stride = " * ".join(["1ll", *lengths])
         padding = self.paddings.get(tile)
+        own = padding or self.accumulators.swizzles.get(tile)
         if rows == 1:
-            if padding is not None:
-                rows, columns = columns // padding.columns, padding.columns
+            if own is not None:
+                rows, columns = columns // own.columns, own.columns
             stride = str(columns)
         return offset, stride, (rows, columns, *((padding.step,) if padding is not None else ()))
 
     def placed(self, array: int, offset: str) -> str:
+        swizzle = self.accumulators.swizzles.get(array)
+        if swizzle is not None:
+            type = memory_type(self.kernel.array(array).dtype)
+            return f"jw::tile::swizzled<{type}, {swizzle.rows}, {swizzle.columns}>({bare(offset)})"
         padding = self.paddings.get(array)
         return offset if padding is None else f"jw::tile::placed<{padding.columns}, {padding.step}>({bare(offset)})"
 
@@ -239,26 +253,56 @@ class TileEmitter(BodyEmitter):
             super().trip(node, names)
             return
         stage, index, known = self.stages[id(node)], self.values[node.index], dict(self.names)
-        last, type = self.shared.stages - 1, C_TYPES[node.index.type]
+        last = self.shared.stages - 1
+        begun = {id(inner) for inner in pipeline.prefix} & self.copies.of.keys()
+        own = [inner for inner in node.body.nodes if id(inner) not in begun]
+        by_groups = self.accumulators.swizzles.keys() & pipeline.targets
+        waiting = "wait_for_groups" if by_groups else "wait_async"
         self.depth += 1
-        self.line(f"jw::tile::wait_async{f'<{last - 1}>' if last > 1 else ''}();")
+        self.line(f"jw::tile::{waiting}{f'<{last - 1}>' if last > 1 else ''}();")
+        # While warpgroups multiply, threads go on to what comes next.
+        self.goes_on = all(self.is_begun(inner) for inner in own)
+        if not self.goes_on:
+            self.following(node, pipeline, index, stage)
+        for array in sorted(pipeline.targets):
+            place = self.name()
+            self.line(f"{memory_type(self.kernel.array(array).dtype)}* const {place} = {self.staged(array, stage)};")
+            self.names[array] = place
+        next_stage = f"{stage} = {stage} == {last} ? 0 : {stage} + 1;"
+        if not self.goes_on:
+            self.line(next_stage)
+        self.shown |= by_groups
+        for inner in own:
+            self.node(inner)
+        self.shown -= by_groups
+        self.names = known
+        if self.goes_on:
+            self.following(node, pipeline, index, stage)
+            self.line(next_stage)
+            for inner in own:
+                self.end_product(inner)
+        self.goes_on = False
+        self.hand_on(names, node.body.yields)
+        self.depth -= 1
+
+    def following(self, node: For, pipeline: Pipeline, index: str, stage: str) -> None:
+        """Begin the copies of a later trip, to the places that the trip before has left."""
+        last, type = self.shared.stages - 1, C_TYPES[node.index.type]
         self.line(f"if ({self.farther(node, index, last)}) {{")
         free = f"({stage} == 0 ? {last} : {stage} - 1)"
         self.begin(node, pipeline, f"jw_add({index}, ({type})({last * node.step}))", free)
         self.line("}")
         self.end_group()
-        for array in sorted(pipeline.targets):
-            place = self.name()
-            self.line(f"{memory_type(self.kernel.array(array).dtype)}* const {place} = {self.staged(array, stage)};")
-            self.names[array] = place
-        self.line(f"{stage} = {stage} == {last} ? 0 : {stage} + 1;")
-        begun = {id(inner) for inner in pipeline.prefix} & self.copies.of.keys()
-        for inner in node.body.nodes:
-            if id(inner) not in begun:
-                self.node(inner)
-        self.hand_on(names, node.body.yields)
-        self.depth -= 1
-        self.names = known
+
+    def is_begun(self, node: Node) -> bool:
+        """Whether a node only begins something, or reckons with numbers: warpgroups multiply what was fetched."""
+        if not isinstance(node, Op):
+            return False
+        if node.row.effect == "pure":
+            return True
+        run = self.accumulators.of(node) if node.row.is_unit else None
+        ahead = self.copies.ahead
+        return run is not None and run.split is not None and ahead >= set(arrays_read(node)) - {run.array}
 
     # -- tiles in registers
 
@@ -268,10 +312,16 @@ class TileEmitter(BodyEmitter):
         types = [C_TYPES[self.kernel.array(x).dtype] for x in (told.a, told.b, told.c)]
         flags = (told.transposes.a, told.transposes.b, run.by_matrices)
         name = self.held[array] = self.name()
+        start = "clear();" if run.is_zero else f"take<{self.row_step(array, told.n)}>({self.names[array]});"
+        if run.split is not None:
+            parts = (run.split.down, run.split.right)
+            parameters = _joined(types[0], types[2], told.m, told.n, *flags[:2], *parts)
+            self.line(f"jw::tile::group_sums<{parameters}> {name};")
+            self.line(f"{name}.{start}")
+            return
         tf32 = is_coarse(self.kernel, run.products[0], self.accumulators.tf32)
         parameters = _joined(*types, told.m, told.n, *flags, self.block_dim, *([True] if tf32 else []))
         self.line(f"jw::tile::block_sums<{parameters}> {name};")
-        start = "clear();" if run.is_zero else f"take<{self.row_step(array, told.n)}>({self.names[array]});"
         self.line(f"{name}.{start}")
 
     def release(self, run: Run) -> None:
@@ -311,6 +361,41 @@ class TileEmitter(BodyEmitter):
         # Threads that leave code that all of them run leave it together.
         return super().lacking(has) if self.lanes is not None else f"__syncthreads_or({super().lacking(has)})"
 
+    # -- logs that the block restores together
+
+    def keep(self, node: Op) -> None:
+        """What all threads keep alike is the first one's to restore."""
+        log = self.logs[node.array]
+        if self.lanes is None:
+            self.line(f"++{log.turn};")
+        self.make_room((log.turns,), log.size)
+        self.line(f"{log.turns}[{log.size}] = {log.turn};")
+        self.save(node)
+        if self.lanes is None:
+            self.line(f"if (!({IS_FIRST})) {log.places}[{log.size} - 1] = -1;")
+
+    def turn(self, node: Op) -> None:
+        """The place in the log, for all threads the same one outside of lanes."""
+        assert node.result is not None
+        log = self.logs[node.array]
+        self.define(node.result, log.size if self.lanes is not None else log.turn)
+
+    def restore(self, node: Op) -> None:
+        if self.lanes is not None:
+            self.rollback(node)
+            return
+        log, name, turn = self.logs[node.array], self.names[node.number], self.name()
+        since = self.text(node.args[0])
+        self.line(f"for (int {turn} = {log.turn}; {turn} > {since}; --{turn}) {{")
+        self.line(f"  while ({log.size} > 0 && {log.turns}[{log.size} - 1] == {turn}) {{")
+        self.line(f"    --{log.size};")
+        place = f"{log.places}[{log.size}]"
+        self.line(f"    if ({place} >= 0) {name}[{place}] = {log.contents}[{log.size}];")
+        self.line("  }")
+        self.line("  __syncthreads();")
+        self.line("}")
+        self.line(f"{log.turn} = (int){bare(since)};")
+
     # -- routines for whole tiles
 
     def routine(self, name: str, *parameters: object, given: str) -> None:
@@ -331,7 +416,15 @@ class TileEmitter(BodyEmitter):
         arrays = (told.a, told.b, told.c)
         steps = [self.row_step(x, row) for x, row in zip(arrays, rows, strict=True)]
         a, b, c = (self.names[x] for x in arrays)
-        if self.accumulators.of(node) is not None:
+        run = self.accumulators.of(node)
+        if run is not None and run.split is not None:
+            if not {told.a, told.b} <= self.shown:
+                self.line("jw::tile::show_to_groups();")
+            self.line(f"{self.held[told.c]}.add<{told.k}>({a}, {b});")
+            if not self.goes_on:
+                self.end_product(node)
+            return
+        if run is not None:
             self.line(f"{self.held[told.c]}.add<{_joined(told.k, *steps[:2])}>({a}, {b});")
             return
         types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
@@ -340,6 +433,11 @@ class TileEmitter(BodyEmitter):
         self.routine(
             "gemm", *types, told.m, told.n, told.k, *flags, self.block_dim, *apart, given=_joined(a, b, c)
         )  # fmt: skip
+
+    def end_product(self, node: Node) -> None:
+        """Wait for what a product of warpgroups has begun."""
+        if isinstance(node, Op) and node.row.is_unit:
+            self.line(f"{self.held[node.told(BlockMatmul).c]}.wait();")
 
     def scan(self, node: Op) -> None:
         told = node.told(BlockScan)
@@ -369,6 +467,12 @@ UNIT_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
     "tile_solve": TileEmitter.solve,
 }
 
+LOG_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
+    "save": TileEmitter.keep,
+    "mark": TileEmitter.turn,
+    "rollback": TileEmitter.restore,
+}
+
 
 def takes_turns(kernel: Kernel, loop: For, used: Container[Value]) -> bool:
     """Whether the lanes of a loop run one after the other: what an atomic finds there depends on their order."""
@@ -380,18 +484,3 @@ def takes_turns(kernel: Kernel, loop: For, used: Container[Value]) -> bool:
 def _joined(*parameters: object) -> str:
     """Arguments as C++ writes them."""
     return ", ".join(str(x).lower() if isinstance(x, bool) else str(x) for x in parameters)
-
-
-def _refuse_rollback(kernel: Kernel) -> None:
-    """Refuse to restore by all threads alike what lanes have kept: each thread knows of its own lanes alone."""
-    loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
-    in_lanes = [n for loop in loops for n in walk(loop.body) if isinstance(n, Op)]
-    kept, known = {n.array for n in in_lanes if n.name == "save"}, {id(n) for n in in_lanes}
-    for node in walk(kernel.body):
-        if isinstance(node, Op) and node.name == "rollback" and node.array in kept and id(node) not in known:
-            raise NotDifferentiableError(
-                f"kernel `{kernel.name}`: a loop overwrites elements of `{kernel.array(node.array).name}` by tiles and "
-                "reads them again, which a GPU cannot take back",
-                node.span,
-                "store to another array than the one that is read",
-            )

@@ -10,7 +10,9 @@ from jwarp.arrays.array import array
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, check_count, define
 from jwarp.frontend.context import Context
+from jwarp.frontend.values import addresses
 from jwarp.frontend.values.bindings import (
+    Address,
     ArrayRef,
     Binding,
     Composite,
@@ -147,15 +149,28 @@ def _local_array(name: str) -> Builtin:
 zeros, empty = _local_array("zeros"), _local_array("empty")
 
 
-def _refuse_pointer(ctx: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
-    raise CompileError(
-        "kernels make no arrays of pointers: wp.array(ptr=…)",
-        span,
-        "pass the array itself; wp.zeros(shape=…, dtype=…) makes one of the thread's own",
-    )
+def _lower_array(ctx: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
+    place, shape, dtype = args
+    if not isinstance(place, Address):
+        raise CompileError(
+            "kernels make no arrays of pointers: wp.array(ptr=…)",
+            span,
+            "pass the array itself; wp.zeros(shape=…, dtype=…) makes one of the thread's own",
+        )
+    extents = shape if isinstance(shape, tuple) else (shape,)
+    if len(extents) != 1:
+        raise CompileError("an array made of an address has one dimension", span, addresses.WAY_OUT)
+    wanted = dtype.object if isinstance(dtype, PythonRef) else dtype
+    element = wanted if isinstance(wanted, CompositeType) else as_scalar(wanted)
+    if element is None:
+        raise KernelTypeError(f"the dtype of an array made of an address, not {describe(dtype)}", span)
+    return addresses.array_at(ctx, place, _constant_extent(extents[0], span), element, span)
 
 
 # The class, which is the annotation of a parameter outside of calls.
 PYTHON_BUILTINS[array] = Builtin(
-    "array(ptr: Any, shape: Any, dtype: Any) -> Any", "Refused: an array of a pointer.", _refuse_pointer, binds=True
+    "array(ptr: Any, shape: Any, dtype: Any) -> Any",
+    "A part of an array of the thread's own: `ptr` is `a.ptr`, or so many bytes after it.",
+    _lower_array,
+    binds=True,
 )

@@ -27,7 +27,7 @@ from jwarp.frontend.values.bindings import (
     type_of,
 )
 from jwarp.ir.attributes import Part, Separation
-from jwarp.ir.builder import FALSE, zero
+from jwarp.ir.builder import FALSE, TRUE, zero
 from jwarp.ir.nodes import Op, Operand, Value
 from jwarp.ir.operation import FLOAT, NUMBER, Kinds
 from jwarp.ir.ops import OPS
@@ -488,6 +488,17 @@ def _lower_separation(ctx: Context, args: list[Binding], spans: list[Span], span
     return made
 
 
+def _lower_only_values(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    if not ctx.only_values:
+        return FALSE
+    ctx.left_out = True
+    return TRUE
+
+
+only_values = Builtin(
+    "only_values() -> bool", "Whether what is for derivatives may be left out: it is read when one is asked for.",
+    _lower_only_values,
+)  # fmt: skip
 fixed = Builtin("fixed(x: T) -> T", "x, as a constant for derivatives.", _lower_fixed)
 follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _lower_follow)
 replayed = Builtin(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jwarp import forks
 from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.foreign.warp import is_of_warp
 from jwarp.frontend.kernel import Instance, PythonKernel, generic_of
@@ -34,7 +34,7 @@ def as_kernel(thing: Any) -> Any:
 
 # One for each kernel of Warp's that is alive.
 _made: weakref.WeakKeyDictionary[Any, Kernel] = weakref.WeakKeyDictionary()
-_lock = threading.RLock()
+_lock = forks.Lock(is_shared=True)
 
 
 def _kernel_of(kernel: Any) -> Kernel:

@@ -14,7 +14,7 @@ from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.names import suggestion
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.values import composites, structs
+from jwarp.frontend.values import addresses, composites, structs
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -77,6 +77,8 @@ def _of_array(ctx: Context, owner: ArrayRef, node: ast.Attribute, span: Span) ->
         return PythonRef(owner.type.element)
     if node.attr == "ndim":
         return Number(owner.type.dims)
+    if node.attr == "ptr":
+        return addresses.address(owner, span)
     raise CompileError(
         f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape`, `ndim` and `dtype`"
     )

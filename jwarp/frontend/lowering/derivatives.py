@@ -125,9 +125,11 @@ def call_gradient(ctx: Context, gradient: GradientOf, given: Arguments) -> Bindi
     inputs: list[tuple[Value, Operand]] = []
     inner = [_with_inputs(value, inputs, span) for value in values]
     first = ctx.first_local + len(ctx.locals)
+    only_values, ctx.only_values = ctx.only_values, False
     with ctx.builder.block() as nodes, scalars_only(ctx):
         result = ctx.apply(PythonRef(function), inner, spans, span)
         scalars = flatten(result, span)
+    ctx.only_values = only_values
     if result == () or scalars is None:
         what = "nothing" if result == () else describe(result)
         raise CompileError(f"`{function.name}` gives {what}, which has no gradient", span, "return numbers or vectors")

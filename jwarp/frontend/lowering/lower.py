@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jwarp.errors import CompileError, KernelWarning
 from jwarp.frontend.context import Context, Frame
@@ -91,6 +91,17 @@ def _depth(block: Block, name: str, functions: Sequence[int], around: int) -> in
 Warned = tuple[str, str, int]  # what is said, of which file and line
 
 
+class Read(NamedTuple):
+    """What was read of a kernel, and what its author is warned of; None where it depends on more than `content` counts.
+
+    `left_out` says whether something that is for derivatives is missing.
+    """
+
+    kernel: Kernel
+    said: list[Warned] | None
+    left_out: bool = False
+
+
 def warn(said: Iterable[Warned]) -> None:
     """Say what the author of a kernel is warned of."""
     for message, file, line in said:
@@ -104,23 +115,23 @@ def lower_kernel_source(
     max_unroll: int,
     debug: bool,
     block_dim: int = 0,
+    only_values: bool = False,
     *,
     variables: Bound | None = None,
     modules: dict[ModuleType, Any] | None = None,
-) -> tuple[Kernel, list[Warned] | None]:
+) -> Read:
     """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
 
-    And what its author is warned of; None where something was read that `content` does not count.
     Type variables in it stand for the types in `variables`. `modules` gets those that the code names something of, each
     with its `__spec__`, which is another one after it is reloaded. With a `block_dim`, it is what one thread of a block
-    does; `blocks.by_blocks` makes IR of that.
+    does; `blocks.by_blocks` makes IR of that. With `only_values`, what is for derivatives may be left out.
 
     Raises:
         UsesTiles: the kernel uses tiles, and there is no `block_dim`.
     """
     frame = Frame(source, is_kernel=True, variables=variables or {})
     ctx = Context(frame, calls.apply, max_unroll, len(params), debug, block_dim)
-    ctx.modules = {} if modules is None else modules
+    ctx.modules, ctx.only_values = {} if modules is None else modules, only_values
     span, parts = ctx.span(source.tree), iter(enumerate(params))
     for argument in signature:
         binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
@@ -143,4 +154,5 @@ def lower_kernel_source(
                   functions=tuple(ctx.functions.made))  # fmt: skip
     _check_nesting(made)
     made = settled_functions(made)
-    return drop_sign_tests(made, ctx.tiles.sign_tests), said if ctx.is_counted else None
+    kernel = drop_sign_tests(made, ctx.tiles.sign_tests)
+    return Read(kernel, said if ctx.is_counted else None, ctx.left_out)

@@ -13,8 +13,8 @@ from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS, OVERLOADS, UNARY_OPERATORS
 from jwarp.frontend.tiles import operators as tiles
-from jwarp.frontend.values import kinds
-from jwarp.frontend.values.bindings import Binding, Composite, Number, TileRef
+from jwarp.frontend.values import addresses, kinds
+from jwarp.frontend.values.bindings import Address, Binding, Composite, Number, TileRef
 from jwarp.types import bool_
 
 _UNARY: dict[type[ast.unaryop], tuple[str, str]] = {ast.USub: ("-", "neg"), ast.Invert: ("~", "not")}
@@ -76,6 +76,8 @@ def combined(
         return tiles.binary(ctx, symbol, name, left, right, span)
     if isinstance(left, Composite) or isinstance(right, Composite):
         return kinds.binary(ctx, symbol, name, left, right, span)
+    if isinstance(left, Address) or isinstance(right, Address):
+        return addresses.moved(symbol, left, right, span)
     x = ctx.scalar(left, places[0], "left operand")
     y = ctx.scalar(right, places[1], "right operand")
     if name == "matmul":

@@ -317,6 +317,14 @@ class Shape:
     array: ArrayRef
 
 
+@dataclass(frozen=True)
+class Address:
+    """`a.ptr` of an array of the thread's own, or the address `offset` bytes after it."""
+
+    array: ArrayRef
+    offset: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class PythonRef:
     """A Python object met by name: a type, a function, a builtin or a module."""
@@ -356,6 +364,7 @@ Binding = (
     | ArrayRef
     | StructArray
     | Shape
+    | Address
     | PythonRef
     | Unusable
     | tuple
@@ -373,6 +382,8 @@ def describe(binding: Binding) -> str:
             return repr(binding.type)
         case Shape():
             return "shape"
+        case Address():
+            return "an address"
         case tuple():
             return f"the tuple ({', '.join(describe(b) for b in binding)})" if binding else "nothing"
         case PythonRef(object=obj):

@@ -1,0 +1,122 @@
+"""Processes that fork while other threads compile: children can compile, too, and do not wait for ever."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp import forks
+from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.caches import Cache
+
+
+@wp.kernel
+def doubled(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+def child(work, seconds=20):
+    """The exit code of a fork that does some work, or minus the signal that ended it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX and Python warn of forks in processes with threads
+        pid = os.fork()
+    if pid == 0:
+        signal.alarm(seconds)
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.fixture
+def thread():
+    """Runs a function in a thread that ends with the test."""
+    begun = []
+
+    def run(function):
+        begun.append(threading.Thread(target=function))
+        begun[-1].start()
+
+    yield run
+    for one in begun:
+        one.join()
+
+
+def launched():
+    y = np.zeros(3, np.float32)
+    wp.launch(doubled, 3, [np.ones(3, np.float32)], [y])
+    np.testing.assert_array_equal(y, 2)
+
+
+def test_a_fork_waits_for_a_thread_that_compiles(thread, monkeypatch):
+    inside, original = threading.Event(), CpuKernel.object_code
+
+    def slow(self, version):
+        inside.set()
+        time.sleep(0.3)
+        return original(self, version)
+
+    with wp.config(cache_dir=""):
+        monkeypatch.setattr(CpuKernel, "object_code", slow)
+        thread(launched)
+        inside.wait()
+        assert child(launched) == 0
+
+
+def test_locks_of_children_are_open(thread):
+    lock, begun, go_on = forks.Lock(), threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            begun.set()
+            go_on.wait(0.2)
+
+    def take():
+        with lock:
+            pass
+
+    for _ in range(3):
+        begun.clear()
+        thread(hold)
+        begun.wait()
+        assert child(take) == 0
+
+
+def test_a_thread_forks_while_it_has_a_lock_itself(monkeypatch):
+    lock = forks.Lock(is_shared=True)
+
+    def take():
+        with lock:
+            pass
+
+    with lock:
+        assert child(take) == 0
+        monkeypatch.setattr(forks, "MOST_WAITING", 0.1)
+        waiting = threading.Thread(target=take)
+        waiting.start()
+        while len(forks._at_work) < 2:
+            time.sleep(0.001)
+        assert child(take) == 0  # waits for a thread that waits for this one, but not for ever
+    waiting.join()
+    assert not forks._at_work
+
+
+def test_caches_of_children_can_be_written_to(thread):
+    cache, begun = Cache("things of a test", 4), threading.Event()
+
+    def hold():
+        with cache._lock:
+            begun.set()
+            time.sleep(0.3)
+
+    thread(hold)
+    begun.wait()
+    assert child(lambda: cache.keep("key", 1)) == 0

@@ -52,8 +52,9 @@ class _Flow(Visitor):
     fields: set[RecordField] = dataclasses.field(default_factory=set)
 
     @property
-    def size(self) -> int:
-        return len(self.values) + len(self.arrays) + len(self.fields)
+    def in_memory(self) -> int:
+        """How many arrays and fields were found: these, and what loops carry, lead from later code to earlier code."""
+        return len(self.arrays) + len(self.fields)
 
     def link(self, result: Value, source: Operand) -> None:
         """`source` is one of the things that `result` is made of."""
@@ -65,13 +66,16 @@ class _Flow(Visitor):
                 self.link(result, source)
 
     def loop(self, node: For | While) -> None:
-        before = -1
-        while self.size != before:
-            before = self.size
+        in_memory = -1
+        while True:
+            before = len(self.values)
             for k, param in enumerate(node.params):
                 for source in (node.init[k], node.body.yields[k]):
                     self.link(param, source)
                 self.link(node.results[k], param)
+            if len(self.values) == before and self.in_memory == in_memory:
+                return
+            in_memory = self.in_memory
             self.inside(node)
 
 
@@ -81,8 +85,8 @@ _F = TypeVar("_F", bound=_Flow)
 def _settle(flow: _F, kernel: Kernel) -> _F:
     """Repeat until nothing is added: arrays hand values from later code to earlier code."""
     before = -1
-    while flow.size != before:
-        before = flow.size
+    while flow.in_memory != before:
+        before = flow.in_memory
         flow.block(kernel.body)
     return flow
 

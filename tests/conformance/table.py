@@ -14,7 +14,7 @@ ASIDE = {
     "volumes": r"volume_|Volume\b|[Nn]ano[Vv][Dd][Bb]|volumes",
     "textures": r"texture|Texture",
     "arrays of Omniverse's Fabric": r"fabricarray",
-    "native code": r"in C\+\+|func_native|native",
+    "native code": r"in C\+\+|func_native|[Nn]ative|_preamble_",
 }
 # The verdict on a kernel is the first of these that one of its launches has.
 ORDER = ("fault", "disagree", "known difference", "agree", "order", "vacuous", "refused", "over limit", "warp")

@@ -80,14 +80,14 @@ def test_what_is_missing_is_absent_and_says_so():
 
         assert wp.tid is jwarp.tid and wp.types.vector is jwarp.types.vector and wp.vec3 is jwarp.vec3
         assert wp.DeterministicMode is DeterministicMode and wp.__version__ == wp.config.version == "1.19.0"
-        assert not hasattr(wp.render, "UsdRenderer") and not hasattr(fem, "Grid2D") and not hasattr(wp, "to_torch")
+        assert not hasattr(wp.render, "UsdRenderer") and not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
         assert importlib.util.find_spec("warp.examples") is None and importlib.util.find_spec("warp.sim") is None
         assert not hasattr(wp, "ir") and not hasattr(wp, "sinn") and "tid" in dir(wp)
         wp.config.mode = "debug"
         assert jwarp.config.debug and wp.config.mode == "debug"
         wp.config.verify_cuda = True
         for statement in ("wp.render.UsdRenderer", "from warp.fem import Grid2D", "import warp.examples", "wp.sinn",
-                          "import warp.tests.unittest_utils", "from warp import to_torch", "from warp import nothing",
+                          "import warp.tests.unittest_utils", "from warp import to_paddle", "from warp import nothing",
                           "wp._src.context.runtime.core.no_such", "wp.config.no_such", "wp.config.no_such = 1",
                           "wp.optim.linear.cg", "wp.build_experimental.add_builtin", "fem.space.no_such"):
             try:
@@ -106,7 +106,7 @@ def test_what_is_missing_is_absent_and_says_so():
             "ModuleNotFoundError No module named 'warp.examples'",
             "AttributeError module 'warp' has no attribute 'sinn'",
             "ModuleNotFoundError No module named 'warp.tests'",
-            "ImportError warp.to_torch: jwarp has no tensors of PyTorch",
+            "ImportError warp.to_paddle: jwarp has no tensors of Paddle",
             "ImportError cannot import name 'nothing' from 'warp'",
             "AttributeError warp._src.context.runtime.core.no_such: an internal part of Warp",
             "AttributeError wp.config.no_such: no such setting",

@@ -39,9 +39,9 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
         ids = value
     else:
         return None
-    if ids.dtype != np.uint64 or ids.ndim != 1:
+    if ids.dtype != np.uint64:
         return None
-    known = sorted({int(number) for number in ids.tolist() if number})
+    known = [number for number in np.unique(ids).tolist() if number]
     owners = named(known)
     if not owners:
         return None
@@ -61,7 +61,7 @@ def names_nothing(value: Any) -> bool:
     """Whether it is what an array of ids is where there are no grids, trees or meshes: zeros."""
     if type(value) is array and value.dtype is uint64 and type(value.memory) is HostMemory:
         value = value.host()
-    return isinstance(value, np.ndarray) and value.dtype == np.uint64 and value.ndim == 1 and not value.any()
+    return isinstance(value, np.ndarray) and value.dtype == np.uint64 and not value.any()
 
 
 def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int, Any]) -> dict[int, Any]:
@@ -84,7 +84,9 @@ def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int,
     asked = wanted()
     while asked is not None and asked[0] is not None:
         for place in set(places) - set(found):
-            found[place] = table_type(asked[0])
+            kind = kernel.signature[place].type
+            assert isinstance(kind, ArrayType)
+            found[place] = table_type(asked[0], kind.dims)
             now = wanted()
             if now != asked:
                 asked = now
@@ -101,21 +103,21 @@ def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> S
         _check_runs(name, why_not)
     # Among arrays that change they are such, too: a tape goes back through these, and launches on them are repeated.
     is_changing = type(value) is array
-    parts = _NOTHING.made((kind, len(value), is_changing), lambda: _nothing(kind, len(value), is_changing))
+    parts = _NOTHING.made((kind, value.shape, is_changing), lambda: _nothing(kind, value.shape, is_changing))
     if not is_changing:
         value = np.array(value)
         value.flags.writeable = False
     return unchecked(kind, [value, *parts])
 
 
-_NOTHING: Cache[tuple[Any, int, bool], list[Any]] = Cache("tables of ids that name nothing", 64)
+_NOTHING: Cache[tuple[Any, tuple[int, ...], bool], list[Any]] = Cache("tables of ids that name nothing", 64)
 
 
-def _nothing(kind: StructType, count: int, as_arrays: bool) -> list[Any]:
-    """A table of this kind for so many ids that name nothing, but for the ids."""
+def _nothing(kind: StructType, shape: tuple[int, ...], as_arrays: bool) -> list[Any]:
+    """A table of this kind for ids of this shape that name nothing, but for the ids."""
     assert kind.table_of is not None
     fields = list(kind.fields.values())
-    table: list[Any] = [np.zeros(count, np.int32), np.zeros(1, np.uint64), np.zeros((2, len(fields) - PARTS), np.int32)]
+    table: list[Any] = [np.zeros(shape, np.int32), np.zeros(1, np.uint64), np.zeros((2, len(fields) - PARTS), np.int32)]
     for field, is_array in zip(fields[PARTS:], _are_arrays(kind.table_of), strict=True):
         assert isinstance(field, ArrayType)
         table.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
@@ -135,7 +137,7 @@ def _table(name: str, ids: np.ndarray, known: list[int], owners: list[Geometry])
         shown = ", ".join(sorted({type(owner).__name__ for owner in owners}))
         raise LaunchError(f"'{name}' has ids of several kinds ({shown})", hint="let all name grids, trees or meshes")
     (kind,) = kinds
-    numbers = np.zeros(len(ids), np.int32)
+    numbers = np.zeros(ids.shape, np.int32)
     for k, number in enumerate(known, 1):
         numbers[ids == number] = k
     states = tuple(owner.state for owner in owners)
@@ -148,7 +150,7 @@ def _table(name: str, ids: np.ndarray, known: list[int], owners: list[Geometry])
             _JOINED.keep(states, joined)
     given, sorted_ids = np.array(ids), np.array([0, *known], np.uint64)
     given.flags.writeable = numbers.flags.writeable = sorted_ids.flags.writeable = False
-    return unchecked(table_type(kind), [given, numbers, sorted_ids, *joined])
+    return unchecked(table_type(kind, ids.ndim), [given, numbers, sorted_ids, *joined])
 
 
 _JOINED: Cache[tuple[object, ...], list[Any]] = Cache("what arrays of ids name", 16)

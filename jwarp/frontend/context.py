@@ -171,7 +171,7 @@ class Context:
         self.is_counted = True  # whether all that is named is among the names of the functions' code
         self.tables: dict[int, StructValue] = {}  # what the elements of arrays of ids name, by the arrays' numbers
         # Elements of arrays that may be such: of which of them, None for those of other numbers, and their index.
-        self.named: dict[Value, tuple[StructValue | None, Operand]] = {}
+        self.named: dict[Value, tuple[StructValue | None, tuple[Operand, ...]]] = {}
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
         self.only_values = False  # whether to leave out what is for derivatives
         self.left_out = False  # whether something was
@@ -345,8 +345,8 @@ class Context:
             result = Value(array.type.dtype)
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
             items.append(result)
-        if array.type.dtype is uint64 and len(indices) == 1 and array.index < self.first_local:
-            self.named[items[0]] = self.tables.get(array.index), indices[0]  # type: ignore[index]
+        if array.type.element is uint64 and array.index < self.first_local:
+            self.named[items[0]] = self.tables.get(array.index), tuple(indices)  # type: ignore[index]
         return _element(array, items)
 
     def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:

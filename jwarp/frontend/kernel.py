@@ -90,7 +90,7 @@ class PythonKernel(Kernel):
 
     @functools.cached_property
     def id_lists(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(u for u, p in enumerate(self.signature) if p.type == ArrayType(uint64, 1))
+        return tuple(u for u, p in enumerate(self.signature) if _is_of_ids(p.type))
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))
@@ -310,6 +310,11 @@ def generic_of(
     made = GenericKernel(function.__name__, _parameters(function, annotations), span, make, enable_backward)
     functools.update_wrapper(made, function)
     return made
+
+
+def _is_of_ids(kind: Any) -> bool:
+    """Whether arrays of ids can be given for a parameter."""
+    return isinstance(kind, ArrayType) and kind.element is uint64 and kind.dims > 0
 
 
 def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Parameter, ...]:

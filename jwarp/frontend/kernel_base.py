@@ -67,7 +67,12 @@ class Kernel(ByName):
     @property
     def key(self) -> str:
         """Its name with those of what it is defined in, as Warp writes it: `solve__locals__step`."""
-        return re.sub(r"\W", "", getattr(self, "__qualname__", self.name).replace(".", "__"))
+        own: str | None = vars(self).get("_key")
+        return own or re.sub(r"\W", "", getattr(self, "__qualname__", self.name).replace(".", "__"))
+
+    @key.setter
+    def key(self, key: str) -> None:
+        self._key = key
 
     @property
     def module(self) -> Module:

@@ -210,22 +210,26 @@ def _with_fields(kind: StructType, changes: tuple[tuple[str, StructType], ...]) 
     return made
 
 
-def table_type(kind: StructType) -> StructType:
+def table_type(kind: StructType, dims: int = 1) -> StructType:
     """What kernels are given for an array of ids of grids, trees or meshes, each of which is given by a `kind`.
 
     `ids` is the array, `numbers` says for each element which object it names, from 1 on, 0 for none; `known[k]` is the
     id of object k, rising, after a 0. The further fields are the parts of a `kind`, of all objects, arrays one after
     the other: those of object k from `starts[k]` on.
     """
-    return _table_type(kind)
+    return _table_type(kind, dims)
 
 
 @cached(MAX_CHANGED)
-def _table_type(kind: StructType) -> StructType:
+def _table_type(kind: StructType, dims: int) -> StructType:
     parts = {name: ArrayType(part.element, 1) if part.dims == 0 else part for name, part in _parts(kind, "")}
-    numbers: dict[str, Any] = {"ids": ArrayType(uint64, 1), "numbers": ArrayType(int32, 1)}
+    numbers: dict[str, Any] = {"ids": ArrayType(uint64, dims), "numbers": ArrayType(int32, dims)}
     fields = {**numbers, "known": ArrayType(uint64, 1), "starts": ArrayType(int32, 2), **parts}
-    made = StructType(f"ids of {kind.__name__}", (Struct,), {"fields": fields, "__slots__": tuple(fields)})
+    made = StructType(
+        f"ids of {kind.__name__}" + (f", {dims}d" if dims > 1 else ""),
+        (Struct,),
+        {"fields": fields, "__slots__": tuple(fields)},
+    )
     made.table_of = kind
     for listener in _listeners:
         listener(made)

@@ -354,3 +354,9 @@ def test_kernels_have_the_keys_and_functions_that_they_have_in_warp():
     assert unpacked.key == "unpacked" and unpacked.func.__name__ == "unpacked"
     name = "test_kernels_have_the_keys_and_functions_that_they_have_in_warp"
     assert factory().key == f"{name}__locals__factory__locals__made"
+
+
+def test_a_kernel_takes_another_key():
+    assert left_open.key == "left_open"
+    left_open.key = "left_open__float32"
+    assert left_open.key == "left_open__float32" and left_open.name == "left_open"

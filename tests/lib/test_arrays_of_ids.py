@@ -382,3 +382,34 @@ def test_generic_kernels_take_arrays_of_ids_that_name_nothing(kind):
     for ids, wanted in (([0, 0], [1, 1]), ([0, mesh.id], [2, 4])):
         wp.launch(of_any, 2, inputs=[wp.array(ids, dtype=wp.uint64), y])
         assert y.numpy().tolist() == wanted
+
+
+@wp.kernel
+def nearest_of(
+    meshes: wp.array2d(dtype=wp.uint64),
+    x: wp.array(dtype=wp.vec3),
+    t: wp.array3d(dtype=float),
+    same: wp.array2d(dtype=int),
+):
+    j, k, i = wp.tid()
+    hit = wp.mesh_query_ray(meshes[j, k], x[i], wp.vec3(0.1, 0.2, -1.0), 100.0)
+    t[j, k, i] = hit.t
+    if meshes[j, k] == meshes[0, 0]:
+        same[j, k] = 1
+
+
+def test_ids_in_arrays_of_two_dimensions():
+    meshes = [wp.Mesh(wp.array(s * CORNERS, dtype=wp.vec3), wp.array(FACES)) for s in (1.0, 2.0, 3.0)]
+    which = np.array([[0, 1], [2, 0], [1, 1]])
+    ids = np.array([mesh.id for mesh in meshes], np.uint64)[which]
+    x = wp.array(WHERE, dtype=wp.vec3)
+    t, same = wp.zeros((3, 2, COUNT), dtype=float), wp.zeros((3, 2), dtype=int)
+    wp.launch(nearest_of, (3, 2, COUNT), [wp.array(ids), x, t, same])
+    for j, k in np.ndindex(3, 2):
+        distance, alone = wp.zeros(COUNT, dtype=float), wp.zeros(COUNT, dtype=float)
+        wp.launch(ask_one, COUNT, [meshes[which[j, k]].id, x, distance, alone])
+        np.testing.assert_array_equal(t.numpy()[j, k], alone.numpy())
+    assert len({tuple(row) for row in t.numpy().reshape(6, COUNT)}) == 3
+    np.testing.assert_array_equal(same.numpy(), which == 0)
+    wp.launch(nearest_of, (3, 2, COUNT), [wp.zeros((3, 2), dtype=wp.uint64), x, t, same])
+    np.testing.assert_array_equal(t.numpy(), 0.0)

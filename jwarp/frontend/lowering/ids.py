@@ -60,12 +60,12 @@ def _named(ctx: Context, id: Value, wanted: set[StructType], span: Span) -> Bind
     """What an id names; the id itself, where that is not known."""
     tables = [table for table in ctx.tables.values() if table.type.table_of in wanted]
     if id in ctx.named:
-        table, index = ctx.named[id]
+        table, indices = ctx.named[id]
         if table is None:
             return id
         numbers = table.items[1]
         assert isinstance(numbers, ArrayRef)
-        number = ctx.load(numbers, (index,), span)
+        number = ctx.load(numbers, indices, span)
     elif id.type is uint64 and len(tables) == 1:
         (table,) = tables
         number = _number(ctx, table, id, span)

@@ -202,3 +202,23 @@ def of_a_whole_struct(s: Inner, y: wp.array[float]):
 def test_the_gradient_of_a_struct_is_that_of_its_fields():
     with pytest.raises(wp.CompileError, match="`s` is a struct, whose gradient is that of its fields"):
         wp.inspect(of_a_whole_struct, "ir")
+
+
+@wp.func
+def copied_rows(x: wp.array2d[float], y: wp.array2d[float], i: int):
+    wp.tile_store(y, wp.tile_load(x, shape=(4, 4), offset=(i * 4, 0)), offset=(i * 4, 0))
+
+
+@wp.func_grad(copied_rows)
+def adj_copied_rows(x: wp.array2d[float], y: wp.array2d[float], i: int):
+    grad = wp.tile_load(wp.adjoint[y], shape=(4, 4), offset=(i * 4, 0))
+    wp.tile_atomic_add(wp.adjoint[x], grad, offset=(i * 4, 0))
+
+
+def test_a_gradient_with_tiles_is_refused_by_name():
+    @wp.kernel
+    def copies(x: wp.array2d[float], y: wp.array2d[float]):
+        copied_rows(x, y, wp.tid())
+
+    with pytest.raises(wp.CompileError, match="the gradient function `adj_copied_rows` uses tiles"):
+        wp.inspect(copies, "ir")

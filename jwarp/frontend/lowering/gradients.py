@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.context import Context, Frame
+from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.func import Func
 from jwarp.frontend.func_grad import rewrite_adjoints, spelled
 from jwarp.frontend.lowering.control_flow import lower_statements
@@ -277,7 +277,16 @@ class _Call:
                 self.env[param.name] = value
         ctx.frame.env.update(self.env)
         ctx.frame.env.update({own: self.struct(own) for own in self.structs if "." not in own})
-        lower_statements(ctx, source.tree.body)
+        try:
+            lower_statements(ctx, source.tree.body)
+        except UsesTiles:
+            if not caller.block_dim:  # it is read once more, for blocks
+                raise
+            raise CompileError(
+                f"the gradient function `{self.gradient.name}` uses tiles",
+                span,
+                "say what one thread adds to gradients",
+            ) from None
         if "$result" in ctx.frame.env:
             raise CompileError(f"`{self.gradient.name}` returns a value", span, "add to wp.adjoint[…] instead")
         for name, index in totals.items():

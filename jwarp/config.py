@@ -85,7 +85,7 @@ def _check(name: str, value: Any, origin: str) -> Any:
         raise AttributeError(f"{origin}: no such setting; there are {', '.join(_FIELDS)}")
     if name == "deterministic":
         return as_mode(value, origin)
-    if name in _CHOICES and value not in _CHOICES[name]:
+    if name in _CHOICES and (type(value) is not str or value not in _CHOICES[name]):
         raise ValueError(f"{origin} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
     if type(value) is not _TYPES[name]:
         raise ValueError(f"{origin} must be {_TYPES[name].__name__}, not {value!r}")

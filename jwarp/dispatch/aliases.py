@@ -8,6 +8,7 @@ from typing import Any
 from jwarp.analysis.read_first import reads_first as in_order
 from jwarp.arrays.array import array
 from jwarp.arrays.overlap import overlap
+from jwarp.config import config
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -32,7 +33,7 @@ def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
     """
     if kernel.uses_tiles or not isinstance(kernel, PythonKernel):
         return False
-    return in_order(without_reading_functions(kernel.ir()), read, changed)
+    return in_order(without_reading_functions(kernel.values_ir(kernel.settled(config.settings))[0]), read, changed)
 
 
 def overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> Iterator[tuple[int, int]]:

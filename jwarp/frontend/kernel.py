@@ -17,7 +17,7 @@ from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.adj import Adjoint, adjoint_of
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
-from jwarp.frontend.content import content_of
+from jwarp.frontend.content import Content, content_of
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
@@ -125,22 +125,22 @@ class PythonKernel(Kernel):
         Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
         """
         settings = self.settled(settings or config.settings)
-        made = self._thread(settings, only_values=True)
-        if made is not None and made.left_out:
-            made = self._thread(settings, only_values=False)
-        return self._some_blocks(settings) if made is None else made.kernel
+        values, whole = self.values_ir(settings)
+        return values if whole is None else whole()
 
-    def values_ir(self, settings: Settings) -> tuple[nodes.Kernel, bool]:
-        made = self._thread(settings, only_values=True)
-        return (self._some_blocks(settings), False) if made is None else (made.kernel, made.left_out)
+    def values_ir(self, settings: Settings) -> tuple[nodes.Kernel, Callable[[], nodes.Kernel] | None]:
+        made = self._thread(settings)
+        if made is None:
+            return self._some_blocks(settings), None
+        return made.kernel, functools.partial(self._whole, settings, made.digest) if made.left_out else None
 
-    def _thread(self, settings: Settings, *, only_values: bool) -> Read | None:
-        """What one thread does; None where threads work in blocks."""
+    def _thread(self, settings: Settings) -> Read | None:
+        """What one thread does, or what it does for values; None where threads work in blocks."""
         self._check_modules()
         if self._tiled:
             return None
         try:
-            made = self._lowered((settings.max_unroll, settings.debug, 0, only_values), settings)
+            made = self._values((settings.max_unroll, settings.debug, 0), settings)
         except UsesTiles:
             self._tiled = True
             return None
@@ -151,7 +151,7 @@ class PythonKernel(Kernel):
     def uses_tiles(self) -> bool:
         """Whether it uses functions on tiles or wp.block_dim(), so that its threads work in blocks."""
         if self._tiled is None:
-            self.ir()
+            self.values_ir(self.settled(config.settings))
         return bool(self._tiled)
 
     def block_ir(
@@ -179,10 +179,50 @@ class PythonKernel(Kernel):
         with self._lock, no_collection():
             return self._irs.made(lanes, lambda: self._kept(lanes, settings, made)).kernel
 
-    def _lowered(self, key: tuple, settings: Settings) -> Read:
-        """What one thread does, under the settings that `key` has."""
+    def _values(self, key: tuple, settings: Settings) -> Read:
+        """What one thread does, without what is for derivatives if that can be read later, from the same."""
+
+        def made() -> Read:
+            found = self._thread_of((*key, True), settings)
+            if not found.left_out:
+                return found
+            digest = self._digest
+            return self._thread_of((*key, False), settings) if digest is None else found._replace(digest=digest)
+
         with self._lock, no_collection():
-            return self._irs.made(key, lambda: self._kept(key, settings, lambda: self._read(key)))
+            return self._irs.made(key, made)
+
+    def _whole(self, settings: Settings, digest: str) -> nodes.Kernel:
+        """What one thread does, of the same `digest` as what was read for values, with what is for derivatives."""
+        self._check_modules()
+        key = (settings.max_unroll, settings.debug, 0, False)
+
+        def made() -> Read:
+            if self._digest != digest:
+                raise CompileError(
+                    f"kernel `{self.name}` refers to something that has changed since it was read: its derivative "
+                    "would be of another kernel than its values",
+                    self.span,
+                    "define the kernel anew after the change, or ask for its derivative before it",
+                )
+            return self._thread_of(key, settings)
+
+        with self._lock, no_collection():
+            return self._irs.made((*key, digest), made).kernel
+
+    @property
+    def _digest(self) -> str | None:
+        """Of all that it would now be read from; None where that cannot be told."""
+        content = self._content
+        return None if content is None else content.digest
+
+    @property
+    def _content(self) -> Content | None:
+        return content_of(self.python, self._definition, self.signature, self._variables)
+
+    def _thread_of(self, key: tuple, settings: Settings) -> Read:
+        """What one thread does, under the settings that `key` has."""
+        return self._kept(key, settings, lambda: self._read(key))
 
     def _read(self, key: tuple) -> Read:
         """What one thread does."""
@@ -196,7 +236,7 @@ class PythonKernel(Kernel):
     def _kept(self, key: tuple, settings: Settings, make: Callable[[], Read]) -> Read:
         """What `make` gives, from disk if a kernel of the same content was read under the same settings."""
         version = sources() if settings.cache_dir else None
-        content = version and content_of(self.python, self._definition, self.signature, self._variables)
+        content = self._content if version else None
         if not version or not content:
             return make()
 
@@ -204,7 +244,7 @@ class PythonKernel(Kernel):
             if made is None:
                 return _USES_TILES
             entry = to_entry(known(made.kernel)) if made.said is not None else None
-            return None if entry is None else json.dumps(made[1:]).encode() + b"\n" + entry
+            return None if entry is None else json.dumps((made.said, made.left_out)).encode() + b"\n" + entry
 
         def read(entry: bytes) -> Read | None:
             if entry == _USES_TILES:
@@ -245,7 +285,7 @@ class PythonKernel(Kernel):
         raise first
 
     def outputs(self, settings: Settings) -> tuple[int, ...]:
-        return nodes.written_params(self.ir(settings))
+        return nodes.written_params(self.values_ir(self.settled(settings))[0])
 
 
 class Instance(PythonKernel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,9 +127,12 @@ class Kernel(ByName):
         """
         raise NotImplementedError
 
-    def values_ir(self, settings: Settings) -> tuple[nodes.Kernel, bool]:
-        """The kernel as IR that gives the same values, and whether something is left out that is for derivatives."""
-        return self.ir(settings), False
+    def values_ir(self, settings: Settings) -> tuple[nodes.Kernel, Callable[[], nodes.Kernel] | None]:
+        """The kernel as IR that gives the same values, and what reads `ir` if something is left out of it.
+
+        That is what is for derivatives. If the kernel has become another one since, reading is a CompileError.
+        """
+        return self.ir(settings), None
 
     @property
     def uses_tiles(self) -> bool:

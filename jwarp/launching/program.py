@@ -494,11 +494,11 @@ _OF_RANK: PerOwner[HandwrittenProgram, int, HandwrittenProgram] = PerOwner(
 def program_of(kernel: Kernel, settings: Settings) -> Program:
     """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
     settings = kernel.settled(settings)
-    programs, (ir, left_out) = _PROGRAMS.of(kernel), kernel.values_ir(settings)
+    programs, (ir, whole) = _PROGRAMS.of(kernel), kernel.values_ir(settings)
     known = programs.get(settings)
     if isinstance(known, GeneratedProgram) and known.unchecked is ir:
         return known
-    program = _generated(kernel, ir, settings, (lambda: kernel.ir(settings)) if left_out else None)
+    program = _generated(kernel, ir, settings, whole)
     programs.replace(settings, program)
     return program
 

@@ -110,6 +110,15 @@ def test_settings_of_warp():
         wp.config.no_such_setting = 1
 
 
+@pytest.mark.parametrize(
+    "value", ["WGMMA", "", None, 1, ["wgmma"], np.array(["mma", "wgmma"]), np.str_("wgmma")], ids=repr
+)
+def test_settings_that_make_no_sense(value):
+    with pytest.raises(ValueError, match="wp.config.matrix_instructions must be one of mma, wgmma, not "):
+        wp.config.matrix_instructions = value
+    assert wp.config.matrix_instructions == "mma"
+
+
 def test_dtypes():
     import jax.numpy as jnp
 

@@ -69,7 +69,7 @@ def near(
 ):
     i = wp.tid()
     k = i % 3
-    for j in wp.hash_grid_query(grids[k], x[i], 0.3):
+    for j in wp.hash_grid_query(id=grids[k], point=x[i], max_dist=0.3):
         points[i, j] += 1
     for j in wp.bvh_query_aabb(trees[k], x[i] - wp.vec3(0.3), x[i] + wp.vec3(0.3)):
         boxes[i, j] += 1

@@ -3,6 +3,7 @@
 # Without postponed annotations: those of these kernels name variables.
 
 import functools
+import types
 
 import jax
 import numpy as np
@@ -131,12 +132,63 @@ def test_the_launch_itself_computes_no_derivative():
 def test_what_is_for_derivatives_is_read_when_one_is_asked_for(name, scalar):
     settings = Settings(cache_dir="")
     kernel = kernel_of(name, scalar)
-    values, left_out = kernel.values_ir(settings)
+    values, read = kernel.values_ir(settings)
     program, whole = program_of(kernel, settings), kernel.ir(settings)
-    assert left_out and is_plain(values) and not is_plain(whole)
+    assert read and is_plain(values) and not is_plain(whole)
     assert program.kernel is values and program.users_kernel is whole
     # What runs is the code that it would be of all that was read.
     assert CpuKernel(values, settings).text() == CpuKernel(plain(whole), settings).text()
+
+
+# What the kernels below refer to: outer values that a test may change, and one that is computed each time.
+constants = types.SimpleNamespace(scale=2.0)
+
+
+class Computed:
+    @property
+    def scale(self):
+        return constants.scale
+
+
+computed = Computed()
+
+
+def scaled_kernels():
+    def known(a: wp.array[wp.mat22], y: wp.array[float]):
+        u, sigma, _v = wp.svd2(a[wp.tid()])
+        y[wp.tid()] = constants.scale * sigma[0] * u[0, 0]
+
+    def unknown(a: wp.array[wp.mat22], y: wp.array[float]):
+        u, sigma, _v = wp.svd2(a[wp.tid()])
+        y[wp.tid()] = computed.scale * sigma[0] * u[0, 0]
+
+    return {"known": wp.kernel(known), "unknown": wp.kernel(unknown)}
+
+
+@pytest.mark.parametrize("name", ["known", "unknown"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_derivative_is_of_what_the_values_were_read_from(name, when, monkeypatch):
+    """Or refused: a value that the kernel refers to changes between its first launch and its first derivative."""
+    kernel = scaled_kernels()[name]
+    a = np.random.default_rng(5).normal(size=(3, 2, 2)).astype(np.float32)
+
+    def sizes(a):
+        with wp.config(cache_dir=""):
+            return wp.launch(kernel, 3, [a], [3])[0].sum()
+
+    value = float(sizes(a))
+    if when == "after":
+        gradient = jax.grad(sizes)(a)
+    monkeypatch.setattr(constants, "scale", 3.0)
+    np.testing.assert_allclose(sizes(a), value)  # as it was first read
+    if when == "before" and name == "known":
+        with pytest.raises(wp.CompileError, match="changed since it was read"):
+            jax.grad(sizes)(a)
+        monkeypatch.setattr(constants, "scale", 2.0)
+    # It is of the first degree in `a`.
+    np.testing.assert_allclose((jax.grad(sizes)(a) * a).sum(), value, rtol=1e-4)
+    if when == "after":
+        np.testing.assert_array_equal(jax.grad(sizes)(a), gradient)
 
 
 @wp.func

@@ -39,11 +39,11 @@ def weighted(n: int, states: wp.array2d[int], x: wp.array2d[float]):
 
 
 @pytest.mark.parametrize(("kernel", "arrays"), [(relaxed, 1), (weighted, 2)])
-@pytest.mark.parametrize("block", [4, 32])
-def test_loops_that_overwrite_by_tiles(kernel, arrays, block):
+@pytest.mark.parametrize(("block", "version"), [(4, "flat checked"), (32, "flat checked"), (16, "either")])
+def test_loops_that_overwrite_by_tiles(kernel, arrays, block, version):
     """With fewer threads than elements, and with more; in any order of the threads between barriers."""
     program, _ = program_of(kernel, PLAIN).arranged((ROWS, block), block)
-    made = PtxKernel(vjp(program.kernel, [2], [2]).kernel, "flat checked")
+    made = PtxKernel(vjp(program.kernel, [2], [2]).kernel, version)
     assert len(restored_together(made.made.proofs.kernel)) == arrays and grows(made.made.kernel)
     rng = np.random.default_rng(block)
     x, cotangent = rng.uniform(0.2, 1.0, size=(2, ROWS, COLUMNS)).astype(np.float32)

@@ -9,10 +9,12 @@ from ptx_memory import Fault
 from ptx_running import PLAIN, PtxKernel
 from tile_programs import looped, operands, product
 
+import jwarp as wp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda import compile as cuda_compile
 from jwarp.backend.cuda import nvrtc
 from jwarp.backend.interpreter.machine import run
+from jwarp.launching.program import program_of
 from jwarp.types import bfloat16, float16, float32
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -49,6 +51,28 @@ def test_products(case):
         expected = np.concatenate([exact, 2 * exact]) if count == 2 else exact + before
         *_, c = made.run((2, 2), args, order)
         np.testing.assert_allclose(c.astype(float), expected, rtol=0, atol=DIGITS[type_] * (4 * trips * k + 10))
+
+
+@wp.kernel
+def changed(a: wp.array2d[wp.float16], b: wp.array2d[wp.float16], c: wp.array2d[wp.float16]):
+    total = wp.tile_zeros(shape=(64, 32), dtype=wp.float16)
+    for step in range(a.shape[1] // 64):
+        left = wp.tile_load(a, shape=(64, 64), offset=(0, step * 64))
+        right = wp.tile_load(b, shape=(64, 32), offset=(step * 64, 0))
+        left[3, 5] = wp.float16(7.0)
+        wp.tile_matmul(left, right, total)
+    wp.tile_store(c, total)
+
+
+def test_what_was_fetched_and_changed():
+    """The changes are shown to the products, as what was fetched is."""
+    program, _ = program_of(changed, PLAIN).arranged((1, 128), 128)
+    made, rng = made_of(program.kernel), np.random.default_rng(5)
+    assert "wgmma.mma_async" in made.text and "wait_for_groups" in made.unit.text
+    a, b = (rng.normal(size=shape).astype(np.float16) for shape in ((64, 192), (192, 32)))
+    *_, c = made.run((1,), [a, b, np.zeros((64, 32))])
+    a[3, 5::64] = 7.0
+    np.testing.assert_allclose(c.astype(float), a.astype(float) @ b.astype(float), rtol=0, atol=0.1)
 
 
 def test_rows_that_begin_anywhere():

@@ -107,6 +107,7 @@ class BodyEmitter(Visitor):
         self.depth = 1
         self.span = NO_SPAN
         self.count = 0
+        self.end = "end"  # how labels end
 
     # -- text
 

@@ -66,8 +66,10 @@ def generate(
     entry = kinds[not is_flat](proofs, name, bounds, block, failures, room)
     entry.alike, entry.tf32, entry.wgmma = alike or frozenset(), TF32 in version, WGMMA in version
     entry.stage(access)
-    bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
-    if access == "either":
+    if access != "either":
+        bodies = [entry.body(access)]
+    else:
+        bodies = [entry.body("fast"), entry.body("checked", "checked_end")]
         holds = _condition(proofs.condition, entry)
         bodies = [[f"      if ({holds}) {{", *bodies[0], "      } else {", *bodies[1], "      }"]]
     includes = [f'#include "{header}"' for header in headers_of(proofs.kernel, entry.wgmma)]
@@ -162,9 +164,10 @@ class _Entry:
     def stage(self, version: str) -> None:
         """Choose what the threads of a warp load and store together in this version."""
 
-    def body(self, version: str) -> list[str]:
-        """What a thread does, in a version of the kernel."""
+    def body(self, version: str, end: str = "end") -> list[str]:
+        """What a thread does, in a version of the kernel. `end` tells its labels from those of other bodies."""
         emitter = self.emitter(trusted_accesses(self.proofs, version, self.bounds))
+        emitter.end = end
         emitter.depth = 3
         emitter.block(self.kernel.body)
         return emitter.lines

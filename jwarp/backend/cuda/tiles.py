@@ -16,7 +16,7 @@ from jwarp.backend.cuda.records import restored_together
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT, Shared
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
-from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, arrays_read, walk
+from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, arrays_changed, arrays_read, walk, walk_node
 from jwarp.tiling.nests import neutral
 
 IS_FIRST = "threadIdx.x == 0"
@@ -110,7 +110,7 @@ class TileEmitter(BodyEmitter):
             self.line("}")
         self.span, self.lanes, self.turn_end = node.span, None, ""
         if self.failed:
-            self.line(f"{self.failed}_end:;")
+            self.line(f"{self.failed}_{self.end}:;")
             self.line(f"if (__syncthreads_or({self.failed})) {self.leaving()}")
         for carried in zip(node.lanes, names, node.results, node.init, strict=True):
             self.combined(*carried)
@@ -121,7 +121,7 @@ class TileEmitter(BodyEmitter):
         lowest = first_lane(node)
         first = self.text(node.lo) if lowest is None else str(lowest)
         sign = "<" if node.step > 0 else ">"
-        self.turn_end = f"{self.name()}_end"
+        self.turn_end = f"{self.name()}_{self.end}"
         head = f"{type} {index} = {self.text(node.lo)}; {index} {sign} {self.text(node.hi)}; {index} += {node.step}"
         self.line(f"for ({head}) {{")
         own = f"({index} - {first}) % {step} == ({type})threadIdx.x"
@@ -271,10 +271,13 @@ class TileEmitter(BodyEmitter):
         next_stage = f"{stage} = {stage} == {last} ? 0 : {stage} + 1;"
         if not self.goes_on:
             self.line(next_stage)
-        self.shown |= by_groups
+        shown = by_groups - {
+            x for inner in own for n in walk_node(inner) if isinstance(n, Op) for x in arrays_changed(n)
+        }
+        self.shown |= shown
         for inner in own:
             self.node(inner)
-        self.shown -= by_groups
+        self.shown -= shown
         self.names = known
         if self.goes_on:
             self.following(node, pipeline, index, stage)
@@ -355,7 +358,7 @@ class TileEmitter(BodyEmitter):
     def leaving(self) -> str:
         if self.lanes is None:
             return super().leaving()
-        return f"{self.failed} = true; goto {self.turn_end or f'{self.failed}_end'};"
+        return f"{self.failed} = true; goto {self.turn_end or f'{self.failed}_{self.end}'};"
 
     def lacking(self, has: str) -> str:
         # Threads that leave code that all of them run leave it together.

@@ -44,16 +44,18 @@ def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:
     An id is an element of an array of ids, or a number that was calculated, where one array alone can tell what that
     names.
     """
-    wanted: dict[int, set[StructType]] = {}
+    wanted: dict[int | str, set[StructType]] = {}  # by a parameter's number, and by its name
     for overload in function.overloads:
-        for k, kind in enumerate(overload.wanted):
+        for k, (name, kind) in enumerate(zip(overload.signature.parameters, overload.wanted, strict=True)):
             if getattr(kind, "is_handle", False):
-                wanted.setdefault(k, set()).add(kind)
-    values = [
-        _named(ctx, x, wanted[k], given.span) if k in wanted and isinstance(x, Value) else x
-        for k, x in enumerate(given.values)
-    ]
-    return dataclasses.replace(given, values=values)
+                for key in (k, name):
+                    wanted.setdefault(key, set()).add(kind)
+
+    def found(key: int | str, value: Binding) -> Binding:
+        return _named(ctx, value, wanted[key], given.span) if key in wanted and isinstance(value, Value) else value
+
+    values = [found(k, value) for k, value in enumerate(given.values)]
+    return dataclasses.replace(given, values=values, named={name: found(name, x) for name, x in given.named.items()})
 
 
 def _named(ctx: Context, id: Value, wanted: set[StructType], span: Span) -> Binding:

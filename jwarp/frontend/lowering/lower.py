@@ -94,12 +94,13 @@ Warned = tuple[str, str, int]  # what is said, of which file and line
 class Read(NamedTuple):
     """What was read of a kernel, and what its author is warned of; None where it depends on more than `content` counts.
 
-    `left_out` says whether something that is for derivatives is missing.
+    `left_out` says whether something that is for derivatives is missing; `digest` is then that of what was read.
     """
 
     kernel: Kernel
     said: list[Warned] | None
     left_out: bool = False
+    digest: str = ""
 
 
 def warn(said: Iterable[Warned]) -> None:

@@ -6,9 +6,12 @@ module, nobody would open there.
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from types import TracebackType
 
 # How long a fork waits at most, in seconds: what is at work might wait for the thread that forks.
@@ -64,7 +67,20 @@ def _in_child() -> None:
     _at_work.clear()
     if own:
         _at_work[me] = own
+    for prop in _cached_properties():
+        if "lock" in vars(prop):
+            vars(prop)["lock"] = threading.RLock()
     _changed.release()
+
+
+def _cached_properties() -> Iterator[functools.cached_property[object]]:
+    """Those of jwarp's classes. Up to Python 3.11 each has one lock for all objects, which is held while it is made."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != __package__:
+            continue
+        for kind in list(vars(module).values()):
+            if isinstance(kind, type) and kind.__module__ == name:
+                yield from (x for x in vars(kind).values() if isinstance(x, functools.cached_property))
 
 
 os.register_at_fork(before=_before, after_in_parent=_changed.release, after_in_child=_in_child)

@@ -1,5 +1,6 @@
 """Processes that fork while other threads compile: children can compile, too, and do not wait for ever."""
 
+import gc
 import os
 import signal
 import threading
@@ -11,8 +12,10 @@ import pytest
 
 import jwarp as wp
 from jwarp import forks
+from jwarp.backend.compiled_base import AnalysedKernel
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.caches import Cache
+from jwarp.collector import no_collection
 
 
 @wp.kernel
@@ -88,6 +91,40 @@ def test_locks_of_children_are_open(thread):
         thread(hold)
         begun.wait()
         assert child(take) == 0
+
+
+def test_cached_properties_of_children_can_be_made(thread, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    prop = vars(AnalysedKernel)["_symbols"]
+    of = type("Of", (), {"__init__": lambda self, work: setattr(self, "work", work)})
+    monkeypatch.setattr(prop, "func", lambda self: self.work())
+    first, second = of(lambda: (begun.set(), go_on.wait(0.5))), of(lambda: 3)
+    thread(lambda: prop.__get__(first))
+    begun.wait()
+    assert child(lambda: prop.__get__(second), seconds=5) == 0
+
+
+def test_children_collect_where_another_thread_put_it_off(thread):
+    begun = threading.Event()
+
+    def hold():
+        with no_collection():
+            begun.set()
+            time.sleep(0.3)
+
+    def collected():
+        assert gc.isenabled()
+
+    def put_off():
+        with no_collection():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+
+    thread(hold)
+    begun.wait()
+    assert child(collected) == child(put_off) == 0
+    with no_collection():
+        assert child(collected) == 1
 
 
 def test_a_thread_forks_while_it_has_a_lock_itself(monkeypatch):

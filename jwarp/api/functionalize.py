@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from jwarp.api.jax_arguments import Converter, back, is_value, values_in
+from jwarp.api.jax_arguments import Converter, Returned, is_value, values_in
 from jwarp.bind.functional import Functional
 from jwarp.bind.pytrees import register_annotated
 from jwarp.errors import KernelTypeError, LaunchError
@@ -29,7 +29,7 @@ def functionalize(
     The arguments may be arrays, numbers, and objects, lists and dicts that hold them. `func` runs once for arguments of
     the same shapes, while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program.
     Where a parameter is annotated as an array (`x: wp.array[float]`, `*xs: wp.array[float]`), JAX and NumPy arrays may
-    be passed for it, and a JAX array comes back; so may JAX arrays in lists, tuples, dicts and objects, where these or
+    be passed for it, and a JAX array comes back; so may those in lists, tuples, dicts and objects, where these or
     their attributes are annotated (`xs: list[wp.array[float]]`).
     The arguments that are passed do not change: what `func` made of them comes back, in new objects of the same
     classes, which are made without `__init__`. Works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
@@ -102,10 +102,13 @@ class Functionalized:
         given = dict(bound.arguments)
         converter = Converter(f"wp.functionalize: {self.name}")
         made = {name: self._converted(converter, name, value) for name, value in given.items()}
+        if not converter.is_needed:
+            made = given
         for name in self.returns or ():
             if is_value(made[name]):
                 raise self._unchanged(f"'{name}'", name, given[name])
         found = self._function(made)
+        back = Returned().back if converter.is_needed else _as_found
         if self.returns is None:
             result, changed = found
             if result is None and not changed:
@@ -136,6 +139,10 @@ class Functionalized:
 
     def __repr__(self) -> str:
         return f"<wp.functionalize({self.name})>"
+
+
+def _as_found(found: Any, given: Any) -> Any:
+    return found
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

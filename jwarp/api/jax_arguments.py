@@ -22,49 +22,66 @@ def is_value(value: Any) -> bool:
 
 
 class Converter:
-    """Makes arrays of the JAX and NumPy arrays in arguments, for one call. `where` begins its errors."""
+    """Makes arrays of the JAX and NumPy arrays in arguments, for one call. `where` begins its errors.
+
+    What holds arrays is made again, whether or not an array is in it: objects that refer to one another, in circles as
+    well, do so in what comes back.
+
+    Attributes:
+        is_needed: Whether there was something to make an array of.
+    """
 
     def __init__(self, where: str):
         self.where = where
-        self._made: dict[int, Any] = {}  # objects that are met again are one
+        self.is_needed = False
+        self._made: dict[tuple[int, str], Any] = {}  # what is met again is one
 
     def convert(self, value: Any, annotation: Any, path: str) -> Any:
-        """A value with arrays where its annotation, or that of an attribute, has them; itself where there are none.
-
-        Arrays of NumPy are constants in what holds them, and stay what they are there.
+        """A value with arrays where its annotation, or that of an attribute, has them.
 
         Raises:
             KernelTypeError: an array of JAX or NumPy does not fit its annotation.
         """
         kind = meant(without_none(annotation))
         if is_value(value):
-            if isinstance(kind, ArrayType):
-                return annotated(value, kind, f"{self.where}, {path}")
-            return from_jax(value) if kind is array or isinstance(kind, ArrayPattern) else value
+            made = self._array(value, kind, path)
+            self.is_needed |= made is not value
+            return made
         parts = _parts(value, kind)
         if parts is None:
             return value
-        if id(value) in self._made:
-            return self._made[id(value)]
-        self._made[id(value)] = value  # what it is in itself
-        made = {
-            key: part if isinstance(part, np.ndarray) else self.convert(part, of, _place(path, value, key))
-            for key, (part, of) in parts.items()
-        }
-        if any(made[key] is not part for key, (part, _) in parts.items()):
-            self._made[id(value)] = _like(value, made)
-        return self._made[id(value)]
+        # An object says itself what is in it; of a list its annotation does.
+        key = id(value), str(kind) if isinstance(value, _CONTAINERS) else ""
+        if key not in self._made:
+            self._made[key] = new = _empty(value)
+            made = {k: self.convert(part, of, _place(path, value, k)) for k, (part, of) in parts.items()}
+            self._made[key] = _filled(new, made)
+        return self._made[key]
+
+    def _array(self, value: Any, kind: Any, path: str) -> Any:
+        if isinstance(kind, ArrayType):
+            return annotated(value, kind, f"{self.where}, {path}")
+        return from_jax(value) if kind is array or isinstance(kind, ArrayPattern) else value
 
 
-def back(found: Any, given: Any) -> Any:
-    """What came of a value, with JAX arrays where the value that was given had arrays of JAX or NumPy."""
-    if is_value(given):
-        return to_jax(found) if isinstance(found, array) else found
-    parts, new = _parts(given, None), _parts(found, None)
-    if parts is None or new is None or found is given:
-        return found
-    made = {key: back(part, parts[key][0]) if key in parts else part for key, (part, _) in new.items()}
-    return _like(found, made) if any(made[key] is not part for key, (part, _) in new.items()) else found
+class Returned:
+    """What came of the arguments of one call."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}  # what is met again is one
+
+    def back(self, found: Any, given: Any) -> Any:
+        """What came of a value, with JAX arrays where the value that was given had arrays of JAX or NumPy."""
+        if is_value(given):
+            return to_jax(found) if isinstance(found, array) else found
+        parts, new = _parts(given, None), _parts(found, None)
+        if parts is None or new is None or found is given:
+            return found
+        if id(found) not in self._made:
+            self._made[id(found)] = empty = _empty(found)
+            made = {k: self.back(part, parts[k][0]) if k in parts else part for k, (part, _) in new.items()}
+            self._made[id(found)] = _filled(empty, made)
+        return self._made[id(found)]
 
 
 def values_in(value: Any, path: str, seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
@@ -117,20 +134,24 @@ def _place(path: str, value: Any, key: Any) -> str:
     return f"{path[:-1]}{inside}'"
 
 
-def _like(value: Any, parts: Mapping[Any, Any]) -> Any:
-    """A list, tuple, dict or object like another one, with these parts."""
-    kind: Any = type(value)
-    if isinstance(value, tuple):
-        return tuple.__new__(kind, parts.values())
-    if isinstance(value, list):
-        listed: list[Any] = list.__new__(kind)
-        list.extend(listed, parts.values())
-        return listed
-    if isinstance(value, dict):
-        copied = value.copy()
-        dict.update(copied, parts)
-        return copied
-    made = object.__new__(kind)
-    for name, part in parts.items():
-        object.__setattr__(made, name, part)
-    return made
+_CONTAINERS = (list, tuple, dict)
+
+
+def _empty(value: Any) -> Any:
+    """What becomes a list, a tuple, a dict or an object like another one."""
+    base = next((kind for kind in _CONTAINERS if isinstance(value, kind)), object)
+    return base.__new__(type(value))
+
+
+def _filled(empty: Any, parts: Mapping[Any, Any]) -> Any:
+    """A list, tuple, dict or object with these parts."""
+    if isinstance(empty, tuple):
+        return tuple.__new__(type(empty), parts.values())
+    if isinstance(empty, list):
+        list.extend(empty, parts.values())
+    elif isinstance(empty, dict):
+        empty.update(parts)
+    else:
+        for name, part in parts.items():
+            object.__setattr__(empty, name, part)
+    return empty

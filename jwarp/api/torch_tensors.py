@@ -83,7 +83,11 @@ def _shown(t: Any, given: Any, wanted: Any) -> array:
     if t.device.type != "cpu":
         made = from_dlpack(t)
     else:
-        shown = t.view(_torch("wp.from_torch").int16).numpy().view(scalar.dtype) if scalar is bfloat16 else t.numpy()
+        try:
+            bits = t.view(_torch("wp.from_torch").int16) if scalar is bfloat16 else t
+            shown = bits.numpy().view(scalar.dtype) if scalar is bfloat16 else bits.numpy()
+        except (TypeError, RuntimeError) as error:  # it is sparse, or its elements are worked out as they are read
+            raise KernelTypeError(f"wp.from_torch: {error}") from None
         made = array(shown, copy=False, device=CPU)
     made = made if made.dtype is scalar else made.view(scalar)
     if scalar is wanted:
@@ -115,7 +119,7 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
 
     Raises:
         KernelTypeError: it is no array, or one of structs.
-        LaunchError: PyTorch is not installed.
+        LaunchError: it is read-only, as what JAX holds is, or PyTorch is not installed.
     """
     if not isinstance(a, array) or a.device is None or isinstance(a.dtype, StructType):
         what = f"one of {a.dtype!r}" if isinstance(a, array) else type(a).__name__
@@ -133,6 +137,11 @@ def _tensor(torch: Any, a: array) -> Any:
     if not a.memory.device.is_cpu:
         return torch.from_dlpack(a)
     shown = a.numpy()
+    if not shown.flags.writeable:
+        raise LaunchError(
+            f"wp.to_torch: {a.memory.made_at} is read-only, and tensors of PyTorch are not",
+            hint="wp.to_torch(wp.clone(a)) is a tensor in memory of its own",
+        )
     if shown.dtype == bfloat16.dtype:
         return torch.from_numpy(shown.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(shown)

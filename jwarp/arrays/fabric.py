@@ -33,7 +33,7 @@ def fabricarray(
 
 
 def indexedfabricarray(fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int = 1) -> array:
-    """The type of a parameter, as `fabricarray`; it takes a `wp.array`, of which `wp.indexedarray` makes a selection.
+    """The type of a parameter, as `fabricarray`: kernels that have such parameters take whole arrays, no selections.
 
     Args:
         fa: Nothing: there is no Fabric here.

@@ -142,7 +142,10 @@ class View:
             return View(element, self.full_shape, self.full_strides, self.offset)
         if outer and not inner and widths[0] == widths[1]:
             rank = len(outer)
-            if self.shape[-rank:] != outer or self.strides[-rank:] != packed(outer, widths[1]):
+            steps = zip(outer, self.strides[-rank:], packed(outer, widths[1]), strict=False)
+            # Where there is one element along an axis, or none at all, no step is ever taken.
+            are_packed = not self.size or all(n == 1 or step == wanted for n, step, wanted in steps)
+            if self.shape[-rank:] != outer or not are_packed:
                 raise LaunchError(f"view: the last axes of an array of shape {self.shape} are no {element!r}")
             shape, strides = self.shape[:-rank] or (1,), self.strides[:-rank] or (itemsize_of(element),)
             return View(element, shape, strides, self.offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -58,13 +59,11 @@ def launch_of_derivative(
     outs = []
     for p, mask in wanted.items():
         shape = (*batch.shape(mask), *(extents[p] or ()))
+        parts = [given[Source("given", p)]] if p in derived.same else []
         if p in results:
-            x, own = results[p]
-            outs.append(jnp.reshape(_fitted(x, own, mask, batch), shape))
-        elif p in derived.same:
-            outs.append(_fitted(*given[Source("given", p)], mask, batch))
-        else:
-            outs.append(jnp.zeros(shape, launch.program.dtypes[p]))
+            parts.append(results[p])
+        fitted = [jnp.reshape(_fitted(x, own, mask, batch), shape) for x, own in parts]
+        outs.append(functools.reduce(operator.add, fitted) if fitted else jnp.zeros(shape, launch.program.dtypes[p]))
     return outs
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.bind import compat
@@ -40,6 +41,12 @@ def run_traced(
                 f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}' while JAX traces, and"
                 f" {of[p].memory.made_at} is no part of what is traced",
                 hint="make the array inside of the traced function, or pass it as an argument of wp.functionalize",
+            )
+        if isinstance(given[p], np.ndarray):
+            raise LaunchError(
+                f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}', a NumPy array, and to"
+                " JAX values or while JAX traces, where nothing is written in place",
+                hint="pass wp.from_jax(x) of it, and read what it holds then by wp.to_jax",
             )
     same = identical(of, program.written)
     refuse_unordered(kernel, program, of, same)

@@ -34,7 +34,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
-from jwarp.ir.serialize import from_entry, known, to_entry
+from jwarp.ir.serialize import fingerprint, from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType, Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
@@ -132,7 +132,7 @@ class PythonKernel(Kernel):
         made = self._thread(settings)
         if made is None:
             return self._some_blocks(settings), None
-        return made.kernel, functools.partial(self._whole, settings, made.digest) if made.left_out else None
+        return made.kernel, functools.partial(self._whole, settings, made) if made.left_out else None
 
     def _thread(self, settings: Settings) -> Read | None:
         """What one thread does, or what it does for values; None where threads work in blocks."""
@@ -192,23 +192,24 @@ class PythonKernel(Kernel):
         with self._lock, no_collection():
             return self._irs.made(key, made)
 
-    def _whole(self, settings: Settings, digest: str) -> nodes.Kernel:
-        """What one thread does, of the same `digest` as what was read for values, with what is for derivatives."""
+    def _whole(self, settings: Settings, values: Read) -> nodes.Kernel:
+        """What one thread does, with what is for derivatives, if all else in it still is as in `values`."""
         self._check_modules()
-        key = (settings.max_unroll, settings.debug, 0, False)
+        key = (settings.max_unroll, settings.debug, 0)
 
         def made() -> Read:
-            if self._digest != digest:
+            # Much of a digest may count for nothing: other attributes of an object that the kernel names.
+            if self._digest != values.digest and not _are_same(self._thread_of((*key, True), settings), values):
                 raise CompileError(
                     f"kernel `{self.name}` refers to something that has changed since it was read: its derivative "
                     "would be of another kernel than its values",
                     self.span,
                     "define the kernel anew after the change, or ask for its derivative before it",
                 )
-            return self._thread_of(key, settings)
+            return self._thread_of((*key, False), settings)
 
         with self._lock, no_collection():
-            return self._irs.made((*key, digest), made).kernel
+            return self._irs.made((*key, False, values.digest), made).kernel
 
     @property
     def _digest(self) -> str | None:
@@ -286,6 +287,16 @@ class PythonKernel(Kernel):
 
     def outputs(self, settings: Settings) -> tuple[int, ...]:
         return nodes.written_params(self.values_ir(self.settled(settings))[0])
+
+
+def _are_same(x: Read, y: Read) -> bool:
+    """Whether two readings of a kernel give the same, gradients of functions included."""
+
+    def told(read: Read) -> list[str]:
+        gradients = [part for g in read.kernel.gradients for part in (fingerprint(known(g.kernel)), repr(g.feeds))]
+        return [fingerprint(known(read.kernel)), *gradients]
+
+    return told(x) == told(y)
 
 
 class Instance(PythonKernel):

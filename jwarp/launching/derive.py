@@ -100,8 +100,8 @@ def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> Derive
         source = wiring.source
         role = Role.READ if k not in written else Role.ZEROS if source.kind == "zeros" else Role.IN_OUT
         feeds.append(Feed(source, role, wiring.result if k in written else None, wiring.is_sum))
-    results = {feed.result for feed in feeds}
-    same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - results
+    changed = {feed.result for feed in feeds if feed.source.kind == "given"}
+    same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - changed
     on_gpu = None if on_gpu is named else on_gpu
     ran = known(named) if shelf.origin else named
     own = GeneratedProgram(ran, program.settings, program.owner, on_gpu=on_gpu, shelf=shelf)

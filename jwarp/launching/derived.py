@@ -85,7 +85,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class DerivedLaunch:
-    """A program and its feeds. Of `wanted`, those in `same` are what was given for them, others zero.
+    """A program and its feeds. To those of `wanted` in `same` what was given for them is added, as nothing changes it.
 
     `gathered` has arrays and the launch axis of each of their indices: the launch covers their elements.
     """

@@ -14,7 +14,7 @@ from jwarp.api.modes import LaunchArrayAccessMode
 from jwarp.config import DeterministicMode, config
 from jwarp.devices import get_preferred_device, set_device
 from jwarp.frontend.syntax.source import numbers
-from jwarp.programs import internals, native_builtins
+from jwarp.programs import internals
 from jwarp.programs.surface import MODULES, missing
 
 PACKAGE = "warp"
@@ -163,4 +163,3 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
     numbers.are_read_late = True
-    native_builtins.install()

@@ -27,6 +27,7 @@ class Core:
         builtin = _builtin(name)
         if builtin is None:
             raise AttributeError(self._missing(name), name=name)
+        _let_byref_take_composites()
         return functools.partial(_call, builtin)
 
 
@@ -70,6 +71,9 @@ def _reference(obj: Any, offset: int = 0) -> Any:
     return _Reference(obj) if isinstance(obj, CompositeValue) else _byref(obj, offset)
 
 
-def install() -> None:
-    """Let `ctypes.byref` take vectors and matrices of jwarp's, which are arrays, where Warp's are of ctypes."""
+def _let_byref_take_composites() -> None:
+    """Let `ctypes.byref` take vectors and matrices of jwarp's, which are arrays, where Warp's are of ctypes.
+
+    It is another function from the first native builtin on that a program asks for: in no other program.
+    """
     ctypes.byref = _reference

@@ -1,5 +1,6 @@
 """JAX arrays in the arguments of functions of launches: in lists, dicts and objects, by what annotations say."""
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +24,25 @@ def add_square(x: wp.array[float], y: wp.array[float]):
 @dataclass
 class Part:
     speed: wp.array[float]
+
+
+class Linked:
+    x: wp.array[float]
+    y: wp.array[float]
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+        self.owner = Owner()
+        self.owner.linked = self
+
+
+class Owner:
+    linked: Linked
+
+
+class Named(dict):
+    def __getattr__(self, name):
+        return self[name]
 
 
 @dataclass
@@ -145,3 +165,61 @@ def test_one_object_met_twice_stays_one(values):
     part = Part(values[0])
     (one, two), x = wp.functionalize(both, returns=("one", "two"))(part, part), values[0]
     assert_allclose([one.speed, two.speed], [x + x * x] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("as_given", [wp.from_jax, lambda x: x], ids=["arrays", "jax"])
+def test_objects_that_refer_to_one_another(values, as_given):
+    x, y, _, _ = values
+
+    def step(linked: Linked):
+        assert linked.owner.linked is linked
+        wp.launch(add_square, N, [linked.owner.linked.x], [linked.y])
+
+    given = Linked(as_given(x), as_given(y))
+    new = wp.functionalize(step, returns="linked")(given)
+    assert new is not given and new.owner.linked is new and type(new.y) is type(given.y)
+    assert_allclose(np.asarray(new.y), y + x * x, rtol=1e-6)
+
+    def of_both(one: Part, two: State):
+        wp.launch(add_square, N, [one.speed], [two.x])
+
+    part = Part(as_given(x))
+    one, two = wp.functionalize(of_both, returns=("one", "two"))(part, State(as_given(y), part, [], x))
+    assert two.part is one
+    assert_allclose(np.asarray(two.x), y + x * x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [Named, OrderedDict])
+def test_classes_of_dicts(values, kind):
+    x, y, _, _ = values
+
+    def step(xs: dict[str, wp.array[float]]):
+        assert type(xs) is kind and list(xs) == ["y", "x"]
+        wp.launch(add_square, N, [xs["x"]], [xs["y"]])
+
+    new = wp.functionalize(step, returns="xs")(kind(y=y, x=x))
+    assert type(new) is kind and list(new) == ["y", "x"]
+    assert_allclose(new["y"], y + x * x, rtol=1e-6)
+
+
+def test_one_list_for_parameters_of_different_annotations(values):
+    x = values[0]
+
+    def step(untold, told: list[wp.array[float]]):
+        wp.launch(add_square, N, [untold[0]], [told[0]])
+
+    given = [x]
+    assert_allclose(wp.functionalize(step, returns="told")(given, given)[0], x + x * x, rtol=1e-6)
+
+
+def test_arrays_of_numpy_in_containers(values):
+    x, y = map(np.asarray, values[:2])
+    new = wp.functionalize(listed, returns="xs")([x, y])
+    assert all(isinstance(a, jax.Array) for a in new)
+    assert_allclose(new[1], y + x * x, rtol=1e-6)
+
+    def untold(x: wp.array[float], constants):
+        wp.launch(add_square, N, [x], [constants[0]])
+
+    with pytest.raises(wp.LaunchError, match="kernel 'add_square' writes to its parameter 'y', a NumPy array"):
+        wp.functionalize(untold)(x, [y.copy()])

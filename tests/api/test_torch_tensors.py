@@ -2,6 +2,7 @@
 
 import types
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -83,6 +84,16 @@ def test_each_side_sees_what_the_other_writes(torch):
     assert host(t)[0, 0] == -1.0
     assert wp.from_torch(t[0], dtype=wp.vec3).shape == (1,)
     assert wp.from_torch(t[::2], dtype=wp.vec3).strides == (24,)
+    assert wp.from_torch(t[:0], dtype=wp.vec3).shape == (0,)
+
+
+def test_what_is_read_only_is_no_tensor(torch):
+    x = jnp.ones(3)
+    for a in (wp.from_jax(x), wp.array(np.asarray(x), copy=False)):
+        with pytest.raises(wp.LaunchError, match=r"wp\.to_torch: .* is read-only(.|\n)*wp\.clone"):
+            wp.to_torch(a)
+        host(wp.to_torch(wp.clone(a)))[:] = 5.0
+    assert (x == 1.0).all()
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,45 @@ def test_gradients_of_arrays_and_scalars():
     assert_allclose(jax.hessian(loss)(x, k), np.diag(2 * k**2 * weights), rtol=1e-6)
 
 
+@wp.kernel
+def looked_at(w: wp.array[float], y: wp.array[float], x: wp.array[float]):
+    i = wp.tid()
+    y[i] = wp.sin(x[i]) * w[i]
+
+
+def by_launch(w, x):
+    y, x = wp.launch(looked_at, w.shape[0], [w], [w.shape, x])
+    return y, x
+
+
+def test_gradients_of_outputs_that_are_only_read():
+    """What is given for the output comes back as it is, and on top of it the gradient of what was read."""
+    rng = np.random.default_rng(0)
+    w, x, c = (jnp.asarray(v, jnp.float32) for v in rng.normal(size=(3, 3, 7)))
+
+    def loss(call, w, x, c):
+        y, x = call(w, x)
+        return (y * c + x * c * c * 3.0).sum() ** 2
+
+    found, expected = (partial(loss, call) for call in (by_launch, lambda w, x: (jnp.sin(x) * w, x)))
+    for derive in (
+        lambda f: jax.vmap(jax.grad(f, (0, 1)))(w, x, c),
+        lambda f: jax.grad(lambda x: jax.vmap(f, (0, None, 0))(w, x, c).sum())(x[0]),
+        lambda f: jax.jacrev(jax.grad(f, 1), (0, 1))(w[0], x[0], c[0]),
+        lambda f: jax.hessian(f, 1)(w[0], x[0], c[0]),
+    ):
+        for one, other in zip(jax.tree.leaves(derive(found)), jax.tree.leaves(derive(expected)), strict=True):
+            assert_allclose(one, other, rtol=2e-5, atol=1e-4)
+
+
+def test_gradients_of_outputs_that_are_only_read_in_place():
+    w, y, x, of_y, of_x = np.random.default_rng(1).normal(size=(5, 7)).astype(np.float32)
+    of_w, grad = np.zeros((2, 7), np.float32)
+    wp.launch(looked_at, 7, [w], [y, x], adj_inputs={"w": of_w, "x": grad}, adj_outputs=[of_y, of_x], adjoint=True)
+    assert_allclose(of_w, np.sin(x) * of_y, rtol=1e-5)
+    assert_allclose(grad, np.cos(x) * w * of_y + of_x, rtol=1e-5, atol=1e-6)
+
+
 def test_gradients_that_were_switched_off():
     @wp.kernel(enable_backward=False)
     def triple(x: wp.array[float], y: wp.array[float]):

@@ -141,7 +141,7 @@ def test_what_is_for_derivatives_is_read_when_one_is_asked_for(name, scalar):
 
 
 # What the kernels below refer to: outer values that a test may change, and one that is computed each time.
-constants = types.SimpleNamespace(scale=2.0)
+constants = types.SimpleNamespace(scale=2.0, steps=0)
 
 
 class Computed:
@@ -153,6 +153,16 @@ class Computed:
 computed = Computed()
 
 
+@wp.func
+def squared(x: float):
+    return x * x
+
+
+@wp.func_grad(squared)
+def adj_squared(x: float, adj: float):
+    wp.adjoint[x] += constants.scale * adj
+
+
 def scaled_kernels():
     def known(a: wp.array[wp.mat22], y: wp.array[float]):
         u, sigma, _v = wp.svd2(a[wp.tid()])
@@ -162,7 +172,11 @@ def scaled_kernels():
         u, sigma, _v = wp.svd2(a[wp.tid()])
         y[wp.tid()] = computed.scale * sigma[0] * u[0, 0]
 
-    return {"known": wp.kernel(known), "unknown": wp.kernel(unknown)}
+    def with_gradient(a: wp.array[wp.mat22], y: wp.array[float]):
+        _u, sigma, _v = wp.svd2(a[wp.tid()])
+        y[wp.tid()] = squared(sigma[0])
+
+    return {function.__name__: wp.kernel(function) for function in (known, unknown, with_gradient)}
 
 
 @pytest.mark.parametrize("name", ["known", "unknown"])
@@ -189,6 +203,27 @@ def test_a_derivative_is_of_what_the_values_were_read_from(name, when, monkeypat
     np.testing.assert_allclose((jax.grad(sizes)(a) * a).sum(), value, rtol=1e-4)
     if when == "after":
         np.testing.assert_array_equal(jax.grad(sizes)(a), gradient)
+
+
+@pytest.mark.parametrize(("name", "value", "is_same"), [("steps", 1, True), ("scale", 5.0, False)])
+def test_only_what_the_kernel_uses_counts(name, value, is_same, monkeypatch):
+    """Of an object that a kernel names, another attribute may change; what a gradient function uses may not."""
+    kernels, a = scaled_kernels(), np.ones((2, 2, 2), np.float32)  # whose sigma[0] is 2
+
+    def sizes(a, kernel):
+        with wp.config(cache_dir=""):
+            return wp.launch(kernel, 2, [a], [2])[0].sum()
+
+    for which, total in (("known", 32.0**0.5), ("with_gradient", 8.0)):
+        np.testing.assert_allclose(sizes(a, kernels[which]), total, rtol=1e-5)
+    monkeypatch.setattr(constants, name, value)
+    for which, total in (("known", 32.0**0.5), ("with_gradient", 8.0)):
+        if is_same:
+            gradient = jax.grad(sizes)(a, kernels[which])
+            np.testing.assert_allclose((gradient * a).sum(), total, rtol=1e-5)
+        else:
+            with pytest.raises(wp.CompileError, match="changed since it was read"):
+                jax.grad(sizes)(a, kernels[which])
 
 
 @wp.func

@@ -174,7 +174,9 @@ def test_native_builtins_by_name_write_to_their_results():
         import numpy as np
         import warp as wp
 
-        core, rng = wp._src.context.runtime.core, np.random.default_rng(0)
+        core, rng, byref = wp._src.context.runtime.core, np.random.default_rng(0), ctypes.byref
+        assert not hasattr(core, "wp_builtin_mul_nothing") and not hasattr(core, "wp_alloc_host")
+        assert isinstance(byref, type(print)), "no program is given another one that does not ask for builtins"
         a = wp.transform(wp.vec3(*rng.normal(size=3)), wp.normalize(wp.quat(*rng.normal(size=4))))
         b = wp.transform(wp.vec3(*rng.normal(size=3)), wp.normalize(wp.quat(*rng.normal(size=4))))
         made, point, length = wp.transform(), wp.vec3(), ctypes.c_float()
@@ -189,6 +191,8 @@ def test_native_builtins_by_name_write_to_their_results():
         rows = np.zeros((2, 7), np.float32)
         core.wp_builtin_mul_transformf_transformf(a, b, ctypes.byref(wp.transform.from_buffer(rows[1])))
         np.testing.assert_array_equal(rows, [[0] * 7, a * b])
-        assert not hasattr(core, "wp_builtin_mul_nothing") and not hasattr(core, "wp_alloc_host")
+        four = ctypes.c_int * 4
+        moved = ctypes.cast(ctypes.byref(four(1, 2, 3, 4), 8), ctypes.POINTER(ctypes.c_int))
+        assert moved[0] == 3, "what is of ctypes is as before"
         """
     )

@@ -19,7 +19,7 @@ from jwarp.collector import no_collection
 
 
 @wp.kernel
-def doubled(x: wp.array[float], y: wp.array[float]):
+def doubled_by_forks(x: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     y[i] = 2.0 * x[i]
 
@@ -55,7 +55,7 @@ def thread():
 
 def launched():
     y = np.zeros(3, np.float32)
-    wp.launch(doubled, 3, [np.ones(3, np.float32)], [y])
+    wp.launch(doubled_by_forks, 3, [np.ones(3, np.float32)], [y])
     np.testing.assert_array_equal(y, 2)
 
 
@@ -67,11 +67,14 @@ def test_a_fork_waits_for_a_thread_that_compiles(thread, monkeypatch):
         time.sleep(0.3)
         return original(self, version)
 
-    with wp.config(cache_dir=""):
-        monkeypatch.setattr(CpuKernel, "object_code", slow)
-        thread(launched)
-        inside.wait()
-        assert child(launched) == 0
+    def launched_anew():
+        with wp.config(cache_dir=""):  # of the thread alone; other tests may have left the code on disk
+            launched()
+
+    monkeypatch.setattr(CpuKernel, "object_code", slow)
+    thread(launched_anew)
+    assert inside.wait(20)
+    assert child(launched_anew) == 0
 
 
 def test_locks_of_children_are_open(thread):
@@ -89,7 +92,7 @@ def test_locks_of_children_are_open(thread):
     for _ in range(3):
         begun.clear()
         thread(hold)
-        begun.wait()
+        assert begun.wait(20)
         assert child(take) == 0
 
 
@@ -100,7 +103,7 @@ def test_cached_properties_of_children_can_be_made(thread, monkeypatch):
     monkeypatch.setattr(prop, "func", lambda self: self.work())
     first, second = of(lambda: (begun.set(), go_on.wait(0.5))), of(lambda: 3)
     thread(lambda: prop.__get__(first))
-    begun.wait()
+    assert begun.wait(20)
     assert child(lambda: prop.__get__(second), seconds=5) == 0
 
 
@@ -121,7 +124,7 @@ def test_children_collect_where_another_thread_put_it_off(thread):
         assert gc.isenabled()
 
     thread(hold)
-    begun.wait()
+    assert begun.wait(20)
     assert child(collected) == child(put_off) == 0
     with no_collection():
         assert child(collected) == 1
@@ -155,5 +158,5 @@ def test_caches_of_children_can_be_written_to(thread):
             time.sleep(0.3)
 
     thread(hold)
-    begun.wait()
+    assert begun.wait(20)
     assert child(lambda: cache.keep("key", 1)) == 0

@@ -5,10 +5,10 @@ JAX's own arrays are where JAX puts them: they have nothing to do with this.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar
 
@@ -28,13 +28,23 @@ def as_error(who: str, text: str, hint: str, is_of_code: bool) -> JwarpError:
     return kind(f"{who}: {text}" if who else text, hint=hint)
 
 
-@contextlib.contextmanager
-def kernel_at(span: Span) -> Iterator[None]:
-    """Errors of a device say where the kernel is written, unless they say a place already."""
-    try:
-        yield
-    except (CompileError, DeviceError) as error:
-        raise at_kernel(error, span) from None
+@dataclass(frozen=True)
+class KernelAt:
+    """Within it, errors of a device say where the kernel is written, unless they say a place already.
+
+    It is a class, as a generator would leave the error and its frames in a cycle, and the arrays of the launch in them.
+    """
+
+    span: Span
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, (CompileError, DeviceError)) and not error.diagnostic.span.line:
+            raise at_kernel(error, self.span) from None
 
 
 def at_kernel(error: JwarpError, span: Span) -> JwarpError:

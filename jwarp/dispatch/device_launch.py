@@ -10,7 +10,7 @@ from jwarp import _native
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import compat
 from jwarp.caches import MAX_SHAPES, PerOwner
-from jwarp.devices import DeviceError, at_kernel, kernel_at
+from jwarp.devices import DeviceError, KernelAt, at_kernel
 from jwarp.errors import CompileError, LaunchError, Span
 from jwarp.launching.descriptor import Descriptor, extents_of
 from jwarp.launching.program import Program
@@ -53,7 +53,7 @@ def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled
         CompileError: the kernel cannot be compiled.
         LaunchError: there is no usable driver.
     """
-    with kernel_at(launch.program.span):
+    with KernelAt(launch.program.span):
         native = _compiled(launch, [shape for _, _, shape in placed], device)
     return Settled(
         launch.program.name, launch.program.span, native, [placed[p] for p in (*launch.operands, *launch.results)]

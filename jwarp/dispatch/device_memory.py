@@ -12,7 +12,7 @@ from jwarp import _native
 from jwarp.backend.cuda.nvrtc import device_header
 from jwarp.caches import cached
 from jwarp.config import config
-from jwarp.devices import kernel_at
+from jwarp.devices import KernelAt
 from jwarp.dispatch.device_launch import Placed, put
 from jwarp.errors import NO_SPAN, Span
 from jwarp.frontend.cuda_kernel import Blocks, Definition, HandwrittenKernel
@@ -52,7 +52,7 @@ class Work:
     def zeros(self, shape: Sequence[int], dtype: np.dtype) -> int:
         """The address of an array of zeros."""
         address = self.memory(shape, dtype)
-        with kernel_at(self._span):
+        with KernelAt(self._span):
             self._memory[-1].fill(address, 0, math.prod(shape) * dtype.itemsize)
         return address
 
@@ -60,7 +60,7 @@ class Work:
         """The address of a contiguous copy of an array, of which NumPy knows where it lies."""
         address = self.memory(array.shape, array.dtype)
         if array.flags.c_contiguous:
-            with kernel_at(self._span):
+            with KernelAt(self._span):
                 self._memory[-1].fill(address, array.ctypes.data, array.nbytes)
         else:
             self._move("gather", _bits(array), address)
@@ -70,7 +70,7 @@ class Work:
         """Copy what is packed to the array."""
         if array.flags.c_contiguous:
             # The copy needs no memory of its own.
-            with kernel_at(self._span):
+            with KernelAt(self._span):
                 self._piece(0).fill(array.ctypes.data, packed, array.nbytes)
         else:
             self._move("scatter", _bits(array), packed)
@@ -81,11 +81,11 @@ class Work:
 
     def wait(self) -> None:
         """Wait for the end of all that is on the stream."""
-        with kernel_at(self._span):
+        with KernelAt(self._span):
             self._piece(0).wait()
 
     def _piece(self, nbytes: int) -> _native.DeviceMemory:
-        with kernel_at(self._span):
+        with KernelAt(self._span):
             return _native.DeviceMemory(nbytes, self.stream, self.device, self._who)
 
     def _move(self, how: str, array: np.ndarray, packed: int) -> None:
@@ -113,7 +113,7 @@ class Work:
             (numbers(*steps), number, (len(steps),)),
             (numbers(array.size), number, ()),
         ]
-        with kernel_at(self._span):
+        with KernelAt(self._span):
             put(launch, placed, self.stream, self.device, self.kept)
 
 

@@ -313,6 +313,20 @@ def test_launches_without_a_driver_or_gpu(devices, version, told):
 
 
 @own_process
+def test_errors_leave_arrays_in_no_cycles():
+    """Another library's memory is given back when the error is gone, and not when there is time to look for cycles."""
+    driver().set(devices=0)
+    x, y = Lender(numbers(5)), Lender(numbers(5))
+    gone = [weakref.ref(x), weakref.ref(y)]
+    gc.disable()
+    try:
+        wp.launch(doubled, 5, [x], [y])
+    except wp.LaunchError:
+        x = y = None
+    assert [ref() for ref in gone] == [None, None]
+
+
+@own_process
 def test_launches_that_are_repeated_keep_no_arrays():
     driver().register("jwarp_doubled", lambda words, shape: None)
     wp.config.cuda_arch = "sm_90"

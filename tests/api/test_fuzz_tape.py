@@ -7,42 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fuzzing import LONG, check_seeds
+from taped_kernels import Array, N, accumulate, assert_contents, bend, evens, multiply
 
 import jwarp as wp
-
-N = 6
-Array = wp.array[wp.float64]
-
-
-@wp.kernel
-def multiply(x: Array, y: Array, z: Array):
-    i = wp.tid()
-    z[i] = x[i] * y[i]
-
-
-@wp.kernel
-def bend(x: Array, k: wp.float64):
-    i = wp.tid()
-    x[i] = wp.sin(x[i]) + k * x[i] * x[i]
-
-
-@wp.kernel
-def accumulate(x: Array, k: wp.float64, y: Array):
-    i = wp.tid()
-    wp.atomic_add(y, i, k * x[i] * x[i])
 
 
 @wp.kernel
 def gather(x: Array, at: wp.array[int], y: Array):
     i = wp.tid()
     y[i] = x[at[i]] * y[i]
-
-
-@wp.kernel
-def evens(x: Array, y: Array):
-    i = wp.tid()
-    if i % 2 == 0:
-        y[i] = x[i] * x[i]
 
 
 @wp.kernel
@@ -438,11 +411,6 @@ def check(seed):
         overwritten(r, both)
     for inner, begin, end in both.tapes:
         check_inner(both, inner, begin, end, [*contents, *zeros], [*weights, *zeros])
-
-
-def assert_contents(arrays, wanted):
-    for a, value in zip(arrays, wanted, strict=True):
-        np.testing.assert_allclose(a.numpy(), value, rtol=1e-12, atol=1e-300)
 
 
 def overwritten(r, both):

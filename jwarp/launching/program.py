@@ -222,7 +222,7 @@ class GeneratedProgram(Program):
     @property
     def _others(self) -> tuple[Hashable, ...]:
         """The gradients that functions bring with them."""
-        return tuple(fingerprint(gradient.kernel) for gradient in (self.unchecked or self.kernel).gradients)
+        return tuple(fingerprint(gradient.kernel) for gradient in self.as_read.gradients)
 
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
@@ -235,10 +235,15 @@ class GeneratedProgram(Program):
         """The same, as small as it gets."""
         return simplify(self.differentiated)
 
+    @property
+    def as_read(self) -> nodes.Kernel:
+        """The kernel as it was read, without checks."""
+        return self.unchecked or self.kernel
+
     @functools.cached_property
     def users_kernel(self) -> nodes.Kernel:
         """The kernel as its user wrote it, with all that derivatives need."""
-        return self.whole() if self.whole is not None else self.unchecked or self.kernel
+        return self.whole() if self.whole is not None else self.as_read
 
     @functools.cached_property
     def counters(self) -> frozenset[int]:
@@ -286,12 +291,12 @@ class GeneratedProgram(Program):
         kernel, unchecked, whole = change(self.kernel, "kernel"), self.unchecked, self.whole
         if unchecked is not None:
             unchecked = kernel if unchecked is self.kernel else change(unchecked, "unchecked")
-        changed = None if whole is None else (lambda: change(whole(), "whole"))
-        return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, whole=changed, shelf=shelf)
+        later = None if whole is None else (lambda: change(whole(), "whole"))
+        return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, whole=later, shelf=shelf)
 
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
-        return nodes.written_params(self.unchecked or self.kernel)
+        return nodes.written_params(self.as_read)
 
     @property
     def params(self) -> tuple[nodes.Param, ...]:

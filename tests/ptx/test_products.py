@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from host import pack
 from ptx_checks import Counts
+from ptx_products import check_adjoints
 from ptx_running import PtxKernel
 from tile_programs import looped, operands, product
 
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.interpreter.machine import run
 from jwarp.types import bfloat16, float16, float32, float64, int32
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -79,19 +79,7 @@ def test_adjoints(case):
     """The products for the gradients of the operands, which are added to what other blocks have."""
     type_, sums, extents, block_dim, transposes, start, _ = case
     made = PtxKernel(vjp(looped(type_, sums, extents, block_dim, transposes, start), [0, 1], [2]).kernel, "flat fast")
-    rng = np.random.default_rng(2)
-    _, args = operands(rng, type_, sums, extents, transposes, 3 * extents[2])
-    given = {"a": args[0], "b": args[1], "c": args[2], "adj_c": args[2], "adj_a": 0 * args[0], "adj_b": 0 * args[1]}
-    arrays = [given[p.name] for p in made.kernel.params]
-    expected, found = run(made.made.kernel, (2, 2), arrays), made.run((2, 2), arrays, 3)
-    g = args[2].astype(float)
-    a, b = (x.astype(float).T if flag else x.astype(float) for x, flag in zip(args[:2], transposes, strict=True))
-    exact = [x.T if flag else x for x, flag in zip((g @ b.T, a.T @ g), transposes, strict=True)]
-    for p, x, y in zip(made.kernel.params, found, expected, strict=True):
-        if p.name in ("adj_a", "adj_b"):
-            size = 100 * DIGITS[type_]
-            np.testing.assert_allclose(x.astype(float), exact[p.name == "adj_b"], rtol=0, atol=size)
-            np.testing.assert_allclose(y.astype(float), exact[p.name == "adj_b"], rtol=0, atol=size)
+    check_adjoints(made, type_, sums, extents, transposes, 3 * extents[2], 100 * DIGITS[type_])
 
 
 @pytest.mark.parametrize("type_", [float16, bfloat16, float32], ids=str)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from ptx_checks import Counts
 from ptx_memory import Fault
+from ptx_products import check_adjoints
 from ptx_running import PLAIN, PtxKernel
 from tile_programs import looped, operands, product
 
@@ -13,7 +14,6 @@ import jwarp as wp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda import compile as cuda_compile
 from jwarp.backend.cuda import nvrtc
-from jwarp.backend.interpreter.machine import run
 from jwarp.launching.program import program_of
 from jwarp.types import bfloat16, float16, float32
 
@@ -87,18 +87,7 @@ def test_adjoints():
     transposes = False, True
     made = made_of(vjp(looped(float16, float16, (64, 32, 64), 128, transposes), [0, 1], [2]).kernel)
     assert "wgmma" not in made.text and "mma.sync" in made.text
-    rng = np.random.default_rng(2)
-    _, args = operands(rng, float16, float16, (64, 32, 64), transposes, 128)
-    given = {"a": args[0], "b": args[1], "c": args[2], "adj_c": args[2], "adj_a": 0 * args[0], "adj_b": 0 * args[1]}
-    arrays = [given[p.name] for p in made.kernel.params]
-    expected, found = run(made.made.kernel, (2, 2), arrays), made.run((2, 2), arrays, 3)
-    g = args[2].astype(float)
-    a, b = (x.astype(float).T if flag else x.astype(float) for x, flag in zip(args[:2], transposes, strict=True))
-    exact = [x.T if flag else x for x, flag in zip((g @ b.T, a.T @ g), transposes, strict=True)]
-    for p, x, y in zip(made.kernel.params, found, expected, strict=True):
-        if p.name in ("adj_a", "adj_b"):
-            np.testing.assert_allclose(x.astype(float), exact[p.name == "adj_b"], rtol=0, atol=0.5)
-            np.testing.assert_allclose(y.astype(float), exact[p.name == "adj_b"], rtol=0, atol=0.5)
+    check_adjoints(made, float16, float16, (64, 32, 64), transposes, 128, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,10 @@ class WideElements:
         self.size = math.prod(array.components)
         self.kind = memory_type(self.type)
         self.align = f"align {self.type.bits // 8}"
+        self.cut()
+
+    def cut(self) -> None:
+        """Say which parts of an element are accessed at once, where it is not taken as a whole."""
 
     def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""

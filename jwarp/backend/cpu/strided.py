@@ -115,10 +115,6 @@ class StridedElements(StridedNumbers):
     within the 128 bits that most shuffles stay inside.
     """
 
-    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
-        super().__init__(code, memory, param, indices)
-        self.cut()
-
     def cut(self) -> None:
         """Which parts of an element are accessed at once, and how long they are."""
         self.starts = sorted({*range(0, self.size - BLOCK + 1, BLOCK), max(0, self.size - BLOCK)})
@@ -201,17 +197,7 @@ class StridedElements(StridedNumbers):
 class ConsecutiveElements(StridedElements):
     """The elements of consecutive threads. Where not all are active, a copy stands in for what is in memory."""
 
-    def __init__(
-        self,
-        code: Code,
-        memory: Memory,
-        param: int,
-        indices: Sequence[Lanes],
-        choose: Choice | None = None,
-        is_partial: bool = False,
-    ):
-        WideElements.__init__(self, code, memory, param, indices, choose, is_partial)
-        self.cut()
+    __init__ = WideElements.__init__
 
     def place(self, start: int, lane: int) -> str:
         offset = start + lane * self.size
@@ -275,7 +261,6 @@ class AnyElements(StridedElements):
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], trusted: bool):
         self.take_up(code, memory, param, indices)
         self.trusted = trusted
-        self.cut()
 
     def exist(self) -> str:
         """Whether the array has an element."""

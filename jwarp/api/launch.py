@@ -160,7 +160,7 @@ def launch(
     is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
     if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
-    kernel, written, ids, lists = read_kernel(kernel, "wp.launch"), None, {}, None
+    kernel, written, ids, lists = read_kernel(kernel, "wp.launch"), None, None, None
     asked = kernel, inputs
     try:
         if kernel.handles or kernel.is_generic or kernel.id_lists:

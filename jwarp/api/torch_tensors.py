@@ -78,7 +78,7 @@ def from_torch(
 
 def _shown(t: Any, given: Any, wanted: Any) -> array:
     """The memory of a tensor without a gradient, as elements of a type."""
-    scalar = wanted if isinstance(wanted, StructType) else scalar_of(wanted)
+    scalar: Any = wanted if isinstance(wanted, StructType) else scalar_of(wanted)
     if not _is_seen_as(dtype_from_torch(given), scalar):
         raise KernelTypeError(f"wp.from_torch: elements of {given} cannot be seen as {wanted!r}")
     components = components_of(wanted)

@@ -179,7 +179,7 @@ class Table:
         # Where each one's parts start. The first one is none, and has nothing.
         starts = np.zeros((len(parts) + 2, len(fields)), np.int32)
         self._leaves: list[Any] = [*numbered.leaves, starts]
-        self._changing: dict[int, list[array]] = {}
+        self._changing: dict[int, list[Any]] = {}
         columns = zip(*parts, strict=True)
         for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
             assert isinstance(field, ArrayType)
@@ -253,7 +253,8 @@ class IdLists:
                 continue
             made = table_of(name, value, "")
             if made is None and names_nothing(value):
-                made = struct if _is_nothing(struct) else table_of_nothing(name, value, type(struct), "")
+                kind: Any = type(struct)
+                made = struct if _is_nothing(struct) else table_of_nothing(name, value, kind, "")
             if made is not struct:
                 found[u] = made if type(made) is type(struct) else None
             elif version is not None and _is_nothing(struct):
@@ -265,8 +266,8 @@ class IdLists:
         return not all(_is_nothing(given[u]) for u in self._given)
 
 
-def _is_nothing(table: Struct) -> bool:
-    return len(table.known) == 1
+def _is_nothing(table: Any) -> bool:
+    return bool(table.known.shape == (1,))
 
 
 def _are_arrays(kind: StructType) -> Iterator[bool]:

@@ -38,7 +38,7 @@ class Chosen(NamedTuple):
     kernel: Kernel
     inputs: Any
     written: tuple[Kernel, Any] | None = None
-    ids: Mapping[int, tuple[str, Any]] = {}
+    ids: Mapping[int, tuple[str, Any]] | None = None
 
 
 def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen:

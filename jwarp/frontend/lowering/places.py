@@ -235,7 +235,7 @@ def _change_field(ctx: Context, place: Place, binding: Binding, span: Span) -> N
     assert place.root is not None
     wanted: Any = place.root.type
     for name in place.path:
-        wanted = wanted.fields[name]
+        wanted = wanted.written.fields[name]
     if place.selectors:
         assert isinstance(place.value, Composite)
         if layout(binding, span) is not place.kind:

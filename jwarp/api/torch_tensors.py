@@ -48,8 +48,8 @@ def from_torch(
         requires_grad: Whether the array has a gradient; as the tensor if it is left out. It is that of the tensor,
             which gets one of zeros where it has none.
         grad: The gradient instead, a tensor or an array.
-        return_ctype: Let launches take the last axes for components, where a parameter is of vectors or matrices. An array
-            comes back either way.
+        return_ctype: Let launches take the last axes for components, where a parameter is of vectors or matrices. An
+            array comes back either way.
         retain_grad: Whether backward passes leave the gradient of what was overwritten.
 
     Raises:

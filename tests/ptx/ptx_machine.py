@@ -61,6 +61,8 @@ class Stretch:
 class Machine:
     """A program of PTX and one of its entries, ready to run."""
 
+    finds_races_in_arrays = True  # besides those in shared memory
+
     def __init__(self, text: str, entry: str = ""):
         program = parse(text)
         self.code: Code = flatten(program, entry or program.entries[0])
@@ -326,7 +328,7 @@ class Run:
         self.dynamic = shared
         self.barriers = Barriers(self.size, self.padded)
         self.races = Races(len(self.spaces["shared"].data), self.barriers) if races and self.shared_bytes else None
-        self.global_races = GlobalRaces(self.barriers) if races else None
+        self.global_races = GlobalRaces(self.barriers) if races and machine.finds_races_in_arrays else None
         self.copies = ptx_access.Copies(self.size)
         self.products = (
             ptx_wgmma.Products(self.size, machine.watched, self.races, len(self.spaces["shared"].data))

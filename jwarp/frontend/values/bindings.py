@@ -378,6 +378,8 @@ def describe(binding: Binding) -> str:
             return binding.type.name
         case Stored():
             return getattr(binding.type, "name", None) or repr(binding.type)
+        case StructValue() if binding.type.is_handle:
+            return f"the id of a wp.{binding.type.named}"
         case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef() | TileStack():
             return repr(binding.type)
         case Shape():

@@ -9,13 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jwarp._native as _native
 from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import ahead, compat
 from jwarp.bind.devices import architectures, may_have_gpu
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
-from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
+from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET, note_place
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.errors import LaunchError
@@ -293,7 +292,7 @@ def lower_cuda(
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
     if program.span.line:
         # No part of the program, which JAX would compile again for a kernel that only moved in its file.
-        _native.note_place(code.image.content, code.image.entry, f"{program.span.file}:{program.span.line}")
+        note_place(code.image.content, code.image.entry, f"{program.span.file}:{program.span.line}")
     # Who may fail is waited for, and so is no part of a CUDA graph.
     target = CUDA_DEBUG_TARGET if code.failures else CUDA_TARGET
     call = jax.ffi.ffi_lowering(target, operand_output_aliases=launch.aliases, has_side_effect=side_effect)

@@ -99,22 +99,30 @@ class TapeMemory:
                 code.line(f"{_member(stack, name)} = alloca {type}, align 8", ENTRY)
             self.reload(stack, ENTRY)
         self.stacks = tuple(sizes)
-        self.room: dict[int, int] = {}  # by operation that adds to a stack: the bytes that it makes sure of
+        self.room: dict[int, int] = {}  # by operation that adds to a tape or log: the bytes that it makes sure of
         if self.stacks:
             self._make_room(kernel.body)
 
-    def _make_room(self, block: Block) -> None:
-        """Of operations in a row, the first one that adds to a stack makes sure of what all of them add to it."""
+    def _make_room(self, block: Block) -> set[int]:
+        """The first operation of a block that adds to a stack makes sure of what later ones add, too; the stacks.
+
+        Blocks inside make sure of what they add: after one that adds to a stack, the next operation begins anew. What
+        takes records away leaves more room. Notes are not among these stacks: reading them moves on in them.
+        """
         first: dict[int, int] = {}  # by stack
+        stacks: set[int] = set()
         for node in block.nodes:
             if not isinstance(node, Op):
-                first.clear()
-                for inner in blocks(node):
-                    self._make_room(inner)
-            elif node.row.adds in (operation.Memory.TAPE, operation.Memory.LOG, operation.Memory.NOTES):
+                for inner in map(self._make_room, blocks(node)):
+                    stacks |= inner
+                    for stack in inner:
+                        first.pop(stack, None)
+            elif node.row.adds in (operation.Memory.TAPE, operation.Memory.LOG):
                 stack, record = self._added(node)
+                stacks.add(stack)
                 self.room[id(node)] = 0
                 self.room[first.setdefault(stack, id(node))] += record.size
+        return stacks
 
     def _added(self, node: Op) -> tuple[int, Record]:
         """The stack that an operation adds a record to, and the record."""
@@ -157,7 +165,7 @@ class TapeMemory:
         """The record that an operation adds to a stack, and a pointer to it. Without memory the kernel ends here."""
         code, (stack, record) = self.code, self._added(node)
         top = self.member(stack, "top")
-        if room := self.room[id(node)]:
+        if room := self.room.get(id(node), record.size):
             self.make_sure(stack, code.define(f"add i64 {top}, {room}"))
         self.shrink(stack, code.define(f"add i64 {top}, {record.size}"))
         data = self.member(stack, "data")

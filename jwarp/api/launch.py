@@ -8,13 +8,13 @@ from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
-from jwarp.arrays.commands import Call, listeners, submit
+from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
 from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
-from jwarp.dispatch.ids import ON_TAPE
+from jwarp.dispatch.ids import ON_TAPE, IdLists
 from jwarp.dispatch.instances import choose
 from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, LaunchError
@@ -160,11 +160,12 @@ def launch(
     is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
     if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
-    kernel, written, with_ids = read_kernel(kernel, "wp.launch"), None, None
+    kernel, written, ids, lists = read_kernel(kernel, "wp.launch"), None, None, None
+    asked = kernel, inputs
     try:
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
-            kernel, inputs, written, with_ids = choose(kernel, inputs, outputs, why_no_ids)
+            kernel, inputs, written, ids = choose(kernel, inputs, outputs, why_no_ids)
         on_arrays = holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs))
         if unknown or not (on_arrays or (device is None and record_tape is True and not max_blocks)):
             others = {} if on_arrays else {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
@@ -172,10 +173,9 @@ def launch(
         if on_arrays:
             where = None if device is None else get_device(device)
             if not (record_cmd or adjoint):
-                if with_ids is None or listeners.capture is None:
-                    return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, written, where)
-                arrays.check(kernel, dim, inputs, outputs, block_dim)
-                return _captured(*with_ids, dim, outputs, block_dim, record_tape)
+                if ids and listeners.capture is not None:
+                    lists = IdLists(_again(*asked, dim, outputs, block_dim, record_tape), ids)
+                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, written, where, lists)
             if not record_cmd:
                 return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
             if where is not None:
@@ -207,11 +207,11 @@ def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
     return ON_TAPE if listeners.recorders and record_tape else ""
 
 
-def _captured(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> None:
-    """Give a launch with an array of ids to the capture: what they name is found each time that it runs."""
+def _again(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> Call:
+    """The command that makes a launch once more, as it was written."""
     inputs = dict(inputs) if isinstance(inputs, Mapping) else list(inputs)
     named: dict[str, Any] = {"block_dim": block_dim, "record_tape": record_tape}
-    submit(Call(functools.partial(launch, kernel, dim, inputs, outputs, **named)))
+    return Call(functools.partial(launch, kernel, dim, inputs, outputs, **named))
 
 
 def _is_empty(given: Any) -> bool:

@@ -11,13 +11,16 @@ from jwarp.api.dlpack import from_dlpack
 from jwarp.api.streams import Stream, get_stream
 from jwarp.arrays.array import array
 from jwarp.arrays.content import read_element
+from jwarp.arrays.memory import shown_by
+from jwarp.arrays.view import components_of, scalar_of
 from jwarp.devices import CPU, Device, DeviceError, DeviceLike, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, bfloat16, from_dtype
-from jwarp.types.scalars import bool_
+from jwarp.types import ScalarType, StructType, as_scalar, bfloat16
+from jwarp.types.scalars import SCALARS, bool_
 
 # PyTorch has few operations on these: tensors of the signed type of the same width stand for them.
 _SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
+_BY_NAME = {scalar.dtype.name: scalar for scalar in SCALARS.values()}
 
 
 def _torch(where: str) -> Any:
@@ -75,28 +78,31 @@ def from_torch(
 
 def _shown(t: Any, given: Any, wanted: Any) -> array:
     """The memory of a tensor without a gradient, as elements of a type."""
-    scalar = wanted.dtype if isinstance(wanted, CompositeType) else wanted
+    scalar: Any = wanted if isinstance(wanted, StructType) else scalar_of(wanted)
     if not _is_seen_as(dtype_from_torch(given), scalar):
         raise KernelTypeError(f"wp.from_torch: elements of {given} cannot be seen as {wanted!r}")
-    if isinstance(wanted, CompositeType) and t.ndim == len(wanted.shape):
+    components = components_of(wanted)
+    if t.ndim == len(components):
         t = t[None]  # a single element
     if t.device.type != "cpu":
         made = from_dlpack(t)
+        memory, layout = made.memory, made.layout
     else:
         try:
             bits = t.view(_torch("wp.from_torch").int16) if scalar is bfloat16 else t
-            shown = bits.numpy().view(scalar.dtype) if scalar is bfloat16 else bits.numpy()
+            shown = bits.numpy()
         except (TypeError, RuntimeError) as error:  # it is sparse, or its elements are worked out as they are read
             raise KernelTypeError(f"wp.from_torch: {error}") from None
-        made = array(shown, copy=False, device=CPU)
-    made = made if made.dtype is scalar else made.view(scalar)
-    if scalar is wanted:
-        return made
+        shown = shown if shown.dtype == scalar.dtype else shown.view(scalar.dtype)
+        axes = max(shown.ndim - len(components), 0)
+        is_whole = shown.flags.c_contiguous and shown.shape[axes:] == components
+        memory, layout = shown_by(shown, wanted if is_whole else scalar)
     try:
-        return made.view(wanted)
+        layout = layout if layout.element is wanted else layout.seen_as(wanted)
     except (KernelTypeError, LaunchError) as error:
         what = f"a tensor of shape {tuple(t.shape)} cannot be seen as {wanted!r}"
         raise type(error)(f"wp.from_torch: {what}: {error}") from None
+    return array.of(memory, layout)
 
 
 def _is_seen_as(source: ScalarType, scalar: Any) -> bool:
@@ -149,11 +155,7 @@ def _tensor(torch: Any, a: array) -> Any:
 
 def dtype_from_torch(torch_dtype: Any) -> ScalarType:
     """The scalar type of a dtype of PyTorch's; a KernelTypeError where there is none."""
-    name = str(torch_dtype).removeprefix("torch.")
-    try:
-        found = bfloat16 if name == "bfloat16" else from_dtype(np.dtype(name))
-    except TypeError:
-        found = None
+    found = _BY_NAME.get(str(torch_dtype).removeprefix("torch."))
     if found is None:
         raise KernelTypeError(f"wp.dtype_from_torch: there is no scalar type for {torch_dtype!r}")
     return found

@@ -13,7 +13,7 @@ import numpy as np
 from jwarp.arrays import making
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import elements_of, read_element
-from jwarp.arrays.memory import Deleting, HostMemory, Memory, borrowed_memory
+from jwarp.arrays.memory import Deleting, HostMemory, Memory, shown_by
 from jwarp.arrays.operators import Operators
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
@@ -182,12 +182,9 @@ class array(Operators, Written):
             layout = data.layout if element == data.dtype else data.layout.seen_as(element)
             return self._bind(data.memory, layout if extents == layout.shape else layout.reshaped(extents))
         if not copy and device is CPU and isinstance(data, (np.ndarray, array)):
-            low, high = np.lib.array_utils.byte_bounds(content)
-            memory: Memory = borrowed_memory(low, high - low, content, is_read_only=not content.flags.writeable)
-            first = content.__array_interface__["data"][0] - low
-            return self._bind(memory, View(element, extents, content.strides[:rank], first))
+            return self._bind(*shown_by(content, element))
         layout = View.whole(element, extents)
-        memory = making.allocate(layout, zeroed=False, device=device)
+        memory: Memory = making.allocate(layout, zeroed=False, device=device)
         memory.write(layout, content)
         return self._bind(memory, layout)
 

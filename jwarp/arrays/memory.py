@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jwarp.arrays.view import View
+from jwarp.arrays.view import Element, View, components_of
 from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
 
@@ -279,6 +279,18 @@ def borrowed_memory(address: int, nbytes: int, owner: Any, *, is_read_only: bool
     """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
     lent = np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only))
     return HostMemory(lent, address, is_exposed=True)
+
+
+def shown_by(content: np.ndarray, element: Element) -> tuple[HostMemory, View]:
+    """The memory of an array of NumPy's, whose last axes are components of elements, and the view of these."""
+    extents = content.shape[: content.ndim - len(components_of(element))]
+    first, is_read_only = content.__array_interface__["data"]
+    layout = View.whole(element, extents)
+    if layout.full_strides == content.strides:
+        return borrowed_memory(first, layout.bounds[1], content, is_read_only=is_read_only), layout
+    low, high = np.lib.array_utils.byte_bounds(content)
+    layout = View(element, extents, content.strides[: len(extents)], first - low)
+    return borrowed_memory(low, high - low, content, is_read_only=is_read_only), layout
 
 
 class Deleting:

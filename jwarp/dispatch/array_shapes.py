@@ -119,17 +119,22 @@ def read(dim: Any, block_dim: Any, values: Sequence[Any]) -> tuple[Hashable | No
     parts: list[Any] = ["shapes", dim, block_dim]
     leaves: list[Any] = []
     memories: list[HostMemory] = []
-    if not (block_dim is None or type(block_dim) is int) or not _read(values, parts, leaves, memories):
+    spans: list[tuple[int, int]] = []
+    if not (block_dim is None or type(block_dim) is int) or not _read(values, parts, leaves, memories, spans):
         return None, leaves
     is_exposed = True in [memory.is_exposed for memory in memories]
-    if is_exposed and np.ndarray in map(type, leaves):  # of a mesh, which could share memory with them
-        return None, leaves
     if is_exposed or len(set(memories)) < len(memories):
-        parts.append(_sharing([x for x in leaves if type(x) is array]))
+        parts.append(_sharing([x for x in leaves if type(x) is array], spans))
     return tuple(parts), leaves
 
 
-def _read(values: Sequence[Any], parts: list[Any], leaves: list[Any], memories: list[HostMemory]) -> bool:
+def _read(
+    values: Sequence[Any],
+    parts: list[Any],
+    leaves: list[Any],
+    memories: list[HostMemory],
+    spans: list[tuple[int, int]],
+) -> bool:
     for value in values:
         kind = type(value)
         if kind is array:
@@ -149,27 +154,35 @@ def _read(values: Sequence[Any], parts: list[Any], leaves: list[Any], memories: 
             leaves.append(value)
         elif kind is Id or isinstance(value, Geometry):
             found = held(value)
-            if found is None or not _read(found.arrays, parts, [], memories):
+            if found is None or not _read(found.arrays, parts, [], memories, spans):
                 return False
+            spans += found.spans
             parts.append(found.kind)
             leaves += found.leaves
         elif kind is StructArray:
             parts.append(value.dtype)
-            if not _read(list(value.leaves()), parts, leaves, memories):
+            if not _read(list(value.leaves()), parts, leaves, memories, spans):
                 return False
         elif isinstance(value, Struct):
             parts.append(kind)
-            if not _read([getattr(value, name) for name in kind.fields], parts, leaves, memories):
+            given = [getattr(value, name) for name in kind.fields]
+            if kind.table_of is not None and array not in map(type, given):  # whose arrays nobody else has
+                parts += [(x.shape, x.dtype) for x in given]
+                leaves += given
+            elif not _read(given, parts, leaves, memories, spans):
                 return False
         else:
             return False
     return True
 
 
-def _sharing(arrays: Sequence[array]) -> tuple[Any, ...]:
-    """How arrays share memory: the distance of each two whose bytes overlap, and which are read-only."""
+def _sharing(arrays: Sequence[array], of_geometry: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+    """How arrays share memory: the distance of each two whose bytes overlap, and which are read-only.
+
+    What grids, trees and meshes have is in the memory `of_geometry`.
+    """
     found: list[Any] = []
-    spans: list[tuple[int, int, int]] = []
+    spans = [(low, high, low) for low, high in of_geometry]
     for k, a in enumerate(arrays):
         memory = a.memory
         assert isinstance(memory, HostMemory)

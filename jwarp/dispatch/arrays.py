@@ -29,6 +29,7 @@ from jwarp.dispatch.call import Call
 from jwarp.dispatch.held import reader
 from jwarp.dispatch.host import Forward
 from jwarp.dispatch.host_arrays import OverlapError
+from jwarp.dispatch.ids import IdLists
 from jwarp.dispatch.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend import options
@@ -89,6 +90,7 @@ class ArrayLaunch(Command):
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
     way: Any = None
     device = CPU  # where its arrays are
+    ids: IdLists | None = None  # of a graph's launch: the arrays of ids that tables were given for
     _made_of: Program | None = None
 
     def __init__(
@@ -216,7 +218,8 @@ class ArrayLaunch(Command):
     def changed_geometry(self) -> dict[int, Any]:
         """Grids, trees and meshes as they are now, where they have changed since they were read, by parameter."""
         read = reader(is_changing=True)
-        return {u: made for u in self.geometry if (made := renewed(self.given[u], read)) is not None}
+        found = {u: made for u in self.geometry if (made := renewed(self.given[u], read)) is not None}
+        return found if self.ids is None else {**found, **self.ids.changed(self.given)}
 
     def renew(self) -> None:
         """Look at grids, trees and meshes as they are now, where they have changed since it was prepared."""
@@ -225,13 +228,18 @@ class ArrayLaunch(Command):
             self.take(found)
             self.prepare()
 
-    def now(self) -> ArrayLaunch:
+    def now(self) -> Command:
         """The launch with grids, trees and meshes as they are now: where they have changed it is another one."""
-        found = self.changed_geometry() if self.geometry else {}
+        ids = self.ids
+        found = self.changed_geometry() if self.geometry or ids is not None else {}
+        if ids is not None:
+            is_told = self.is_told and bool(listeners.recorders)
+            if None in found.values() or not is_not_tracing() or (is_told and (found or ids.name_some(self.given))):
+                return ids.again
         if not found:
             return self
         made = copy.copy(self)
-        made.prepared = made.ran = made.shaped = None
+        made.prepared = made.ran = made.shaped = made.ids = None
         made.take(found)
         made.shaped = array_shapes.known(self.kernel, (made._key(), id(self.program)))
         return made
@@ -320,6 +328,8 @@ class ArrayLaunch(Command):
         return True
 
     def run(self) -> None:
+        if self.ids is not None and (now := self.now()) is not self:
+            return now.run()
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
             return self.replay()
         shaped = self.shaped
@@ -495,11 +505,12 @@ def launch(
     record_tape: bool,
     written: tuple[Kernel, Any] | None = None,
     device: Device | None = None,
+    ids: IdLists | None = None,
 ) -> None:
     """Run a launch on arrays that change.
 
     `written` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin. It
-    runs where its arrays are, which is on `device` if one is named.
+    runs where its arrays are, which is on `device` if one is named. A capture is told of arrays of `ids`.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
@@ -512,6 +523,7 @@ def launch(
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
     threads = dim if type(dim) is int else dims
     if command.is_functional or listeners.capture is not None:
+        command.ids = ids
         return submit(command, is_told=record_tape)
     if listeners.idle or not record_tape:
         command.prepare()
@@ -532,16 +544,6 @@ def launch(
         called, given = (kernel, inputs) if written is None else written
         command.repeater().share(called, dim, block_dim, given, outputs, command.prepared or command.ran)
     return None
-
-
-def check(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> None:
-    """Find out what is wrong with a launch that runs later, and compile its kernel.
-
-    Raises:
-        KernelTypeError, LaunchError, CompileError: as `launch`.
-    """
-    dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-    ArrayLaunch(kernel, dims, inputs, outputs, block).prepare()
 
 
 def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:

@@ -12,7 +12,7 @@ from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.cuda_graphs import CudaPart, gpu_of
-from jwarp.dispatch.native_steps import Several, launches_on_geometry, steps_of, written_by
+from jwarp.dispatch.native_steps import Several, launches_on_geometry, launches_with_ids, steps_of, written_by
 from jwarp.dispatch.taped_graphs import TapedGraph, has_tapes
 from jwarp.errors import LaunchError
 from jwarp.types.handles import states_of
@@ -91,8 +91,8 @@ class Graph(Several):
 class _Part(NamedTuple):
     """A call that does what some commands do.
 
-    Without saying so it writes to the memory `written`. The launches `geometry` are given a grid, tree or mesh; of
-    those that had `changed` when it ran last, these are the states.
+    Without saying so it writes to the memory `written`. The launches `geometry` are given grids, trees or meshes, or
+    ids of such; of those that had `changed` when it ran last, these are the states.
     """
 
     commands: tuple[Command, ...]
@@ -120,10 +120,12 @@ def _place(command: Command) -> Any:
 
 
 def _native_part(commands: Sequence[Command]) -> _Part:
-    written, launches = dict.fromkeys(written_by(commands)), tuple(launches_on_geometry(commands))
-    return _Part(tuple(commands), _native.HostGraph(steps_of(commands) or []), tuple(written), launches)
+    launches = dict.fromkeys([*launches_on_geometry(commands), *launches_with_ids(commands)])
+    written = dict.fromkeys(written_by(commands))
+    return _Part(tuple(commands), _native.HostGraph(steps_of(commands) or []), tuple(written), tuple(launches))
 
 
 def _changed(launches: Sequence[ArrayLaunch]) -> list[Any]:
     """The states of the grids, trees and meshes that have changed since launches were prepared."""
-    return [state for x in launches for made in x.changed_geometry().values() for state in states_of(made)]
+    found = [made for launch in launches for made in launch.changed_geometry().values()]
+    return [state for made in found for state in states_of(made) or [object()]]  # what has none is another each time

@@ -24,15 +24,19 @@ class Held:
         struct: What a kernel is given.
         leaves: The struct, taken apart.
         arrays: Those of the leaves that change or are on a GPU.
+        spans: Where the others are, from the first byte to the one after the last.
         kind: What all have in common whose leaves are alike, but for `arrays`.
     """
 
-    __slots__ = ("arrays", "kind", "leaves", "state", "struct")
+    __slots__ = ("arrays", "kind", "leaves", "spans", "state", "struct")
 
     def __init__(self, struct: Struct, state: object):
         self.struct, self.state = struct, state
         self.leaves = tuple(_leaves(struct))
         self.arrays = tuple(leaf for leaf in self.leaves if type(leaf) is array)
+        self.spans = tuple(
+            np.lib.array_utils.byte_bounds(x) for x in self.leaves if isinstance(x, np.ndarray) and x.size
+        )
         self.kind: object = _KINDS.made((type(struct), *map(_kind, self.leaves)), object)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import is_not_tracing
@@ -28,6 +29,8 @@ ON_TAPE = "a tape is open"
 def table_of(name: str, value: Any, why_not: str) -> Any:
     """What a kernel is given for an array of ids, the parameter `name`; None for arrays of other numbers.
 
+    It is the same struct as long as neither the ids nor what they name have changed.
+
     Raises:
         LaunchError: the launch does not run now, and `why_not` says what it does, or some ids are of other kinds.
     """
@@ -41,12 +44,30 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
         return None
     if ids.dtype != np.uint64:
         return None
-    known = [number for number in np.unique(ids).tolist() if number]
-    owners = named(known)
+    numbered = _NUMBERED.made((ids.tobytes(), ids.shape), lambda: Numbered(ids))
+    owners = named(numbered.known)
     if not owners:
         return None
     _check_runs(name, why_not)
-    return _table(name, ids, known, list(owners.values()))
+    return _table(name, numbered, list(owners.values()))
+
+
+class Numbered:
+    """Ids, as an array, and for each of them the number of the object that it names, from 1 on; 0 for none."""
+
+    __slots__ = ("known", "leaves")
+
+    def __init__(self, ids: np.ndarray):
+        given = np.array(ids)
+        rising = np.unique(np.append(given.ravel(), np.uint64(0)))
+        numbers = np.searchsorted(rising, given).astype(np.int32)
+        for made in (given, numbers, rising):
+            made.flags.writeable = False
+        self.known: list[int] = rising[1:].tolist()
+        self.leaves = [given, numbers, rising]
+
+
+_NUMBERED: Cache[tuple[bytes, tuple[int, ...]], Numbered] = Cache("arrays of ids", 32)
 
 
 def _check_runs(name: str, why_not: str) -> None:
@@ -129,7 +150,7 @@ def _nothing(kind: StructType, shape: tuple[int, ...], as_arrays: bool) -> list[
     return table
 
 
-def _table(name: str, ids: np.ndarray, known: list[int], owners: list[Geometry]) -> Struct:
+def _table(name: str, numbered: Numbered, owners: list[Geometry]) -> Struct:
     kept = [held(owner) for owner in owners]
     structs = [owner.in_place if one is None else one.struct for one, owner in zip(kept, owners, strict=True)]
     kinds: dict[Any, None] = dict.fromkeys(map(type, structs))
@@ -137,43 +158,116 @@ def _table(name: str, ids: np.ndarray, known: list[int], owners: list[Geometry])
         shown = ", ".join(sorted({type(owner).__name__ for owner in owners}))
         raise LaunchError(f"'{name}' has ids of several kinds ({shown})", hint="let all name grids, trees or meshes")
     (kind,) = kinds
-    numbers = np.zeros(ids.shape, np.int32)
-    for k, number in enumerate(known, 1):
-        numbers[ids == number] = k
-    states = tuple(owner.state for owner in owners)
-    parts = [list(_leaves(struct)) for struct in structs]
-    changing = None in kept or any(one.arrays for one in kept if one is not None)
-    joined = None if changing else _JOINED.get(states)
-    if joined is None:
-        joined = _joined(kind, parts)
-        if not changing:
-            _JOINED.keep(states, joined)
-    given, sorted_ids = np.array(ids), np.array([0, *known], np.uint64)
-    given.flags.writeable = numbers.flags.writeable = sorted_ids.flags.writeable = False
-    return unchecked(table_type(kind, ids.ndim), [given, numbers, sorted_ids, *joined])
+
+    def made() -> Table:
+        return Table(kind, numbered, [list(_leaves(struct)) for struct in structs])
+
+    if None in kept:
+        return made().now()
+    states = numbered, *[one.state for one in kept if one is not None]
+    return _TABLES.made(states, made).now()
 
 
-_JOINED: Cache[tuple[object, ...], list[Any]] = Cache("what arrays of ids name", 16)
+class Table:
+    """What kernels are given for ids: the parts of all that they name, one after the other, in copies."""
+
+    __slots__ = ("_changing", "_kind", "_last", "_leaves")
+
+    def __init__(self, kind: StructType, numbered: Numbered, parts: list[list[Any]]):
+        self._kind = table_type(kind, numbered.leaves[0].ndim)
+        fields = list(self._kind.fields.values())[PARTS:]
+        # Where each one's parts start. The first one is none, and has nothing.
+        starts = np.zeros((len(parts) + 2, len(fields)), np.int32)
+        self._leaves: list[Any] = [*numbered.leaves, starts]
+        self._changing: dict[int, list[Any]] = {}
+        columns = zip(*parts, strict=True)
+        for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
+            assert isinstance(field, ArrayType)
+            found = [leaf if type(leaf) is array else np.asarray(leaf, field.dtype.dtype) for leaf in column]
+            if is_array:
+                starts[2:, k] = np.cumsum([leaf.shape[0] for leaf in found])
+                self._leaves.append(_joined(found))
+                if array in map(type, found):
+                    self._changing[PARTS + k] = found
+            else:
+                self._leaves.append(_read_only(np.stack([np.zeros_like(found[0]), *found])))
+        starts.flags.writeable = False
+        self._last = self._struct(), self._versions()
+
+    def now(self) -> Struct:
+        """What they are given now: another struct where what may change has."""
+        struct, versions = self._last
+        if not self._changing:
+            return struct
+        found = self._versions()
+        if found != versions or None in found:
+            columns = {k: _joined(column) for k, column in self._changing.items()}
+            # Of memory that others may write to only the content tells. What is no number is no equal.
+            if not all(np.array_equal(self._leaves[k], column) for k, column in columns.items()):
+                self._leaves = [columns.get(k, leaf) for k, leaf in enumerate(self._leaves)]
+                struct = self._struct()
+            self._last = struct, found
+        return struct
+
+    def _struct(self) -> Struct:
+        struct = unchecked(self._kind, self._leaves)
+        object.__setattr__(struct, "_seen", (None, object()))  # of no object, and of a state of its own
+        return struct
+
+    def _versions(self) -> list[int | None]:
+        """The versions of the memory of what may change; None for such that others may write to."""
+        memories = [leaf.memory for column in self._changing.values() for leaf in column if type(leaf) is array]
+        return [None if getattr(memory, "is_open", True) else memory.version for memory in memories]
 
 
-def _joined(kind: StructType, parts: list[list[Any]]) -> list[Any]:
-    """Where each one's parts start, and the parts of all; the first one is none, and has nothing."""
-    fields = list(table_type(kind).fields.values())[PARTS:]
-    starts = np.zeros((len(parts) + 2, len(fields)), np.int32)
-    found: list[Any] = [starts]
-    for k, (field, column, is_array) in enumerate(
-        zip(fields, zip(*parts, strict=True), _are_arrays(kind), strict=True)
-    ):
-        assert isinstance(field, ArrayType)
-        values = [leaf.host() if type(leaf) is array else np.asarray(leaf, field.dtype.dtype) for leaf in column]
-        if is_array:
-            starts[2:, k] = np.cumsum([len(value) for value in values])
-            found.append(np.concatenate(values))
-        else:
-            found.append(np.stack([np.zeros_like(values[0]), *values]))
-    for made in found:
-        made.flags.writeable = False
-    return found
+_TABLES: Cache[tuple[object, ...], Table] = Cache("what arrays of ids name", 16)
+
+
+def _joined(column: list[Any]) -> np.ndarray:
+    return _read_only(np.concatenate([leaf.host() if type(leaf) is array else leaf for leaf in column]))
+
+
+def _read_only(made: np.ndarray) -> np.ndarray:
+    made.flags.writeable = False
+    return made
+
+
+class IdLists:
+    """The arrays of ids that a launch of a graph was given, which may name others by the time that it runs.
+
+    `again` launches it as it was written. `given` has the name and the array of each parameter that is given such.
+    """
+
+    def __init__(self, again: Command, given: Mapping[int, tuple[str, Any]]):
+        self.again, self._given = again, dict(given)
+        self._known: dict[int, tuple[int, Struct]] = {}  # versions of arrays that name nothing, and what is given then
+
+    def changed(self, before: Sequence[Any]) -> dict[int, Any]:
+        """What is given now for parameters for which that is not what was `before`; None where no such kernel is."""
+        found: dict[int, Any] = {}
+        for u, (name, value) in self._given.items():
+            struct, memory = before[u], getattr(value, "memory", None)
+            version = None if getattr(memory, "is_open", True) else memory.version  # type: ignore[union-attr]
+            known = self._known.get(u)
+            if known is not None and known[0] == version and known[1] is struct:
+                continue
+            made = table_of(name, value, "")
+            if made is None and names_nothing(value):
+                kind: Any = type(struct)
+                made = struct if _is_nothing(struct) else table_of_nothing(name, value, kind, "")
+            if made is not struct:
+                found[u] = made if type(made) is type(struct) else None
+            elif version is not None and _is_nothing(struct):
+                self._known[u] = version, struct
+        return found
+
+    def name_some(self, given: Sequence[Any]) -> bool:
+        """Whether some of what is given has parts, by which tapes would miss gradients."""
+        return not all(_is_nothing(given[u]) for u in self._given)
+
+
+def _is_nothing(table: Any) -> bool:
+    return bool(table.known.shape == (1,))
 
 
 def _are_arrays(kind: StructType) -> Iterator[bool]:

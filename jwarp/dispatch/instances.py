@@ -32,13 +32,13 @@ class Chosen(NamedTuple):
     """The kernel that a launch runs, its inputs, and which launch that was as it was written.
 
     `written` is its kernel and inputs, by which the same launch is known again. Arrays of ids may name others then:
-    such a launch is `with_ids`, which asks them each time.
+    there is none for such, and `ids` are their names and themselves by parameter.
     """
 
     kernel: Kernel
     inputs: Any
     written: tuple[Kernel, Any] | None = None
-    with_ids: tuple[Kernel, Any] | None = None
+    ids: Mapping[int, tuple[str, Any]] | None = None
 
 
 def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen:
@@ -56,10 +56,9 @@ def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen
         written = written or (kernel, inputs)
         kernel = instance_for_launch(kernel, inputs, outputs)
     if kernel.id_lists:
-        given = kernel, inputs
-        kernel, inputs = with_tables(kernel, inputs, outputs, why_no_ids)
-        if kernel is not given[0]:
-            return Chosen(kernel, inputs, with_ids=written or given)
+        kernel, inputs, ids = with_tables(kernel, inputs, outputs, why_no_ids)
+        if ids:
+            return Chosen(kernel, inputs, ids=ids)
     return Chosen(kernel, inputs, written)
 
 
@@ -89,14 +88,18 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
     return kernel.with_handles(tuple(kinds)), inputs
 
 
-def with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tuple[Kernel, Any]:
-    """As `with_handles`, for arrays of ids. `why_not` says why the launch reads none now, if it does not.
+def with_tables(
+    kernel: Kernel, inputs: Any, outputs: Any, why_not: str
+) -> tuple[Kernel, Any, Mapping[int, tuple[str, Any]]]:
+    """As `with_handles`, for arrays of ids, whose names and selves come along by parameter.
+
+    `why_not` says why the launch reads none now, if it does not.
 
     Raises:
         LaunchError: there are some, and it reads none, or the ids are of several kinds.
     """
     if not kernel.id_lists or not isinstance(inputs, _COLLECTIONS):
-        return kernel, inputs
+        return kernel, inputs, {}
     free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
     given = inputs if isinstance(inputs, Mapping) else dict(zip(free, inputs, strict=False))
     asked = {kernel.signature[u].name: u for u in kernel.id_lists if kernel.signature[u].name in given}
@@ -117,12 +120,12 @@ def with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tupl
             kinds[u], name = kind, kernel.signature[u].name
             tables[name] = table_of_nothing(name, given[name], kind, why_not)
     if not tables:
-        return kernel, inputs
-    values = {**given, **tables}
-    rest = [] if isinstance(inputs, Mapping) else list(inputs)[len(given) :]
-    return plain.with_handles(tuple(sorted(kinds.items(), key=lambda pair: pair[0]))), (
-        values if isinstance(inputs, Mapping) else [*values.values(), *rest]
-    )
+        return kernel, inputs, {}
+    values: Any = {**given, **tables}
+    if not isinstance(inputs, Mapping):
+        values = [*values.values(), *list(inputs)[len(given) :]]
+    taken = plain.with_handles(tuple(sorted(kinds.items(), key=lambda pair: pair[0])))
+    return taken, values, {asked[name]: (name, given[name]) for name in tables}
 
 
 _NOTHING: PerOwner[Kernel, Any, dict[int, Any]] = PerOwner("kinds of ids of nothing", MAX_CHOICES)

@@ -166,3 +166,10 @@ def launches_on_geometry(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
     for command in all_of(commands):
         if isinstance(command, ArrayLaunch) and command.geometry:
             yield command
+
+
+def launches_with_ids(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
+    """The launches that are given arrays of ids, which could name others."""
+    for command in all_of(commands):
+        if isinstance(command, ArrayLaunch) and command.ids is not None:
+            yield command

@@ -12,7 +12,7 @@ from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.arrays import ArrayLaunch
-from jwarp.dispatch.native_steps import Several, all_of, launches_on_geometry, steps_of, written_by
+from jwarp.dispatch.native_steps import Several, all_of, launches_on_geometry, launches_with_ids, steps_of, written_by
 from jwarp.dispatch.scratch import Scratch
 from jwarp.dispatch.tape import OfTape
 from jwarp.dispatch.tape_entry import Entry
@@ -61,6 +61,7 @@ class _Steps:
         self._like = config.settings, options.changes
         flat = list(all_of(commands))
         self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
+        self._with_ids = tuple(launches_with_ids(commands))
         tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
         # What tapes clear is what they had met before the run: where it met others, the next run clears these, too.
         self._tapes = [(tape, tuple(tape.launches), met[tape]) for tape in tapes]
@@ -83,6 +84,7 @@ class _Steps:
             and changes == options.changes
             and all(launch.values is values for launch, values in self._launches)
             and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
+            and not any(launch.changed_geometry() for launch in self._with_ids)
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
         )
 
@@ -175,8 +177,10 @@ def _steps(command: Command, scratch: Scratch) -> list[Any] | None:
         return command.steps(scratch)
     if isinstance(command, Several) and listeners.recorders:
         return None  # what a tape records in a loop or a branch is another thing each time
-    if isinstance(command, ArrayLaunch) and command.program is not command.plain:
-        return None
+    if isinstance(command, ArrayLaunch):
+        names_others = command.ids is not None and command.changed_geometry()
+        if names_others or command.program is not command.plain:
+            return None
     return steps_of([command])
 
 

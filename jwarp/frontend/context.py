@@ -40,7 +40,7 @@ from jwarp.frontend.values.bindings import (
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Attribute, Extent
-from jwarp.ir.builder import FALSE, Builder, make_block, zero
+from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, zero
 from jwarp.ir.nodes import Block, Const, Function, Gradient, If, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import (
@@ -250,6 +250,8 @@ class Context:
                 lambda x, y: self.emit("and", x, y, span=span),
                 [self.emit("ne", size, zero(int32), span=span) for size in sizes],
             )
+        if isinstance(binding, StructValue) and binding.type.is_handle:
+            return TRUE  # only an id that is 0 names nothing, and that is a number
         operand = self.scalar(binding, span, "condition")
         return operand if operand.type is bool_ else self.emit("ne", operand, zero(operand.type), span=span)
 
@@ -477,6 +479,11 @@ def scalar_hint(binding: Binding) -> str:
     """How to get a scalar from `binding`."""
     if isinstance(binding, ArrayRef):
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
+    if isinstance(binding, StructValue) and binding.type.is_handle:
+        return (
+            "give it to functions as it is, or compare it with 0, which it is not; an element of an array of ids, "
+            "wp.array([mesh.id], dtype=wp.uint64), is a number, too"
+        )
     if isinstance(binding, StructValue):
         return f"name a field: {', '.join(binding.type.fields)}"
     if isinstance(binding, TileRef):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeGuard
@@ -143,6 +144,8 @@ class Adjoints(ast.NodeTransformer):
         self.source = source
         self.found: dict[str, Span] = {}
         self.assigned: dict[str, Span] = {}  # as a whole
+        self.aliases = _aliases(source.tree)
+        self.by_alias: dict[str, str] = {}  # what was found under the name of a variable that stands for it
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         return self.variable(node, node.ctx) if self.is_adjoint(node) else self.generic_visit(node)
@@ -176,7 +179,35 @@ class Adjoints(ast.NodeTransformer):
                 "index behind it: wp.adjoint[a][i]",
             )  # fmt: skip
         name, span = ast.unparse(node.slice), self.source.span(node)
+        written, root = name, owner.id
+        while root in self.aliases:
+            name = self.aliases[root] + name.removeprefix(root)
+            root = name.partition(".")[0]
+        if name != written:
+            self.by_alias[name] = written
         self.found.setdefault(name, span)
         if isinstance(context, ast.Store):
             self.assigned.setdefault(name, span)
         return ast.copy_location(ast.Name(spelled(name), context), node)
+
+
+def _aliases(tree: ast.FunctionDef) -> dict[str, str]:
+    """The variables that stand for a parameter or a field of one all along: `values = holder.values`, and no other."""
+    stores = collections.Counter(
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    named = {argument.arg for argument in ast.walk(tree) if isinstance(argument, ast.arg)}
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(target := node.targets[0], ast.Name):
+            source = ast.unparse(node.value)
+            root = source.partition(".")[0]
+            of_given = (root in named and root not in stores) or root in found
+            if (
+                of_given
+                and stores[target.id] == 1
+                and target.id not in named
+                and source.replace(".", "").isidentifier()
+            ):
+                found[target.id] = source
+    return found

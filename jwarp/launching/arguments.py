@@ -34,13 +34,18 @@ class Argument:
     dtype: Any = None
     concrete: bool = False
 
+    @property
+    def lends_no_memory(self) -> bool:
+        """Whether it is a tensor, of PyTorch's, that has to be detached from its gradient first."""
+        return bool(getattr(self.value, "requires_grad", False)) and hasattr(self.value, "detach")
+
     def __str__(self) -> str:
         kinds = {"jax": "JAX array", "numpy": "NumPy array", "cuda": "array on a GPU", "spec": "shape specification"}
         if self.origin in kinds:
             return f"{self.dtype}{list(self.shape or ())} ({kinds[self.origin]})"
         kind = type(self.value).__name__
-        if getattr(self.value, "requires_grad", False) and hasattr(self.value, "detach"):
-            return f"a {kind} that requires a gradient, which lends its memory as x.detach() only"
+        if self.lends_no_memory:
+            return f"a {kind} that requires a gradient"
         return f"{kind} {' '.join(str(self.value).split())[:60]}"
 
 
@@ -208,7 +213,7 @@ def read_output(param: Param, value: Any, given: Argument, x64: bool) -> tuple[i
         return _x64_fault(where, param)
     if given.origin == "numpy":
         return mixed_fault(param)
-    if given.origin in ("jax", "spec"):
+    if given.origin in ("jax", "spec") or given.lends_no_memory:
         fault = _check_array(where, param.type, given)
         if fault and given.shape == ():
             fault = dataclasses.replace(fault, hint="a shape is given as ints that are known at trace time")
@@ -269,7 +274,8 @@ def _mismatch(where: str, type: Type, given: Argument, hint: str) -> Fault:
 
 def _check_array(where: str, type: ArrayType, given: Argument) -> Fault | None:
     if given.shape is None:
-        return _mismatch(where, type, given, "pass a JAX or NumPy array")
+        way = "wp.from_torch(x) has its memory and its gradient, x.detach() its memory alone"
+        return _mismatch(where, type, given, way if given.lends_no_memory else "pass a JAX or NumPy array")
     if given.dtype != type.dtype.dtype:
         return _mismatch(where, type, given, _conversion(type, given))
     if len(given.shape) != type.ndim:

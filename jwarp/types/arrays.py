@@ -66,6 +66,16 @@ class StructType(type):
         """Whether it is passed for a number that names it."""
         return cls.stands_for is not None and not isinstance(cls.stands_for, StructType)
 
+    @property
+    def written(cls) -> StructType:
+        """The struct as its author wrote it: with numbers in the places of grids, trees and meshes."""
+        return cls.stands_for if cls.holds_handles else cls
+
+    @property
+    def named(cls) -> str:
+        """What a handle is the id of, as users write it: Mesh, Bvh, HashGrid."""
+        return cls.__name__.partition("Arrays")[0]
+
     def __repr__(cls) -> str:
         return cls.__name__
 

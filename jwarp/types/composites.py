@@ -173,18 +173,23 @@ class Composite(metaclass=CompositeType):
     """Base of the composite types. Called outside kernels, `wp.vec3(…)` gives a NumPy array.
 
     It has the type's shape and component dtype, and is made of nothing (zeros; a transform is the identity), of all
-    components in any nesting, or of one number for all of them. A transform of three numbers has no rotation.
+    components in any nesting, or of one number for all of them. A transform of three numbers has no rotation; one of
+    `p=` or `q=` alone has no other part.
 
     Raises:
         KernelTypeError: another number of components, or values that the component type does not take.
     """
 
     def __new__(cls, *components: Any, **named: Any) -> Any:
+        initial = np.zeros(cls.size) if cls.kind.initial is None else np.asarray(cls.kind.initial)
+        parts = dict(cls.kind.parts)
+        if named and not components and {*named} < {*parts}:  # a part that is left out is that of the identity
+            rest = {name: initial[part.first : part.first + part.extent] for name, part in parts.items()}
+            named = {**rest, **named}
         order = cls.in_order(len(components), named)
         if order is None:
             raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
         values = _components(cls, (*components, *(named[name] for name in order)))
-        initial = np.zeros(cls.size) if cls.kind.initial is None else np.asarray(cls.kind.initial)
         if values.size == 1 and cls.kind.repeats:
             values = np.repeat(values, cls.size)
         elif values.size in (0, *(part.first for _, part in cls.kind.parts)):

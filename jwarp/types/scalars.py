@@ -127,6 +127,7 @@ SCALARS: dict[str, ScalarType] = {
     t.name: t
     for t in (int8, int16, int32, int64, uint8, uint16, uint32, uint64) + (float16, bfloat16, float32, float64, bool_)
 }
+_BY_DTYPE = {t.dtype: t for t in SCALARS.values()}
 SIGNED_INTS = (int8, int16, int32, int64)
 UNSIGNED_INTS = (uint8, uint16, uint32, uint64)
 INTS = SIGNED_INTS + UNSIGNED_INTS
@@ -153,5 +154,4 @@ def as_scalar(annotation: Any) -> ScalarType | None:
 
 def from_dtype(dtype: Any) -> ScalarType | None:
     """The scalar type whose NumPy dtype is `dtype` (native byte order), or None."""
-    dtype = np.dtype(dtype)
-    return next((t for t in SCALARS.values() if t.dtype == dtype and dtype.isnative), None)
+    return _BY_DTYPE.get(np.dtype(dtype))

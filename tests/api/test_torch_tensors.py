@@ -137,3 +137,18 @@ def test_names_of_types_and_devices(torch):
 def test_what_does_not_fit(torch, call, says):
     with pytest.raises((wp.KernelTypeError, wp.LaunchError), match=says):
         call(torch.tensor(np.ones((2, 3), np.float32)))
+
+
+@wp.kernel
+def doubled(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+@pytest.mark.parametrize("place", ["x", "y"])
+def test_a_tensor_that_requires_a_gradient_is_refused_with_both_ways(torch, place):
+    x, tensor = np.ones(3, np.float32), torch.tensor(np.ones(3, np.float32), requires_grad=True)
+    given = ([tensor], [3]) if place == "x" else ([x], [tensor])
+    with pytest.raises(wp.KernelTypeError, match=f"'{place}': expected .*, got a .* that requires a grad") as error:
+        wp.launch(doubled, 3, *given)
+    assert "wp.from_torch(x)" in str(error.value) and "x.detach()" in str(error.value)

@@ -3,7 +3,9 @@
 import itertools
 import os
 import re
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -410,6 +412,32 @@ def test_buffers_that_do_not_suit_the_launch():
 
 
 # Processes and threads
+
+
+@own_process
+def test_a_fork_while_another_thread_loads_its_first_kernel():
+    """What the module makes once is made when it is loaded, so no child finds it half made."""
+    for wait in np.linspace(0, 4e-3, 12):
+        if os.fork() == 0:
+            target = xla()
+            loading = threading.Thread(target=load_after, args=(target, wait))
+            loading.start()
+            for number in range(8):
+                if os.fork() == 0:
+                    signal.alarm(20)
+                    load_after(target, 0, f"child {number}")
+                    os._exit(0)
+            loading.join()
+            os._exit(sum(os.wait()[1] != 0 for _ in range(8)))
+        assert os.wait()[1] == 0
+
+
+def load_after(target: Xla, seconds: float, name: str = "kernel") -> None:
+    """Waits at work, as a thread that sleeps would begin when another one lets it."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+    target.instantiate(attributes(scale_launch(5), image=cubin(name))).prepare()
 
 
 @own_process

@@ -32,6 +32,8 @@ BODIES = {
     "vector of varying length": ("u = «wp.vector(x, length=n)»", T, "length must be a positive constant", ""),
     "vector of several types": ("u = «wp.vector(x, n)»", T, "one type, got float32, int32", "dtype="),
     "vector of no type": ("u = «wp.vector(length=3, dtype=wp.vec3)»", T, "dtype of wp.vector", ""),
+    "another length than its name says": ("u = «wp.vec3(x, length=2)»", T, "vec3 has the length 3", "leave length out"),
+    "another shape than its name says": ("u = «wp.mat22(m, shape=(3, 3))»", T, "mat22 has the shape (2, 2)", "shape"),
     "vector of another length": ("u = «wp.vector(v, length=2)»", T, "vec3 cannot become vec2", ""),
     "unknown keyword": ("u = «wp.vector(x, size=2)»", T, "unexpected keyword argument 'size'", ""),
     "matrix of a transform": (

@@ -255,6 +255,31 @@ def test_literals_keep_their_precision():
     assert run(kernel.ir(), (1,), [np.zeros((2, 2))])[-1].tolist() == [[0.1, 1.0], [0.1, 2.0]]
 
 
+def test_constructors_say_their_extents_again():
+    @wp.kernel
+    def kernel(a: wp.array[wp.mat22], v: wp.array[wp.vec3], m: wp.array[wp.mat22]):
+        v[0] = wp.vec3(1.0, 2.0, 3.0, length=3)
+        v[1] = wp.vec3(4.0, length=3)
+        v[2] = wp.vec3(length=3)
+        m[0] = wp.mat22(a[0], shape=(2, 2))
+        m[1] = wp.mat22(5.0, shape=(2, 2))
+
+    a = quarters(7, 1, 2, 2)
+    _, v, m = run(kernel.ir(), (1,), [a, np.ones((3, 3), np.float32), np.ones((2, 2, 2), np.float32)])
+    assert v.tolist() == [[1, 2, 3], [4, 4, 4], [0, 0, 0]]
+    np.testing.assert_array_equal(m, [a[0], np.full((2, 2), 5)])
+
+
+def test_transforms_outside_kernels_are_made_of_either_part():
+    p, q = np.float32([1, 2, 3]), np.float32([0.5, -0.5, 0.5, -0.5])
+    assert wp.transform(q=wp.quat(*q)).tolist() == [0, 0, 0, *q]
+    assert wp.transform(p=wp.vec3(*p)).tolist() == [*p, 0, 0, 0, 1]
+    assert wp.transform(q=wp.quat(*q), p=p).tolist() == [*p, *q]
+    assert wp.transformd(q=q).dtype == np.float64
+    with pytest.raises(wp.KernelTypeError, match="does not take the arguments q, r"):
+        wp.transform(q=q, r=p)
+
+
 def test_nans_are_passed_over_when_a_position_is_sought():
     @wp.kernel
     def kernel(a: wp.array[wp.vec4], out: wp.array[int]):

@@ -9,6 +9,7 @@ import pytest
 from tape_programs import in_a_graph_if
 
 import jwarp as wp
+from jwarp.dispatch import array_shapes
 
 RNG = np.random.default_rng(6)
 COUNT = 60
@@ -413,3 +414,97 @@ def test_ids_in_arrays_of_two_dimensions():
     np.testing.assert_array_equal(same.numpy(), which == 0)
     wp.launch(nearest_of, (3, 2, COUNT), [wp.zeros((3, 2), dtype=wp.uint64), x, t, same])
     np.testing.assert_array_equal(t.numpy(), 0.0)
+
+
+def test_graphs_run_launches_with_ids_natively_as_long_as_they_name_the_same():
+    made = meshes()
+    ids, which = wp.array([mesh.id for mesh in made], dtype=wp.uint64), wp.array(np.arange(COUNT) % 3, dtype=int)
+    x, distances, sizes = wp.array(WHERE, dtype=wp.vec3), wp.zeros(COUNT), wp.zeros(COUNT, dtype=int)
+    inputs = [ids, which, x, distances, sizes]
+    with wp.ScopedCapture() as capture:
+        distances.zero_()
+        wp.launch(ask_packed, COUNT, inputs=inputs)
+        wp.launch(halve, COUNT, inputs=[distances])
+
+    def run(is_same):
+        before = distances.numpy().copy()
+        wp.capture_launch(capture.graph)
+        found = distances.numpy().copy()
+        distances.zero_()
+        wp.launch(ask_packed, COUNT, inputs=inputs)
+        np.testing.assert_array_equal(found, np.float32(0.5) * distances.numpy())
+        assert np.array_equal(found, 0.5 * before) is is_same
+
+    run(False)
+    run(True)
+    (part,) = capture.graph._parts
+    assert type(part.run).__name__ == "HostGraph"
+    made[1].points.assign(made[1].points.numpy() * 1.7)  # which a launch reads as they are
+    run(False)
+    made[2].refit()
+    run(True)
+    changed = ids.numpy()  # which shows the array
+    changed[:] = changed[[2, 0, 1]]
+    run(False)
+    run(True)
+    changed[:] = 0
+    run(False)
+    trees = wp.Bvh(wp.array(WHERE, dtype=wp.vec3), wp.array(WHERE + 1, dtype=wp.vec3))
+    changed[:] = int(trees.id)
+    with pytest.raises(wp.KernelTypeError, match="wp.Mesh"):
+        wp.capture_launch(capture.graph)
+    changed[:] = int(made[0].id)
+    run(False)
+
+
+def test_graphs_with_tapes_are_native_where_ids_name_nothing_and_refuse_meshes():
+    x = wp.array(WHERE, dtype=wp.vec3, requires_grad=True)
+    y = wp.zeros(COUNT, dtype=wp.vec3, requires_grad=True)
+    given = wp.array(WHERE[::-1].copy(), dtype=wp.vec3)
+    ids = wp.zeros(2, dtype=wp.uint64)
+    with wp.ScopedCapture() as capture:
+        x.grad.zero_()
+        with wp.Tape() as tape:
+            wp.launch(pushed, COUNT, inputs=[x, ids], outputs=[y])
+        tape.backward(grads={y: given})
+    wanted = jax.vjp(lambda x: x * jnp.sum(x * x, axis=1, keepdims=True), WHERE)[1](WHERE[::-1])[0]
+    for _ in range(3):
+        x.grad.fill_(7.0)
+        wp.capture_launch(capture.graph)
+        np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=2e-5, atol=1e-5)
+    assert capture.graph._tapes._known is not None
+    mesh = wp.Mesh(CORNERS, FACES)
+    ids.assign(np.array([int(mesh.id), 0], np.uint64))
+    with pytest.raises(wp.LaunchError, match="'meshes' is an array of ids.*a tape is open"):
+        wp.capture_launch(capture.graph)
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_launches_with_meshes_are_repeated_on_memory_of_others(is_list):
+    mesh = wp.Mesh(wp.array(CORNERS, dtype=wp.vec3), wp.array(FACES))
+    other = wp.Mesh(wp.array(CORNERS * 2, dtype=wp.vec3), wp.array(FACES))
+    for k in range(4):
+        places = np.ascontiguousarray(WHERE + np.float32(0.1 * k))
+        found, t = np.zeros((2, 1, COUNT), np.float32)
+        shown = [wp.array(places, dtype=wp.vec3, copy=False), *(wp.array(a[0], copy=False) for a in (found, t))]
+        own, own_t = wp.zeros(COUNT), wp.zeros(COUNT)
+        asked = (mesh, other)[k % 2]
+        wp.launch(ask_one, COUNT, inputs=[asked.id, wp.array(places, dtype=wp.vec3), own, own_t])
+        if is_list:
+            none = wp.zeros(COUNT, dtype=int)
+            ids = wp.array([asked.id], dtype=wp.uint64)
+            wp.launch(ask_packed, COUNT, inputs=[ids, none, shown[0], shown[1], wp.zeros(COUNT, dtype=int)])
+            np.testing.assert_array_equal(found[0], own.numpy())
+        else:
+            wp.launch(ask_one, COUNT, inputs=[asked.id, *shown])
+            np.testing.assert_array_equal(found[0], own.numpy())
+            np.testing.assert_array_equal(t[0], own_t.numpy())
+
+
+def test_memory_of_others_that_a_mesh_is_made_of_is_told_from_such_that_it_is_not():
+    """A tensor in which the mesh's own boxes lie is no tensor beside them."""
+    mesh = meshes()[0]
+    places = np.ndarray((3, 3), np.float32, mesh.bounds)
+    shown = [wp.array(each, dtype=wp.vec3, copy=False) for each in (np.array(places), places)]
+    keys = [array_shapes.read(3, None, [mesh, x])[0] for x in shown]
+    assert None not in keys and keys[0] != keys[1]

@@ -29,6 +29,9 @@ Table& table() {
   return *instance;
 }
 
+// Made while the module is loaded: a fork would leave what another thread is making half made in the child.
+[[maybe_unused]] const Table& kMade = table();
+
 Kernel* find_locked(Table& table, const std::string& fingerprint) {
   const auto found = table.kernels.find(fingerprint);
   return found == table.kernels.end() ? nullptr : found->second.get();

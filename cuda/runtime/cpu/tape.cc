@@ -11,18 +11,14 @@ namespace {
 
 constexpr int64_t kKept = int64_t{4} << 20;  // a tape of more bytes is given back after the kernel
 
-int64_t physical_memory() {
-  static const int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return bytes;
-}
+const int64_t kPhysicalMemory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
 
 bool grow(Tapes* self, int64_t index, int64_t needed) {
   if (index < 0 || index >= kTapes) return false;
   Tape& tape = self->tapes[index];
   if (needed <= tape.capacity) return true;
   // An allocation may succeed for more than there is; using it would end the process.
-  const int64_t limit = physical_memory();
-  const int64_t capacity = std::min(std::max(needed, 2 * tape.capacity), limit);
+  const int64_t capacity = std::min(std::max(needed, 2 * tape.capacity), kPhysicalMemory);
   void* data = capacity < needed ? nullptr : std::realloc(tape.data, capacity);
   if (data == nullptr) {
     self->failed = 1;

@@ -152,6 +152,9 @@ std::mutex& process_mutex() {
   return *instance;
 }
 
+// Made while the module is loaded: a fork would leave what another thread is making half made in the child.
+[[maybe_unused]] static const std::mutex& kMade = process_mutex();
+
 // Kept once it has started; until then every call tries again, as a cause may go away.
 const Driver& driver() {
   static std::atomic<const Driver*> started{nullptr};
@@ -162,9 +165,9 @@ const Driver& driver() {
 }
 
 Context primary_context(Device device, const std::string& who) {
-  static auto* const known = new std::map<Device, Context>;
   const Driver& cuda = driver();
   const std::lock_guard<std::mutex> lock(process_mutex());
+  static auto* const known = new std::map<Device, Context>;
   const auto found = known->find(device);
   if (found != known->end()) return found->second;
   Context context = nullptr;

@@ -101,6 +101,7 @@ class Code:
         self.block = ""  # the label of the block that the body's next line belongs to
         self.origin = ""  # what instructions end with: which line of the source they come from
         self.source = SourceLines()
+        self.products: set[str] = set()  # what instructions that multiply floats have made
         self._count = 0
         self._writers: dict[tuple[int, bool], Instructions] = {}
 
@@ -238,8 +239,18 @@ class Instructions:
         return self.code.define(text, self.level)
 
     def binary(self, name: str, type: ScalarType | str, x: str, y: str) -> str:
-        flags = self.flags if name.startswith("f") else ""
-        return self.emit(f"{name} {flags}{self.type(type)} {x}, {y}")
+        return self.emit(f"{name} {self.flags if name.startswith('f') else ''}{self.type(type)} {x}, {y}")
+
+    def product(self, type: ScalarType, x: str, y: str) -> str:
+        made = self.binary("fmul", type, x, y)
+        self.code.products.add(made)
+        return made
+
+    def difference(self, type: ScalarType, x: str, y: str) -> str:
+        """x - y of floats. Of two products it is rounded as it stands: fused, a * b - b * a would not be 0."""
+        if self.code.options.fast_math or not {x, y} <= self.code.products:
+            return self.binary("fsub", type, x, y)
+        return self.emit(f"fsub {self.type(type)} {x}, {y}")
 
     def compare(self, predicate: str, type: ScalarType | str, x: str, y: str) -> str:
         kind = "icmp" if isinstance(type, str) or not type.is_float else "fcmp"

@@ -17,12 +17,19 @@ def _type(node: Op) -> ScalarType:
     return node.args[0].type
 
 
-def _arithmetic(float_name: str, int_name: str) -> Rule:
-    def rule(out: Instructions, node: Op, x: list[str]) -> str:
-        type = _type(node)
-        return out.binary(float_name if type.is_float else int_name, type, x[0], x[1])
+def _add(out: Instructions, node: Op, x: list[str]) -> str:
+    type = _type(node)
+    return out.binary("fadd" if type.is_float else "add", type, *x)
 
-    return rule
+
+def _mul(out: Instructions, node: Op, x: list[str]) -> str:
+    type = _type(node)
+    return out.product(type, *x) if type.is_float else out.binary("mul", type, *x)
+
+
+def _sub(out: Instructions, node: Op, x: list[str]) -> str:
+    type = _type(node)
+    return out.difference(type, *x) if type.is_float else out.binary("sub", type, *x)
 
 
 def _bitwise(name: str) -> Rule:
@@ -267,9 +274,9 @@ def _bitcast(out: Instructions, node: Op, x: list[str]) -> str:
 
 # The elementary functions have no rows: they have become functions of the library by now.
 LLVM_RULES: dict[str, Rule] = {
-    "add": _arithmetic("fadd", "add"),
-    "sub": _arithmetic("fsub", "sub"),
-    "mul": _arithmetic("fmul", "mul"),
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
     "div": _div,
     "floordiv": _floordiv,
     "mod": _mod,

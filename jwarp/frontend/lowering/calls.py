@@ -118,6 +118,7 @@ def _call_composite_type(ctx: Context, target: CompositeType, given: Arguments) 
         target = composite(
             target.kind, target.shape, composites.component_type(ctx, (), dtype, target.name, given.span)
         )
+    composites.check_extents(target, named, given.span)
     order = target.in_order(len(given.values), named)
     if order is None:
         ways = " or ".join(f"({', '.join(names)})" for shape, names in target.kind.parameters if shape == target.shape)

@@ -19,6 +19,7 @@ from jwarp.frontend.values.bindings import (
     Composite,
     Number,
     StructArray,
+    StructValue,
     Unusable,
     describe,
     holds_array,
@@ -79,6 +80,8 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
     if isinstance(left, Composite) or isinstance(right, Composite):
         same = kinds.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
+    if name in ("eq", "ne") and _is_id(left) + _is_id(right) == 1 and _is_zero(left) + _is_zero(right) == 1:
+        return FALSE if name == "eq" else TRUE
     left, right = _beside(left, right, span), _beside(right, left, span)
     x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
     if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True
@@ -88,6 +91,15 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
     if common is None:
         return ctx.emit(name, x, y, span=span)
     return ctx.emit(name, ctx.convert(left, common, span), ctx.convert(right, common, span), span=span)
+
+
+def _is_id(binding: Binding) -> bool:
+    """Whether it is the id of a grid, tree or mesh that is known, which is not 0."""
+    return isinstance(binding, StructValue) and binding.type.is_handle
+
+
+def _is_zero(binding: Binding) -> bool:
+    return isinstance(binding, (Number, Const)) and binding.value == 0
 
 
 def _beside(binding: Binding, other: Binding, span: Span) -> Binding:

@@ -243,7 +243,7 @@ class _Call:
                 index = self.param(spelled(name), array.type, ("gradient", self.positions[name], 0))
                 self.env[spelled(name)] = ArrayRef(index, spelled(name), array.type)
                 dtype = array.type.dtype
-            elif name in self.kinds:
+            elif name in self.kinds and name not in rewritten.by_alias:
                 kind = self.kinds[name]
                 self.env[spelled(name)] = _zeros(kind)
                 dtype = kind.dtype if isinstance(kind, CompositeType) else kind
@@ -251,7 +251,7 @@ class _Call:
                 what = f"no parameter of `{self.gradient.name}` that has a gradient"
                 what = "a struct, whose gradient is that of its fields" if name in self.structs else what
                 hint = f"write wp.adjoint[{name}.…] for a field" if name in self.structs else ""
-                raise CompileError(f"`{name}` is {what}", span, hint)
+                raise CompileError(f"`{rewritten.by_alias.get(name, name)}` is {what}", span, hint)
             if not dtype.is_float:
                 raise KernelTypeError(f"`{name}` is {dtype}, which has no gradient", span)
         totals = {

@@ -35,7 +35,7 @@ from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.nodes import Block, If, Node, Op, Value
 from jwarp.ir.visit import map_ops
-from jwarp.types import Bound, filled, fits, uint64
+from jwarp.types import Bound, StructType, filled, fits, uint64
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -258,9 +258,9 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
     first = next(iter(function.wanted), None)
     if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
         return
-    what = first.__name__.removesuffix("Arrays")  # type: ignore[union-attr]
+    assert isinstance(first, StructType)
     error = KernelTypeError(
-        f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{what}",
+        f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{first.named}",
         given.span,
         "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
         "of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it is, "

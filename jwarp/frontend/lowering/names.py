@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, public
@@ -17,6 +17,7 @@ from jwarp.frontend.values.bindings import (
     Binding,
     Number,
     Stored,
+    StructValue,
     Unusable,
     bind_python,
     describe,
@@ -124,6 +125,11 @@ def suggestion(name: str) -> str:
     return f"did you mean wp.{close[0]}?" if close else ""
 
 
+def _written(binding: Binding, span: Span) -> Any:
+    """The type of what is bound, as users write it."""
+    return binding.type.written if isinstance(binding, StructValue) else type_of(binding, span)
+
+
 def assign(ctx: Context, name: str, binding: Binding, span: Span) -> None:
     """Let `name` stand for `binding`. A name keeps its type."""
     if binding == ():
@@ -135,7 +141,7 @@ def assign(ctx: Context, name: str, binding: Binding, span: Span) -> None:
     before = frame.env.get(name)
     arrays = isinstance(before, ArrayRef) and isinstance(binding, ArrayRef)
     is_typed = before is not None and not isinstance(before, Unusable) and layout(before, span) is not None
-    if before is not None and is_typed and not arrays and type_of(before, span) != type_of(binding, span):
+    if before is not None and is_typed and not arrays and _written(before, span) != _written(binding, span):
         raise KernelTypeError(
             f"`{name}` is {describe(before)} and cannot become {describe(binding)}",
             span,

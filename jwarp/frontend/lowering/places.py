@@ -235,7 +235,7 @@ def _change_field(ctx: Context, place: Place, binding: Binding, span: Span) -> N
     assert place.root is not None
     wanted: Any = place.root.type
     for name in place.path:
-        wanted = wanted.fields[name]
+        wanted = wanted.written.fields[name]
     if place.selectors:
         assert isinstance(place.value, Composite)
         if layout(binding, span) is not place.kind:
@@ -252,10 +252,15 @@ def _store_struct(ctx: Context, place: Place, operation: str, binding: Binding, 
     assert isinstance(place.array, StructArray) and place.indices is not None
     kind = place.array.type.struct
     if not isinstance(binding, StructValue) or binding.type is not kind or operation != "store":
-        raise KernelTypeError(f"`{place.name}` holds {kind!r}, the value is {describe(binding)}", span)
+        hint = "an element holds numbers: store the other fields one by one" if _holds_ids(binding) else ""
+        raise KernelTypeError(f"`{place.name}` holds {kind!r}, the value is {describe(binding)}", span, hint)
     structs.refuse_array_fields(kind, span)
     for array, part in structs.leaves(place.array, binding):
         change(ctx, Place(array.name, array, None, place.indices), operation, part, span)
+
+
+def _holds_ids(binding: Binding) -> bool:
+    return isinstance(binding, StructValue) and binding.type.holds_handles
 
 
 def _element_indices(ctx: Context, place: Place, span: Span) -> list[tuple[Operand, ...]]:

@@ -35,6 +35,7 @@ from jwarp.types import (
     int64,
     user_type,
 )
+from jwarp.types.structs import with_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,6 +276,13 @@ class StructValue:
     type: StructType
     items: tuple[Binding, ...]
 
+    @staticmethod
+    def of(kind: StructType, items: tuple[Binding, ...]) -> StructValue:
+        """A struct that is written as `kind`, whose type says where it has grids, trees or meshes for numbers."""
+        fields = zip(kind.fields.items(), items, strict=True)
+        changes = {name: x.type for (name, own), x in fields if isinstance(x, StructValue) and x.type is not own}
+        return StructValue(with_fields(kind, changes) if changes else kind, items)
+
     def field(self, name: str) -> Binding:
         """What the field of that name holds."""
         return self.items[list(self.type.fields).index(name)]
@@ -285,7 +293,7 @@ class StructValue:
         if inner:
             value = self.field(name).with_field(tuple(inner), value)  # type: ignore[union-attr]
         pairs = zip(self.type.fields, self.items, strict=True)
-        return StructValue(self.type, tuple(value if known == name else item for known, item in pairs))
+        return StructValue.of(self.type.written, tuple(value if known == name else item for known, item in pairs))
 
 
 @dataclass(frozen=True)
@@ -378,6 +386,10 @@ def describe(binding: Binding) -> str:
             return binding.type.name
         case Stored():
             return getattr(binding.type, "name", None) or repr(binding.type)
+        case StructValue() if binding.type.is_handle:
+            return f"the id of a wp.{binding.type.named}"
+        case StructValue() if binding.type.holds_handles:
+            return f"{binding.type!r} with ids that are known"
         case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef() | TileStack():
             return repr(binding.type)
         case Shape():

@@ -15,6 +15,7 @@ from jwarp.ir.nodes import Const, Operand
 from jwarp.types import (
     MATRIX,
     QUATERNION,
+    VECTOR,
     CompositeType,
     ScalarType,
     as_scalar,
@@ -142,6 +143,22 @@ def positive(binding: Binding, what: str, span: Span) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise KernelTypeError(f"{what} must be a positive constant integer", span)
     return value
+
+
+def check_extents(type: CompositeType, named: dict[str, Binding], span: Span) -> None:
+    """Take `length` or `shape` out of the arguments by name of a constructor: they say again what its type's name says.
+
+    Raises:
+        KernelTypeError: they say something else.
+    """
+    wanted = {VECTOR: "length", MATRIX: "shape"}.get(type.kind, "")
+    if wanted not in named:
+        return
+    given = named.pop(wanted)
+    extents = given if isinstance(given, tuple) else (given,)
+    if tuple(positive(n, wanted, span) for n in extents) != type.shape:
+        said = type.size if type.kind is VECTOR else type.shape
+        raise KernelTypeError(f"{type.name} has the {wanted} {said}", span, f"leave {wanted} out")
 
 
 def component_type(e: Emitter, values: Sequence[Binding], dtype: Binding | None, name: str, span: Span) -> ScalarType:

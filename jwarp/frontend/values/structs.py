@@ -31,6 +31,7 @@ from jwarp.types import (
     StructArrayType,
     StructType,
     array_of,
+    fits,
     has_arrays,
     user_type,
 )
@@ -106,7 +107,7 @@ def construct(
             items.append(fitted(e, value, wanted, f"field `{name}` of {kind!r}", value_span))
         else:
             items.append(nothing(wanted, name))
-    return StructValue(kind, tuple(items))
+    return StructValue.of(kind, tuple(items))
 
 
 def nothing(kind: AnyType | CompositeType, name: str) -> Binding:
@@ -127,12 +128,15 @@ def nothing(kind: AnyType | CompositeType, name: str) -> Binding:
 
 
 def fitted(e: Emitter, value: Binding, wanted: AnyType, what: str, span: Span) -> Binding:
-    """`value` as the value of a field of type `wanted`: numbers convert, other things must have the type."""
+    """`value` as the value of a field of type `wanted`: numbers convert, other things have the type or name such."""
     if isinstance(value, Number) and isinstance(wanted, ScalarType):
         if isinstance(value.value, float) and not wanted.is_float:
             raise KernelTypeError(f"{what} is {wanted}, not {value.value}", span, "convert it: int(x)")
         return e.convert(value, wanted, span)
     expected = user_type(wanted)
+    kind = value.type if isinstance(value, StructValue) else None
+    if kind is not None and (kind.is_handle or kind.holds_handles) and fits(kind, expected, {}):
+        return value
     if getattr(value, "type", None) is not expected and getattr(value, "type", None) != expected:
         raise KernelTypeError(f"{what} is {expected!r}, not {describe(value)}", span, way_to(expected, value))
     return value

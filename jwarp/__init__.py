@@ -45,7 +45,7 @@ def __getattr__(name: str) -> _Any:
     raise refuse(name)
 
 
-_MODULES = ("optim", "utils")  # public ones
+_MODULES = ("optim", "optim.linear", "utils")  # public ones
 
 
 def _all() -> dict[str, _Any]:
@@ -54,7 +54,7 @@ def _all() -> dict[str, _Any]:
         # Not by a statement, which would ask this module for it first.
         found: dict[str, _Any] = getattr(_import_module("jwarp.public"), "NAMES", {})
         for module in _MODULES if found else ():
-            vars(found[module])["__getattr__"] = _partial(_refused, module)
+            vars(_import_module(f"jwarp.{module}"))["__getattr__"] = _partial(_refused, module)
     globals().update(found)
     return found
 

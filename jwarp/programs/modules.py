@@ -65,6 +65,7 @@ _COUNTERPARTS = {
     f"{PACKAGE}.types": "jwarp.types",
     f"{PACKAGE}.utils": "jwarp.utils",
     f"{PACKAGE}.optim": "jwarp.optim",
+    f"{PACKAGE}.optim.linear": "jwarp.optim.linear",
 }
 # What one has of modules that Warp keeps to itself.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {

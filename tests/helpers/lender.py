@@ -37,6 +37,10 @@ _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
+# Those that have lent something: nobody else may hold them, and what is lent has to last.
+_lending: set[Lender] = set()
+
+
 class Lender:
     """An array on a GPU. It notes the streams for which it was asked, and how many views of it live."""
 
@@ -63,14 +67,20 @@ class Lender:
             None if array.flags.c_contiguous and len(self.streams) % 2 else (ctypes.c_int64 * rank)(*strides), 8,
         )  # fmt: skip
         number = len(self.streams)
-        deleter = _Deleter(lambda _: self.lent.pop(number) and None)
+        deleter = _Deleter(lambda _: self._take_back(number))
         if self.version is None:
             managed = _Managed(tensor, None, deleter)
         else:
             managed = _Versioned(self.version, 0, None, deleter, int(self.read_only), tensor)
         self.lent[number] = (managed, deleter, array)
+        _lending.add(self)
         name = b"dltensor" if self.version is None else b"dltensor_versioned"
         return _new(ctypes.addressof(managed), name, None)
+
+    def _take_back(self, number: int) -> None:
+        del self.lent[number]
+        if not self.lent:
+            _lending.discard(self)
 
 
 class Stream:

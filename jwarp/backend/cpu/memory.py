@@ -64,10 +64,15 @@ class Memory:
         self._copies: dict[str, str] = {}
 
     def copy_of_elements(self, kind: str, components: int) -> str:
-        """The address of room for so many numbers of a type for each lane. It is one for all that ask."""
+        """The address of room for so many numbers of a type for each lane. It is one for all that ask.
+
+        The `freeze` keeps LLVM from making registers of it: where parts are stored in another order than they lie in,
+        its scalar replacement of aggregates (LLVM 22) joins them before the last one is made, which ends the process.
+        """
         if kind not in self._copies:
             vector = self.code.vector(kind)
-            self._copies[kind] = self.code.define(f"alloca [{components} x {vector}], align 64", ENTRY)
+            room = self.code.define(f"alloca [{components} x {vector}], align 64", ENTRY)
+            self._copies[kind] = self.code.define(f"freeze ptr {room}", ENTRY)
         return self._copies[kind]
 
     # -- extents and indices

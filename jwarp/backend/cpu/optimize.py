@@ -20,20 +20,33 @@ def optimized_module(
 
     Functions that it declares and that the texts `in_line` have are taken in line.
     """
-    machine = target_machine(target)
+    inliner = ("always_inliner",) if in_line else ()
+    try:
+        module = _module(text, target, in_line)
+        _run(module, target, (*inliner, *first, *(PASSES if len(text) <= MAX_COMBINED else PASSES[1:])))
+        module.verify()
+    except RuntimeError:  # a pass has a fault, and invalid code would end the process: without them it is longer
+        module = _module(text, target, in_line)
+        _run(module, target, inliner)
+        module.verify()
+    return module
+
+
+def _module(text: str, target: Target, in_line: Sequence[str]) -> llvm.ModuleRef:
+    """The verified module of a text and of the functions that are to be taken in line."""
     module = llvm.parse_assembly(text)
-    module.triple, module.data_layout = target.triple, str(machine.target_data)
+    module.triple, module.data_layout = target.triple, str(target_machine(target).target_data)
     for other in in_line:
         part = llvm.parse_assembly(other)
         part.triple, part.data_layout = module.triple, module.data_layout
         module.link_in(part)
     module.verify()
-    passes = llvm.create_new_module_pass_manager()
-    for name in (
-        *(("always_inliner",) if in_line else ()),
-        *first,
-        *(PASSES if len(text) <= MAX_COMBINED else PASSES[1:]),
-    ):
-        getattr(passes, f"add_{name}_pass")()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1)))
     return module
+
+
+def _run(module: llvm.ModuleRef, target: Target, names: Sequence[str]) -> None:
+    """Let LLVM's passes of these names change the module."""
+    passes = llvm.create_new_module_pass_manager()
+    for name in names:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, llvm.create_pass_builder(target_machine(target), llvm.create_pipeline_tuning_options(1)))

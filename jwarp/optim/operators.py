@@ -1,0 +1,184 @@
+"""Matrices as functions that multiply: dense and diagonal ones, those of a program, and preconditioners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jwarp.api.launch import launch
+from jwarp.arrays.array import array, array2d
+from jwarp.arrays.create import empty
+from jwarp.devices import get_device
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.builtins.scalar import abs, where
+from jwarp.frontend.kernel import kernel
+from jwarp.types import CompositeType, ScalarType, int32
+
+# What multiplies: matvec(x, y, z, alpha, beta) stores alpha * (A @ x) + beta * y in z.
+Matvec = Callable[[array, array, array, Any, Any], None]
+
+
+class LinearOperator:
+    """A matrix A that is known by what it does to vectors.
+
+    Args:
+        shape: The number of rows and of columns.
+        dtype: The type of its elements: a scalar type, or that of the vectors or blocks that it is made of.
+        device: Where vectors are.
+        matvec: Called as `matvec(x, y, z, alpha, beta)`, it stores `alpha * (A @ x) + beta * y` in z; x, y and z are
+            arrays of one shape and type, and z may be y. Where `beta` is 0, y may hold anything.
+        batch_offsets: Where each of B systems begins among the numbers of the vectors, an array of int32 and shape
+            (B + 1,), rising; None for one system. Numbers from the last offset on belong to none, and stay.
+        max_batch_length: The most numbers of a system; has no effect here.
+
+    Raises:
+        LaunchError: `max_batch_length` is given without `batch_offsets`.
+        KernelTypeError: `batch_offsets` is no array of int32.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: Any,
+        device: Any,
+        matvec: Matvec,
+        batch_offsets: array | None = None,
+        max_batch_length: int | None = None,
+    ):
+        if max_batch_length is not None and batch_offsets is None:
+            raise LaunchError("wp.optim.linear: max_batch_length is given, and no batch_offsets")
+        if batch_offsets is not None and not (isinstance(batch_offsets, array) and batch_offsets.dtype is int32):
+            raise KernelTypeError(f"wp.optim.linear: batch_offsets must be an array of int32, got {batch_offsets!r}")
+        self.shape, self.dtype, self.device = shape, dtype, get_device(device)
+        self.matvec, self.batch_offsets, self.max_batch_length = matvec, batch_offsets, max_batch_length
+
+    @property
+    def scalar_type(self) -> Any:
+        """The type of the components of its elements."""
+        return scalar_of(self.dtype)
+
+    @property
+    def batch_count(self) -> int:
+        """The number of systems."""
+        return 1 if self.batch_offsets is None else self.batch_offsets.shape[0] - 1
+
+
+def aslinearoperator(
+    A: array | LinearOperator, batch_offsets: array | None = None, max_batch_length: int | None = None
+) -> LinearOperator:
+    """The operator of a matrix.
+
+    Args:
+        A: An array of shape (n, m), dense; one of shape (n,), a diagonal, of numbers or of vectors, whose components
+            are numbers on the diagonal; or an operator, which comes back as it is.
+        batch_offsets, max_batch_length: As for `LinearOperator`.
+
+    Raises:
+        KernelTypeError: it is none of these.
+
+    Example:
+        >>> operator = wp.optim.linear.aslinearoperator(wp.array(numpy_matrix, dtype=float))
+    """
+    if isinstance(A, LinearOperator):
+        return A
+    _check_matrix(A)
+    multiply = _dense if A.ndim == 2 else _diagonal
+
+    def matvec(x: array, y: array, z: array, alpha: Any, beta: Any) -> None:
+        _multiply(multiply, A, x, y, z, alpha, beta)
+
+    return LinearOperator(A.shape, A.dtype, A.device, matvec, batch_offsets, max_batch_length)
+
+
+def preconditioner(A: array | LinearOperator, ptype: str = "diag") -> LinearOperator | None:
+    """An operator close to the inverse of a matrix, which is cheap.
+
+    Args:
+        A: An array, dense or a diagonal, as for `aslinearoperator`.
+        ptype: "diag" for the inverse of the diagonal, "diag_abs" for that of its absolute values, where zeros count as
+            ones; "id" for None.
+
+    Raises:
+        LaunchError: the matrix is known by what it does only, or `ptype` is another one.
+    """
+    if ptype == "id":
+        return None
+    if ptype.startswith("block_jacobi") or ptype == "fsai":
+        raise LaunchError(f"wp.optim.linear: {ptype!r} is made of sparse matrices, which jwarp has none of")
+    if ptype not in ("diag", "diag_abs"):
+        raise LaunchError(f"wp.optim.linear: there is no preconditioner {ptype!r}", hint='"diag", "diag_abs" or "id"')
+    if isinstance(A, LinearOperator):
+        raise LaunchError(
+            "wp.optim.linear: the diagonal of an operator is not known",
+            hint="give the array, or a LinearOperator of your own that multiplies by the inverse of the diagonal",
+        )
+    _check_matrix(A)
+    if A.ndim == 2 and A.shape[0] != A.shape[1]:
+        raise LaunchError(f"wp.optim.linear: a matrix of shape {A.shape} has no inverse")
+    inverse = empty(A.shape[:1], dtype=A.dtype, device=A.device)
+    shown = A if A.ndim == 2 else numbers(A).reshape((-1, 1))
+    flat = numbers(inverse)
+    launch(_inverse_diagonal, flat.size, [shown, flat, int(ptype == "diag_abs")], record_tape=False)
+    return aslinearoperator(inverse)
+
+
+def scalar_of(kind: Any) -> ScalarType:
+    """The type of the components of an element."""
+    return kind.dtype if isinstance(kind, CompositeType) else kind
+
+
+def numbers(a: array) -> array:
+    """The components of an array, along one dimension."""
+    return (a.view(a.dtype.dtype) if isinstance(a.dtype, CompositeType) else a).flatten()
+
+
+def _check_matrix(A: Any) -> None:
+    is_array = isinstance(A, array) and A.device is not None
+    if not is_array or A.ndim > 2 or (A.ndim == 2 and isinstance(A.dtype, CompositeType)):
+        shown = f"an array of {A.dtype!r} and {A.ndim} dimensions" if is_array else type(A).__name__
+        raise KernelTypeError(
+            f"wp.optim.linear: a matrix is an array of numbers of two dimensions, one of one dimension for a diagonal, "
+            f"or a LinearOperator, not {shown}",
+            hint="a LinearOperator multiplies by any other matrix",
+        )
+
+
+def _multiply(multiply: Any, A: array, x: array, y: array, z: array, alpha: Any, beta: Any) -> None:
+    scale = A.layout.dtype.type
+    vectors = [numbers(x), numbers(y), numbers(z)]
+    matrix = A if A.ndim == 2 else numbers(A)
+    launch(multiply, vectors[2].size, [matrix, *vectors, scale(alpha), scale(beta)], record_tape=False)
+
+
+@kernel(enable_backward=False)
+def _dense(A: array2d[Any], x: array[Any], y: array[Any], z: array[Any], alpha: Any, beta: Any) -> None:
+    i = tid()
+    total = A.dtype(0.0)
+    for j in range(A.shape[1]):
+        total += A[i, j] * x[j]
+    total *= alpha
+    if beta != A.dtype(0.0):
+        total += beta * y[i]
+    z[i] = total
+
+
+@kernel(enable_backward=False)
+def _diagonal(A: array[Any], x: array[Any], y: array[Any], z: array[Any], alpha: Any, beta: Any) -> None:
+    i = tid()
+    total = alpha * A[i] * x[i]
+    if beta != A.dtype(0.0):
+        total += beta * y[i]
+    z[i] = total
+
+
+@kernel(enable_backward=False)
+def _inverse_diagonal(A: array2d[Any], inverse: array[Any], is_absolute: int) -> None:
+    i = tid()
+    j = where(A.shape[1] == 1, 0, i)
+    found = A[i, j]
+    if is_absolute == 1:
+        found = abs(found)
+    inverse[i] = where(
+        found == A.dtype(0.0), A.dtype(1.0), A.dtype(1.0) / where(found == A.dtype(0.0), A.dtype(1.0), found)
+    )

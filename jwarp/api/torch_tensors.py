@@ -48,7 +48,8 @@ def from_torch(
         requires_grad: Whether the array has a gradient; as the tensor if it is left out. It is that of the tensor,
             which gets one of zeros where it has none.
         grad: The gradient instead, a tensor or an array.
-        return_ctype: Is accepted; an array comes back either way.
+        return_ctype: Let launches take the last axes for components, where a parameter is of vectors or matrices. An
+            array comes back either way.
         retain_grad: Whether backward passes leave the gradient of what was overwritten.
 
     Raises:
@@ -73,6 +74,8 @@ def from_torch(
         else:
             made.grad = grad if isinstance(grad, array) else from_torch(grad, wanted, requires_grad=False)
         made.retain_grad = retain_grad
+    if return_ctype:
+        made.is_untyped = True
     return made
 
 

@@ -99,6 +99,7 @@ class array(Operators, Written):
     ndim: int
     size: int
     device: Device | None
+    is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:
         ndim: Any = 1

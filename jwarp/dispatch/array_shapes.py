@@ -141,7 +141,8 @@ def _read(
             memory = getattr(value, "memory", None)
             if type(memory) is not HostMemory:
                 return False
-            parts.append(value.layout.kind)
+            # What is no type's own is taken for others, too. It is in memory of others, of which this alone tells.
+            parts.append((value.layout.kind,) if value.is_untyped else value.layout.kind)
             memories.append(memory)
             leaves.append(value)
         elif kind is float or kind is int or kind is bool or value is None or kind in NUMPY_NUMBERS:

@@ -402,7 +402,7 @@ def _type_of(value: array) -> Any:
 
 def _check(kernel: str, param: Param, value: array) -> None:
     """Refuse an array of another type than the parameter's."""
-    if value.device is not None and _type_of(value) == param.type:
+    if value.device is not None and (_type_of(value) == param.type or (value.is_untyped and _fits(value, param.type))):
         return
     where = f"kernel '{kernel}', parameter '{param.name}': expected {param.type!r}"
     if value.device is None:
@@ -413,6 +413,16 @@ def _check(kernel: str, param: Param, value: array) -> None:
         if own.dtype == param.dtype:
             hint = "a.view(dtype) shows the same bytes as elements of another type, a.reshape(…) in another shape"
         raise KernelTypeError(f"{where}, got {own!r}, {value.memory.made_at}", hint=hint)
+
+
+def _fits(value: array, kind: Any) -> bool:
+    """Whether the elements of an array are those of a type, or its last axes the components of such."""
+    try:
+        seen = value.layout.seen_as(kind.element)
+    except (KernelTypeError, LaunchError, AttributeError):  # or the parameter is no array
+        return False
+    like = len(seen.shape), seen.full_shape, seen.dtype
+    return like == (kind.dims, value.layout.full_shape, value.layout.dtype)
 
 
 def check_value(kernel: Kernel, index: int, value: Any) -> None:

@@ -12,7 +12,14 @@ from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.cuda_graphs import CudaPart, gpu_of
-from jwarp.dispatch.native_steps import Several, launches_on_geometry, launches_with_ids, steps_of, written_by
+from jwarp.dispatch.native_steps import (
+    Several,
+    change_ids,
+    launches_on_geometry,
+    launches_with_ids,
+    steps_of,
+    written_by,
+)
 from jwarp.dispatch.taped_graphs import TapedGraph, has_tapes
 from jwarp.errors import LaunchError
 from jwarp.types.handles import states_of
@@ -58,28 +65,34 @@ class Graph(Several):
         if self._parts is None:
             self._parts = list(_parts(self.commands))
             self._tapes = TapedGraph(self.commands) if has_tapes(self.commands) else None
-        for k, part in enumerate(self._parts):
-            if listeners.recorders:
-                for command in part.commands:  # which recorders are told of
-                    submit(command)
-                continue
-            for memory in part.written:
-                if memory.is_watched:
-                    memory.will_write()
-            changed = _changed(part.geometry)
-            if changed and changed != part.changed:
-                # Built in this graph, likely: what is made ready for it would keep each one that it has seen.
-                self._parts[k] = part._replace(changed=changed)
-                for command in part.commands:
-                    command.now().run()
-                continue
-            if changed:
-                for launch in part.geometry:
-                    launch.renew()
-                part = self._parts[k] = _native_part(part.commands)
-            self._run_part(part.run)
+        parts: list[_Part] = []
+        for part in self._parts:
+            parts += self._run_part(part)
+        self._parts = parts
 
-    def _run_part(self, part: Run) -> None:
+    def _run_part(self, part: _Part) -> list[_Part]:
+        """Run it, and say what does the same the next time."""
+        if listeners.recorders:
+            for command in part.commands:  # which recorders are told of
+                submit(command)
+            return [part]
+        changed = _changed(part.geometry)
+        if changed and changed != part.changed:
+            # Built in this graph, likely: what is made ready for it would keep each one that it has seen.
+            for command in part.commands:
+                command.now().run()
+            return [part._replace(changed=changed)]
+        if changed:
+            for launch in part.geometry:
+                launch.renew()
+            return [made for new in _parts(part.commands) for made in self._run_part(new)]
+        for memory in part.written:  # after the look at what has changed: it is the version from then on
+            if memory.is_watched:
+                memory.will_write()
+        self._call(part.run)
+        return [part]
+
+    def _call(self, part: Run) -> None:
         try:
             part()
         except ValueError as error:
@@ -107,7 +120,7 @@ def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
     for place, group in itertools.groupby(commands, _place):
         of = tuple(group)
         if place == "here":
-            yield _native_part(of)
+            yield from map(_native_part, _with_ids_as_they_are(of))
         elif place is None:
             yield from (_Part((command,), command.run) for command in of)
         else:
@@ -116,7 +129,20 @@ def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
 
 def _place(command: Command) -> Any:
     """Where a command is done without Python: "here", or on a GPU; None for a command that Python runs."""
+    if isinstance(command, Several) and change_ids([command], [command]):
+        return None
     return "here" if steps_of([command]) is not None else gpu_of(command)
+
+
+def _with_ids_as_they_are(commands: Sequence[Command]) -> Iterator[list[Command]]:
+    """The commands in lists, none of which changes what ids name in it that are given further on in the same list."""
+    of: list[Command] = []
+    for command in commands:
+        if of and change_ids(of, [command]):
+            yield of
+            of = []
+        of.append(command)
+    yield of
 
 
 def _native_part(commands: Sequence[Command]) -> _Part:

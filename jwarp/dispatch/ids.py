@@ -9,7 +9,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
-from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
@@ -171,14 +171,14 @@ def _table(name: str, numbered: Numbered, owners: list[Geometry]) -> Struct:
 class Table:
     """What kernels are given for ids: the parts of all that they name, one after the other, in copies."""
 
-    __slots__ = ("_changing", "_kind", "_last", "_leaves")
+    __slots__ = ("_changing", "_kind", "_last")
 
     def __init__(self, kind: StructType, numbered: Numbered, parts: list[list[Any]]):
         self._kind = table_type(kind, numbered.leaves[0].ndim)
         fields = list(self._kind.fields.values())[PARTS:]
         # Where each one's parts start. The first one is none, and has nothing.
         starts = np.zeros((len(parts) + 2, len(fields)), np.int32)
-        self._leaves: list[Any] = [*numbered.leaves, starts]
+        leaves: list[Any] = [*numbered.leaves, starts]
         self._changing: dict[int, list[Any]] = {}
         columns = zip(*parts, strict=True)
         for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
@@ -186,31 +186,32 @@ class Table:
             found = [leaf if type(leaf) is array else np.asarray(leaf, field.dtype.dtype) for leaf in column]
             if is_array:
                 starts[2:, k] = np.cumsum([leaf.shape[0] for leaf in found])
-                self._leaves.append(_joined(found))
                 if array in map(type, found):
                     self._changing[PARTS + k] = found
+                leaves.append(_joined(found))
             else:
-                self._leaves.append(_read_only(np.stack([np.zeros_like(found[0]), *found])))
+                leaves.append(_read_only(np.stack([np.zeros_like(found[0]), *found])))
         starts.flags.writeable = False
-        self._last = self._struct(), self._versions()
+        # All that changes at once, as other threads see it.
+        self._last: tuple[Struct, list[Any], list[int | None] | None] = self._struct(leaves), leaves, None
 
     def now(self) -> Struct:
         """What they are given now: another struct where what may change has."""
-        struct, versions = self._last
+        struct, leaves, versions = self._last
         if not self._changing:
             return struct
         found = self._versions()
         if found != versions or None in found:
             columns = {k: _joined(column) for k, column in self._changing.items()}
             # Of memory that others may write to only the content tells. What is no number is no equal.
-            if not all(np.array_equal(self._leaves[k], column) for k, column in columns.items()):
-                self._leaves = [columns.get(k, leaf) for k, leaf in enumerate(self._leaves)]
-                struct = self._struct()
-            self._last = struct, found
+            if not all(np.array_equal(leaves[k], column) for k, column in columns.items()):
+                leaves = [columns.get(k, leaf) for k, leaf in enumerate(leaves)]
+                struct = self._struct(leaves)
+            self._last = struct, leaves, found
         return struct
 
-    def _struct(self) -> Struct:
-        struct = unchecked(self._kind, self._leaves)
+    def _struct(self, leaves: list[Any]) -> Struct:
+        struct = unchecked(self._kind, leaves)
         object.__setattr__(struct, "_seen", (None, object()))  # of no object, and of a state of its own
         return struct
 
@@ -260,6 +261,13 @@ class IdLists:
             elif version is not None and _is_nothing(struct):
                 self._known[u] = version, struct
         return found
+
+    def memories(self, given: Sequence[Any]) -> Iterator[Memory]:
+        """What a launch on what is `given` reads before it runs: the memory of the ids, and of what these name."""
+        for u, (_, value) in self._given.items():
+            owners = (named(given[u].known[1:].tolist()) or {}).values() if not _is_nothing(given[u]) else ()
+            parts = [leaf for owner in owners for leaf in _leaves(owner.in_place)]
+            yield from (x.memory for x in (value, *parts) if type(x) is array)
 
     def name_some(self, given: Sequence[Any]) -> bool:
         """Whether some of what is given has parts, by which tapes would miss gradients."""

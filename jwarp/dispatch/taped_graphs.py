@@ -12,7 +12,15 @@ from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.arrays import ArrayLaunch
-from jwarp.dispatch.native_steps import Several, all_of, launches_on_geometry, launches_with_ids, steps_of, written_by
+from jwarp.dispatch.native_steps import (
+    Several,
+    all_of,
+    change_ids,
+    launches_on_geometry,
+    launches_with_ids,
+    steps_of,
+    written_by,
+)
 from jwarp.dispatch.scratch import Scratch
 from jwarp.dispatch.tape import OfTape
 from jwarp.dispatch.tape_entry import Entry
@@ -44,7 +52,7 @@ class TapedGraph:
             self._known.run()
             return True
         self._known = None
-        if self._left <= 0 or any(launches_on_geometry(self.commands)):
+        if self._left <= 0 or any(launches_on_geometry(self.commands)) or change_ids(self.commands, self.commands):
             return False
         self._left -= 1
         self._known = _taken(self.commands)

@@ -152,3 +152,24 @@ def test_a_tensor_that_requires_a_gradient_is_refused_with_both_ways(torch, plac
     with pytest.raises(wp.KernelTypeError, match=f"'{place}': expected .*, got a .* that requires a grad") as error:
         wp.launch(doubled, 3, *given)
     assert "wp.from_torch(x)" in str(error.value) and "x.detach()" in str(error.value)
+
+
+@wp.kernel
+def moved(x: wp.array2d[wp.vec3], by: wp.vec3, y: wp.array2d[wp.vec3]):
+    i, j = wp.tid()
+    y[i, j] = x[i, j] + by
+
+
+def test_last_axes_are_components_where_no_type_is_to_be_told(torch):
+    x, y = np.random.default_rng(4).normal(size=(2, 4, 5, 3)).astype(np.float32)
+    for _ in range(3):  # which are repeated
+        given = [wp.from_torch(torch.tensor(a), return_ctype=True) for a in (x, y)]
+        wp.launch(moved, (4, 5), inputs=[given[0], wp.vec3(1.0, 2.0, 3.0), given[1]])
+        np.testing.assert_array_equal(given[1].numpy(), x + np.float32([1, 2, 3]))
+    other = wp.from_torch(torch.tensor(y), return_ctype=False)
+    with pytest.raises(wp.KernelTypeError, match=r"expected array2d\[vec3\], got array3d\[float32\]"):
+        wp.launch(moved, (4, 5), inputs=[given[0], wp.vec3(), other])
+    for wrong in (y[..., :2].copy(), y.astype(np.int32), y.reshape(20, 3)):
+        bad = wp.from_torch(torch.tensor(wrong), return_ctype=True)
+        with pytest.raises(wp.KernelTypeError, match=r"expected array2d\[vec3\], got"):
+            wp.launch(moved, (4, 5), inputs=[given[0], wp.vec3(), bad])

@@ -120,7 +120,7 @@ class TapeMemory:
             elif node.row.adds in (operation.Memory.TAPE, operation.Memory.LOG):
                 stack, record = self._added(node)
                 stacks.add(stack)
-                self.room[id(node)] = 0
+                self.room.setdefault(id(node), 0)  # more than enough where a node stands in several blocks
                 self.room[first.setdefault(stack, id(node))] += record.size
         return stacks
 

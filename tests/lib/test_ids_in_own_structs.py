@@ -83,6 +83,13 @@ def trips(other: Shape, turns: int, x: wp.array[wp.vec3], d: wp.array[float]):
 
 
 @wp.kernel
+def kept_number(other: Shape, d: wp.array[float]):
+    ids = wp.zeros(shape=2, dtype=wp.uint64)
+    ids[0] = other.mesh
+    d[0] = float(ids[1])
+
+
+@wp.kernel
 def stored(other: Shape, shapes: wp.array[Shape]):
     shapes[0] = other
 
@@ -121,7 +128,11 @@ def test_kernels_put_ids_into_structs():
     ("kernel", "given", "reason"),
     [
         (branches, [], "`shape` is not of one type in both branches of a condition: Shape with ids that are known and"),
-        (trips, [2], "`shape` is Shape before the loop and Shape with ids that are known after one trip"),
+        (
+            trips,
+            [2],
+            "`shape` is Shape before the loop and Shape with ids that are known after one trip(.|\\n)*two names",
+        ),
     ],
 )
 def test_what_may_or_may_not_hold_an_id_is_refused(kernel, given, reason):
@@ -130,6 +141,9 @@ def test_what_may_or_may_not_hold_an_id_is_refused(kernel, given, reason):
 
 
 def test_arrays_of_structs_hold_numbers_alone():
+    reason = "`ids` holds uint64, the value is the id of a wp.Mesh(.|\\n)*keep the index"
+    with pytest.raises(wp.KernelTypeError, match=reason):
+        wp.launch(kept_number, 1, [a_shape(a_mesh(2)[1]), np.zeros(1, np.float32)])
     reason = "`shapes` holds Shape, the value is Shape with ids that are known(.|\\n)*one by one"
     with pytest.raises(wp.KernelTypeError, match=reason):
         wp.launch(stored, 1, [a_shape(a_mesh(2)[1]), wp.zeros(1, dtype=Shape, device="cpu")])

@@ -416,6 +416,11 @@ def way_to(wanted: object, binding: Binding) -> str:
         return f"convert it: wp.{wanted}(…)"
     if isinstance(binding, ArrayRef):
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
+    if isinstance(binding, StructValue) and binding.type.is_handle:
+        return (
+            "it is no number that a kernel can keep: give it to functions as it is, or pass the kernel an array of "
+            "ids, wp.array([mesh.id], dtype=wp.uint64), and keep the index"
+        )
     if not isinstance(binding, Composite):
         return ""
     if isinstance(wanted, ScalarType):

@@ -143,6 +143,19 @@ def test_operators_of_a_program_on_vectors(name):
     assert_allclose(x.numpy(), np.linalg.solve(band(30), b), atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [wp.vec4, wp.mat22], ids=repr)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_vectors_of_vectors_and_matrices(name, kind):
+    matrix, b, _ = system(name)
+    parts = b.reshape(-1, *kind().shape)
+    x = wp.zeros(N // 4, dtype=kind)
+    _, residual, tolerance = getattr(wp.optim.linear, name)(
+        wp.array(matrix, dtype=float), wp.array(parts, dtype=kind), x, tol=1e-4
+    )
+    assert residual <= tolerance
+    assert_allclose(x.numpy(), np.linalg.solve(matrix, b).reshape(parts.shape), atol=1e-2)
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("check_every", [5, 0])
 def test_several_systems_are_solved_each_until_it_is_done(name, check_every):

@@ -8,6 +8,7 @@ the units that multiply.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,12 +92,31 @@ def bound(work: Work, size: int, gpu: Gpu = SM_90) -> Bound:
     return Bound(blocks, {name: peak / c for name, c in cycles.items()}, whole)
 
 
+def by_bulk_copies(work: Work, sharing: int = 1) -> Work:
+    """The same product if the tensor memory accelerator copied its factors, which no code of ours does.
+
+    A warp issues its products, and some ten instructions for barriers and trips; so many blocks, of a cluster, get the
+    second factor together.
+    """
+    m, n, k = work.extents
+    products = max(1, m // 64 * 128 // work.block) * k / 16  # of a warp
+    first, second = (extent * k * work.bytes / ((m + n) * k) for extent in (m, n))
+    warps = work.block // 32
+    return dataclasses.replace(work, instructions=warps * (products + 10), bytes=first + second / sharing)
+
+
 def lines(works: dict[str, Work], size: int = 4096) -> Iterator[str]:
     """A table of bounds."""
     yield f"fraction of the peak that each part allows, {size}^3 on {SM_90.name}; reckoned, not measured"
     names = ("matrix units", "issue", "shared", "L2")
-    yield f"{'product':26}{'regs':>5}{'KB':>5}{'blocks':>7}" + "".join(f"{n:>13}" for n in names) + f"{'all':>8}"
-    for name, work in works.items():
+    yield f"{'product':38}{'regs':>5}{'KB':>5}{'blocks':>7}" + "".join(f"{n:>13}" for n in names) + f"{'all':>8}"
+    reckoned = {
+        f"{name}, {words}": by_bulk_copies(work, sharing)
+        for name, work in works.items()
+        if work.by_groups
+        for words, sharing in (("TMA", 1), ("by pairs", 2))
+    }
+    for name, work in (works | reckoned).items():
         made = bound(work, size)
         parts = "".join(f"{made.parts[n]:13.2f}" for n in names)
-        yield f"{name:26}{work.registers:5}{work.shared >> 10:5}{made.blocks:7}{parts}{made.whole:8.2f}"
+        yield f"{name:38}{work.registers:5}{work.shared >> 10:5}{made.blocks:7}{parts}{made.whole:8.2f}"

@@ -14,12 +14,11 @@ from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import ahead, compat
 from jwarp.bind.devices import architectures, may_have_gpu
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
-from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
+from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET, note_place
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.ir.printing import short_file
 from jwarp.launching.batch import Batch
 from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
@@ -291,6 +290,9 @@ def lower_cuda(
     how = architectures(program.settings.cuda_arch), compat.allows_tf32()
     code = ahead.AHEAD.answer(traced, how, _compiled) if _is_known(traced) else _compiled(traced, how)
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
+    if program.span.line:
+        # No part of the program, which JAX would compile again for a kernel that only moved in its file.
+        note_place(code.image.content, code.image.entry, f"{program.span.file}:{program.span.line}")
     # Who may fail is waited for, and so is no part of a CUDA graph.
     target = CUDA_DEBUG_TARGET if code.failures else CUDA_TARGET
     call = jax.ffi.ffi_lowering(target, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
@@ -308,7 +310,6 @@ def lower_cuda(
             per_sm=np.int64(code.image.per_sm),
             grid=np.array(code.grid, np.int64),
             failures=code.failure_text,
-            place=f"{short_file(program.span)}:{program.span.line}" if program.span.line else "",
             **({"heap": np.int64(code.image.heap)} if code.image.heap else {}),
         )
     return compat.kept_apart(results)

@@ -27,5 +27,10 @@ def register() -> None:
     jax.ffi.register_ffi_target(CUDA_DEBUG_TARGET, _native.cuda_handlers(checks=True), platform="CUDA")
 
 
+def note_place(image: bytes, entry: str, place: str) -> None:
+    """Where the kernel of a CUDA image is written, for what the driver may say of its launches."""
+    _native.note_place(image, entry, place)
+
+
 # At import and not at first use: an executable loaded from a cache or a file reaches XLA without any launch.
 register()

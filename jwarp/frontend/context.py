@@ -481,8 +481,8 @@ def scalar_hint(binding: Binding) -> str:
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
     if isinstance(binding, StructValue) and binding.type.is_handle:
         return (
-            "give it to functions as it is, or compare it with 0, which it is not; an element of an array of ids, "
-            "wp.array([mesh.id], dtype=wp.uint64), is a number, too"
+            "give it to functions as it is, or compare it by == or != with 0, which it is not; an element of an array "
+            "of ids, wp.array([mesh.id], dtype=wp.uint64), is a number, too"
         )
     if isinstance(binding, StructValue):
         return f"name a field: {', '.join(binding.type.fields)}"

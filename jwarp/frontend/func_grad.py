@@ -146,6 +146,12 @@ class Adjoints(ast.NodeTransformer):
         self.assigned: dict[str, Span] = {}  # as a whole
         self.aliases = _aliases(source.tree)
         self.by_alias: dict[str, str] = {}  # what was found under the name of a variable that stands for it
+        self.changed = {
+            ast.unparse(node)
+            for node in ast.walk(source.tree)
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store)
+        } - self.aliases.keys()
+        self.rebound: dict[str, Span] = {}  # what was found that does not stand for the same array all along
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         return self.variable(node, node.ctx) if self.is_adjoint(node) else self.generic_visit(node)
@@ -179,10 +185,13 @@ class Adjoints(ast.NodeTransformer):
                 "index behind it: wp.adjoint[a][i]",
             )  # fmt: skip
         name, span = ast.unparse(node.slice), self.source.span(node)
-        written, root = name, owner.id
+        written, root, steps = name, owner.id, [name]
         while root in self.aliases:
             name = self.aliases[root] + name.removeprefix(root)
             root = name.partition(".")[0]
+            steps.append(name)
+        if any(f"{step}.".startswith(f"{changed}.") for step in steps for changed in self.changed):
+            self.rebound.setdefault(name, span)
         if name != written:
             self.by_alias[name] = written
         self.found.setdefault(name, span)

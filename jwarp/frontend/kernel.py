@@ -172,7 +172,7 @@ class PythonKernel(Kernel):
         key = (settings.max_unroll, settings.debug, block_dim)
 
         def made() -> Read:
-            thread = self._read(key)
+            thread = self._irs.made(key, lambda: self._read(key))  # the same wherever the threads of blocks lie
             return thread._replace(kernel=by_blocks(thread.kernel, block_dim, lane_axis, count, over))
 
         lanes = (*key, lane_axis, count, over)

@@ -29,10 +29,15 @@ class Variation(Visitor):
 
     def find(self, block: Block) -> None:
         """Add what varies in a block, until nothing is left to add: loops carry it around."""
-        count = -1
-        while count != len(self.varying):
-            count = len(self.varying)
+        before = -1
+        while before != self.known:
+            before = self.known
             self.block(block)
+
+    @property
+    def known(self) -> int:
+        """How much has been found to vary so far."""
+        return len(self.varying)
 
     def of(self, x: Operand) -> bool:
         return isinstance(x, Value) and x in self.varying

@@ -82,10 +82,10 @@ class GMRES(LinearSolverState):
         """Make the next vector of the basis."""
         v = self.vectors[j]
         if self.is_left:
-            self.A.matvec(v, self._z, self._z, 1.0, 0.0)
+            self.A.matvec(v, self._z, self._z, alpha=1.0, beta=0.0)
             copy(self.w, self.precondition(self._z, self.w))
         else:
-            self.A.matvec(self.precondition(v, self._z), self.w, self.w, 1.0, 0.0)
+            self.A.matvec(self.precondition(v, self._z), self.w, self.w, alpha=1.0, beta=0.0)
         for _ in range(2):
             self.products.zero_()
             launch(

@@ -144,12 +144,12 @@ class LinearSolverState:
         """M @ r, in z; r itself where there is no M."""
         if self.M is None:
             return r
-        self.M.matvec(r, z, z, 1.0, 0.0)
+        self.M.matvec(r, z, z, alpha=1.0, beta=0.0)
         return z
 
     def residual(self) -> None:
         """Store b - A @ x, and its square."""
-        self.A.matvec(self.x, self.b, self.r, -1.0, 1.0)
+        self.A.matvec(self.x, self.b, self.r, alpha=-1.0, beta=1.0)
         self.shift()
         self.dot(RR, self.r, self.r)
 

@@ -15,8 +15,8 @@ from jwarp.frontend.builtins.scalar import abs, where
 from jwarp.frontend.kernel import kernel
 from jwarp.types import CompositeType, ScalarType, int32
 
-# What multiplies: matvec(x, y, z, alpha, beta) stores alpha * (A @ x) + beta * y in z.
-Matvec = Callable[[array, array, array, Any, Any], None]
+# What multiplies: matvec(x, y, z, alpha=, beta=) stores alpha * (A @ x) + beta * y in z.
+Matvec = Callable[..., None]
 
 
 class LinearOperator:
@@ -26,8 +26,8 @@ class LinearOperator:
         shape: The number of rows and of columns.
         dtype: The type of its elements: a scalar type, or that of the vectors or blocks that it is made of.
         device: Where vectors are.
-        matvec: Called as `matvec(x, y, z, alpha, beta)`, it stores `alpha * (A @ x) + beta * y` in z; x, y and z are
-            arrays of one shape and type, and z may be y. Where `beta` is 0, y may hold anything.
+        matvec: Called as `matvec(x, y, z, alpha=…, beta=…)`, it stores `alpha * (A @ x) + beta * y` in z; x, y and z
+            are arrays of one shape and type, and z may be y. Where `beta` is 0, y may hold anything.
         batch_offsets: Where each of B systems begins among the numbers of the vectors, an array of int32 and shape
             (B + 1,), rising; None for one system. Numbers from the last offset on belong to none, and stay.
         max_batch_length: The most numbers of a system; has no effect here.

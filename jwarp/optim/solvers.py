@@ -54,7 +54,7 @@ class CG(_Restarted):
 
     def _step(self) -> None:
         self.shift()
-        self.A.matvec(self.p, self.q, self.q, 1.0, 0.0)
+        self.A.matvec(self.p, self.q, self.q, alpha=1.0, beta=0.0)
         self.dot(PQ, self.p, self.q)
         self.on(_move, self.p, self.q, self.x, self.r)
         self.z = self.precondition(self.r, self._z)
@@ -75,7 +75,7 @@ class CR(_Restarted):
         self.residual()
         self.z = self.precondition(self.r, self._z)
         copy(self.p, self.z)
-        self.A.matvec(self.z, self.w, self.w, 1.0, 0.0)
+        self.A.matvec(self.z, self.w, self.w, alpha=1.0, beta=0.0)
         copy(self.q, self.w)
         self.dot(NEW, self.z, self.w)
 
@@ -86,7 +86,7 @@ class CR(_Restarted):
         self.on(_move, self.p, self.q, self.x, self.r)
         if self.z is not self.r:
             self.on(_follow, y, self.z)
-        self.A.matvec(self.z, self.w, self.w, 1.0, 0.0)
+        self.A.matvec(self.z, self.w, self.w, alpha=1.0, beta=0.0)
         self.dot(NEW, self.z, self.w)
         self.on(_turn, self.z, self.p)
         self.on(_turn, self.w, self.q)
@@ -114,11 +114,11 @@ class BiCGSTAB(LinearSolverState):
     def _iterate(self) -> None:
         self.shift()
         y = self.precondition(self.p, self._y)
-        self.A.matvec(y, self.v, self.v, 1.0, 0.0)
+        self.A.matvec(y, self.v, self.v, alpha=1.0, beta=0.0)
         self.dot(PQ, self.v, self.first)
         self.on(_halve, self.v, self.r)
         z = self.precondition(self.r, self._z)
-        self.A.matvec(z, self.t, self.t, 1.0, 0.0)
+        self.A.matvec(z, self.t, self.t, alpha=1.0, beta=0.0)
         # By which step is the residual the least: the one, or what the preconditioner makes of it.
         u, s = (self.precondition(self.t, self._u), z) if self.is_left else (self.t, self.r)
         self.dot(TS, u, s)

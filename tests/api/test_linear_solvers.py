@@ -127,7 +127,7 @@ def band(n):
 
 
 def operator(n, **named):
-    def matvec(x, y, z, alpha, beta):
+    def matvec(x, y, z, *, alpha, beta):
         assert x.dtype is wp.vec3 and x.shape == y.shape == z.shape == (n,)
         wp.launch(diffused, n, inputs=[x, y, z, alpha, beta])
 

@@ -33,6 +33,15 @@ def sides(c: wp.array[float], b: wp.array[float], a: wp.array[float]):
     a[i] = wp.sqrt(c[i] * c[i] - b[i] * b[i])
 
 
+@wp.kernel
+def beside_all_threads(c: wp.array[wp.Float], r: wp.array[wp.Float], a: wp.array2d[wp.Float]):
+    i = wp.tid()
+    for k in range(r.shape[0]):
+        square = r[k] * r[k]  # the same in all lanes
+        if i >= 0:
+            a[k, i] = c[i] * c[i] - square
+
+
 def test_crosses_are_antisymmetric():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, N, 3)).astype(np.float32)
@@ -61,3 +70,12 @@ def test_a_root_of_a_difference_of_squares_has_no_nan():
     a = np.full(N, np.nan, np.float32)
     wp.launch(sides, N, [c, c.copy(), a])
     assert (a == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_product_that_all_threads_share_is_rounded(dtype):
+    rng = np.random.default_rng(3)
+    c, r = rng.normal(size=N).astype(dtype), rng.normal(size=5).astype(dtype)
+    a = np.full((5, N), np.nan, dtype)
+    wp.launch(beside_all_threads, N, [c, r, a])
+    np.testing.assert_array_equal(a, c * c - (r * r)[:, None])

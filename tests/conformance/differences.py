@@ -59,6 +59,7 @@ DIFFERENCES = {
     "newton._src.solvers.xpbd.kernels:bending_constraint": ROUNDING,
     "newton._src.solvers.xpbd.kernels:solve_springs": ROUNDING,
     f"newton.tests.test_contact_reduction_global:{_ROUNDTRIP}": ROUNDING,
+    "newton.tests.test_implicit_mpm_flow_rule:test_random_flow_rule_impl_kernel": ROUNDING,
     "newton._src.viewer.kernels:compute_inertia_box_lines": ASYMMETRIC,
     "newton._src.viewer.viewer_rtx:write_prim_world_matrices": SINGLE,
     "tests.aux_test_array_slot_operators:overloaded_slot_add_backward": OPERATORS,

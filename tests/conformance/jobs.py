@@ -22,6 +22,8 @@ import trial
 import warp
 from libraries import Library
 
+import jwarp.public  # noqa: F401 what the first use of a name imports: no kernel's time has it
+
 SECONDS = 3600  # for one process, by the clock: one that sleeps for ever uses no processor
 
 

@@ -359,12 +359,17 @@ def test_every_function_may_fail(checks, shared):
 
 @own_process
 def test_errors_say_where_the_kernel_is_and_what_to_do():
-    """Calls of before have no place."""
+    """Programs of other processes have no place, as these alone lowered them."""
     target, number = xla(), itertools.count()
     resource_exhausted, failed_precondition, unavailable, internal = 8, 9, 14, 13
 
     def told(function: str, error: int, place: str = "spring.py:12") -> XlaError:
-        site = target.instantiate(attributes(scale_launch(5), place=place, image=cubin(str(next(number)))))
+        image = cubin(str(next(number)))
+        if place:
+            native().note_place(image, "jwarp_scale", "spring.py:7")
+            native().note_place(image, "jwarp_scale", place)  # where it was moved to
+            native().note_place(image, "jwarp_other", "other.py:1")
+        site = target.instantiate(attributes(scale_launch(5), image=image))
         driver().fail(function, error)
         with pytest.raises(XlaError) as caught:
             site.prepare()

@@ -1,5 +1,7 @@
 """Launches lowered for CUDA on a machine that need not have a GPU: what is compiled, and what the call says."""
 
+import importlib.util
+import inspect
 import re
 import struct
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from cuda_lowering import attribute, calls, lowered
 
 import jwarp as wp
+from jwarp import _native
 from jwarp.backend.cuda import nvrtc
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.config import config
@@ -76,19 +79,44 @@ def test_a_launch_is_one_call_with_the_machine_code_in_it():
     assert "block = 256 : i64" in text and "per_sm = 0 : i64" in text
 
 
-def test_calls_say_where_their_kernel_is_written():
-    """For what the driver says of them; without folders, which differ from one computer to the next."""
+@pytest.fixture
+def places(monkeypatch):
+    """What errors of the driver would find: where kernels are written, by their code."""
+    noted = {}
+    monkeypatch.setattr(_native, "note_place", lambda image, entry, place: noted.update({(image, entry): place}))
+    return noted
+
+
+def test_errors_of_the_driver_find_where_a_kernel_is_written(places):
     lines = Path(__file__).read_text().splitlines()
-    line = f"test_lowering.py:{next(n for n, text in enumerate(lines, 1) if text.startswith('def spring'))}"
+    line = f"{__file__}:{next(n for n, text in enumerate(lines, 1) if text.startswith('def spring'))}"
     for function in (lambda x: springs(x, 2.0)[0], jax.grad(lambda x: springs(x, 2.0)[0].sum())):
-        assert attribute(lowered(function, X)[0], "place").decode() == line
+        text, _ = lowered(function, X)
+        assert places[attribute(text, "image"), attribute(text, "entry").decode()] == line
     half = wp.cuda_kernel(
         "__global__ void half(const float* x, float* y, int n)"
         " { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 0.5f * x[i]; }",
         "half", {"x": wp.array[float], "y": wp.array[float], "n": wp.int32}, outputs=["y"],
     )  # fmt: skip
     text, _ = lowered(lambda x: wp.launch(half, 8, {"x": x, "n": 8}, {"y": 8}), X)
-    assert re.fullmatch(r"test_lowering.py:\d+", attribute(text, "place").decode())
+    assert re.fullmatch(rf"{__file__}:\d+", places[attribute(text, "image"), attribute(text, "entry").decode()])
+
+
+def test_kernels_that_move_in_their_file_are_the_same_program(places, tmp_path):
+    """So JAX finds what it compiled for them before."""
+    texts = []
+    for name, lines_before in (("first", 0), ("second", 5)):
+        file = tmp_path / name / "springs.py"
+        file.parent.mkdir()
+        file.write_text("import jwarp as wp\n" + "\n" * lines_before + inspect.getsource(spring.func))
+        spec = importlib.util.spec_from_file_location("springs", file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        function = wp.jax_kernel(module.spring)
+        texts += [lowered(f, X)[0] for f in (lambda x, f=function: f(x, 2.0)[0],
+                                             jax.grad(lambda x, f=function: f(x, 2.0)[0].sum()))]  # fmt: skip
+    assert texts[:2] == texts[2:] and texts[0] != texts[1]
+    assert [Path(place).parent.name for place in places.values()] == ["second", "second"]
 
 
 def test_the_code_is_forward_code_unless_a_gradient_is_taken():

@@ -90,3 +90,46 @@ def test_copies_of_numbers_and_variables_of_two_arrays_have_none(kernel, name):
     fn = wp.jax_kernel(kernel, launch_dims=1, output_dims=1)
     with pytest.raises(wp.CompileError, match=f"`{name}` is no parameter of `adj_.*` that has a gradient"):
         jax.grad(lambda a: fn(a)[0].sum())(jnp.ones(2))
+
+
+@wp.func
+def product(holder: Holder, other: wp.array[wp.vec3], i: int):
+    return holder.values[i].x * other[i].x
+
+
+@wp.func_grad(product)
+def adj_product(holder: Holder, other: wp.array[wp.vec3], i: int, g: float):
+    holder.values = other
+    values = holder.values
+    wp.adjoint[values][i].x += g
+
+
+@wp.func
+def another_product(holder: Holder, other: wp.array[wp.vec3], i: int):
+    return holder.values[i].x * other[i].x
+
+
+@wp.func_grad(another_product)
+def adj_another_product(holder: Holder, other: wp.array[wp.vec3], i: int, g: float):
+    held = holder
+    held.values = other
+    wp.adjoint[held.values][i].x += g
+
+
+@wp.kernel
+def through_an_alias(holder: Holder, other: wp.array[wp.vec3], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = product(holder, other, i)
+
+
+@wp.kernel
+def through_a_field(holder: Holder, other: wp.array[wp.vec3], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = another_product(holder, other, i)
+
+
+@pytest.mark.parametrize(("kernel", "name"), [(through_an_alias, "values"), (through_a_field, r"held\.values")])
+def test_fields_that_are_given_another_array_have_none(kernel, name):
+    fn = wp.jax_kernel(kernel, output_dims=N)
+    with pytest.raises(wp.CompileError, match=f"`{name}` is assigned to(.|\\n)*a name of its own"):
+        jax.grad(lambda a: fn(Holder(a, 1.0), a)[0].sum())(jnp.ones((N, 3)))

@@ -8,8 +8,11 @@ from host import BACKWARD, FORWARD, HostCompiled
 from tile_running import BLOCK
 
 import jwarp as wp
+import jwarp.frontend.kernel as kernel_module
 from jwarp.backend.interpreter.machine import run
+from jwarp.config import config
 from jwarp.ir.operation import Stage
+from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import verify
 
 N = 2 * BLOCK + 3
@@ -175,3 +178,20 @@ def by_rows(x: wp.array2d[float], out: wp.array[float]):
     row, _lane = wp.tid()
     t = wp.tile_load(x[row], shape=64)
     out[row] = wp.tile_sum(t)[0]
+
+
+@wp.kernel
+def shifted_sums(x: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.tile_sum(wp.tile(x[i] + 1.0))[0]
+
+
+def test_a_kernel_is_read_once_for_all_launches_with_blocks_of_one_size(monkeypatch):
+    read, settings = [], config.with_values(cache_dir="")
+    original = kernel_module.lower_kernel_source
+    monkeypatch.setattr(kernel_module, "lower_kernel_source", lambda *a, **k: read.append(a) or original(*a, **k))
+    made = [shifted_sums.block_ir(settings, BLOCK, axis, count) for axis, count in ((None, None), (0, None), (0, N))]
+    assert len(read) == 1
+    assert len({fingerprint(kernel) for kernel in made}) == 3
+    shifted_sums.block_ir(settings, 2 * BLOCK, 0)
+    assert len(read) == 2

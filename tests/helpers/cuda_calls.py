@@ -34,7 +34,7 @@ def attributes(launch: np.ndarray, **changes: Any) -> dict[str, Any]:
         "kernel": "scale", "entry": "jwarp_scale", "image": cubin(), "plan": SCALE_PLAN, "launch": launch,
         "block": 128, "shared": 0, "per_sm": 0, "grid": np.zeros(0, np.int64), "failures": "",
     }  # fmt: skip
-    assert set(changes) <= {*made, "heap", "place"}
+    assert set(changes) <= {*made, "heap"}
     return {**made, **changes}
 
 

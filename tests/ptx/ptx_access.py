@@ -14,6 +14,7 @@ from ptx_memory import WINDOW_BITS, WINDOWS, Fault, Misaligned, OutOfBounds
 from ptx_values import TYPES, UNSIGNED, Array, bits_of
 
 SPACES = ("global", "shared", "local", "param", "const")
+STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
 GENERIC_NAMES = {np.uint64(w): name for name, w in WINDOWS.items()}
 
 
@@ -89,6 +90,8 @@ class Access:
                 raise self.fail(ids, error) from None
             if own == "shared" and self.run.races is not None:
                 self._race(ids, places, dtype.itemsize * count, False)
+            elif own == "global" and self.run.global_races is not None and not constant and not self.is_strong:
+                self._race_globally(ids, places, dtype.itemsize * count, False)
         return out
 
     def store(self, space: str, threads: Array, addresses: Array, found: Sequence[Array]) -> None:
@@ -100,7 +103,7 @@ class Access:
                 at = places + np.uint64(k * width)
                 try:
                     if own == "global":
-                        self.run.memory.store(at, part)
+                        self._store_globally(ids, at, part)
                     elif own == "shared" and self.run.races is not None:
                         self._store_shared(ids, at, part)
                     else:
@@ -114,6 +117,28 @@ class Access:
         memory.store(rows, at, part)
         after = bits_of(memory.load(rows, at, part.dtype)) == bits_of(part)
         self._race(threads, at, part.itemsize, True, before, after)
+
+    def _store_globally(self, threads: Array, at: Array, part: Array) -> None:
+        memory = self.run.memory
+        if self.run.global_races is None or self.is_strong:
+            memory.store(at, part)
+            return
+        before = bits_of(memory.load(at, part.dtype)) == bits_of(part)
+        memory.store(at, part)
+        after = bits_of(memory.load(at, part.dtype)) == bits_of(part)
+        self._race_globally(threads, at, part.itemsize, True, before, after)
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the instruction is one by which threads may meet, as at a lock."""
+        return not STRONG.isdisjoint(self.node.statement.suffixes)
+
+    def _race_globally(self, threads: Array, addresses: Array, width: int, write: bool, *same: Array) -> None:
+        for piece, chosen in self.run.memory.parts(addresses, 1, False):
+            own = (x[chosen] for x in same)
+            self.run.global_races.note(
+                piece, threads[chosen], addresses[chosen], width, write, self.node.statement.text, *own
+            )
 
     def _race(self, threads: Array, offsets: Array, width: int, write: bool, *same: Array) -> None:
         memory = self.run.spaces["shared"]
@@ -401,6 +426,8 @@ def _call(machine: Any, node: Node, form: Any) -> Any:
             if name == "free":
                 for address in values:
                     run.memory.free(int(address))
+                    if run.global_races is not None:
+                        run.global_races.forget(int(address))
             else:
                 made = np.array([run.memory.allocate(int(size)) for size in values], np.uint64)
                 access.store("call", g.threads, _at(places[0], g), [made])

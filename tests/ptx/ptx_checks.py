@@ -1,4 +1,4 @@
-"""What the PTX machine notes beside results: races in shared memory, and counts of instructions and accesses."""
+"""What the PTX machine notes beside results: races of threads of a block, and counts of instructions and accesses."""
 
 from __future__ import annotations
 
@@ -7,41 +7,57 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from ptx_memory import Fault
+from ptx_memory import Fault, Piece
 from ptx_values import Array
 
 SECTOR, BANKS, BANK = 32, 32, 4
 NOBODY, SEVERAL = -1, -2
 
 
+class Barriers:
+    """How many barriers each block of a run has passed, and each warp. Numbers of blocks are never those of others."""
+
+    def __init__(self, threads: int, block: int):
+        self.block = block  # threads of one, with those that fill up the last warp
+        self.block_epoch = np.arange(threads // block) << 32
+        self.warp_epoch = np.zeros(threads // 32, np.int64)
+
+    def pass_block(self, threads: Array) -> None:
+        self.block_epoch[np.unique(threads // self.block)] += 1
+
+    def pass_warp(self, threads: Array) -> None:
+        self.warp_epoch[np.unique(threads // 32)] += 1
+
+    def now(self, threads: Array) -> Array:
+        return self.block_epoch[threads // self.block]
+
+
 class Races:
-    """Finds two threads of a block at one byte of shared memory, one of which writes, without a barrier between them.
+    """Finds two threads of a block at one byte of memory, one of which writes, without a barrier between them.
 
     Of each byte the last writer and the last reader are known, and when that was: how many barriers its block had
-    passed, and how many its warp. Threads of a warp are also in order after a barrier of the warp.
+    passed, and how many its warp. Threads of a warp are also in order after a barrier of the warp. Instead of bytes
+    they may be larger parts of memory that are only used as a whole.
     """
 
-    def __init__(self, size: int, threads: int, block: int):
+    def __init__(self, size: int, barriers: Barriers):
         self.proxies: Any = None  # what other proxies read, where there are any
-        self.block = block  # threads of one, with those that fill up the last warp
-        self.block_epoch = np.zeros(threads // block, np.int64)
-        self.warp_epoch = np.zeros(threads // 32, np.int64)
+        self.barriers = barriers
         self.writer, self.reader = (np.full(size, NOBODY, np.int64) for _ in range(2))
         self.written, self.read = (np.full((size, 2), -1, np.int64) for _ in range(2))
         self.reader_warp = np.full(size, NOBODY, np.int64)  # of several readers
 
-    def barrier(self, threads: Array) -> None:
-        self.block_epoch[np.unique(threads // self.block)] += 1
-
-    def warp_barrier(self, threads: Array) -> None:
-        self.warp_epoch[np.unique(threads // 32)] += 1
+    def refine(self, parts: int) -> None:
+        """Each part of memory that is looked at becomes several."""
+        for name in ("writer", "reader", "reader_warp", "written", "read"):
+            setattr(self, name, np.repeat(getattr(self, name), parts, axis=0))
 
     def _unordered(self, threads: Array, other: Array, warps: Array, when: Array) -> Array:
         """Whether the other access is of another thread, in this stretch between barriers."""
-        now, warp = self.block_epoch[threads // self.block], threads // 32
+        now, warp = self.barriers.now(threads), threads // 32
         same_stretch = when[:, 0] == now
         in_warp = warps == warp
-        ordered_by_warp = in_warp & (when[:, 1] < self.warp_epoch[warp])
+        ordered_by_warp = in_warp & (when[:, 1] < self.barriers.warp_epoch[warp])
         return (other != NOBODY) & (other != threads) & same_stretch & ~ordered_by_warp
 
     def note(
@@ -52,7 +68,7 @@ class Races:
 
         Of stores, `before` says which found what they stored, and `after` which left it, so that nobody can tell.
         """
-        when = np.stack([self.block_epoch[threads // self.block], self.warp_epoch[threads // 32]], axis=1)
+        when = np.stack([self.barriers.now(threads), self.barriers.warp_epoch[threads // 32]], axis=1)
         if write and self.proxies is not None:
             self.proxies.written(threads, places, width, what)
         for at in (places + k for k in range(width)):
@@ -95,9 +111,35 @@ class Races:
                 self._fail(what, threads[clash][0], reader[clash][0])
 
     def _fail(self, what: str, thread: int, other: int) -> None:
-        first = "others" if other == SEVERAL else f"thread {other % self.block}"
-        own = f"thread {thread % self.block} of block {thread // self.block}"
+        block = self.barriers.block
+        first = "others" if other == SEVERAL else f"thread {other % block}"
+        own = f"thread {thread % block} of block {thread // block}"
         raise Fault("race", f"{own} and {first}, no barrier between: {what}")
+
+
+class GlobalRaces:
+    """The same in the arrays of a launch, a piece of memory at a time: those of threads of one block alone."""
+
+    def __init__(self, barriers: Barriers):
+        self.barriers = barriers
+        self._known: dict[int, tuple[int, Races]] = {}  # by address: bytes of the parts, and what is known of them
+
+    def note(self, piece: Piece, threads: Array, addresses: Array, width: int, write: bool, what: str,
+             *same: Array) -> None:  # fmt: skip
+        """An access to a piece; arguments as of `Races.note`."""
+        step, races = self._known.get(piece.base) or (piece.step, None)
+        if races is None:
+            races = Races(-(-len(piece.data) // step), self.barriers)
+        offsets = (addresses - np.uint64(piece.base)).astype(np.int64)
+        if step > 1 and (width % step or (offsets % step).any()):
+            races.refine(step)
+            step = 1
+        self._known[piece.base] = step, races
+        races.note(threads, offsets // step, width // step, write, what, *same)
+
+    def forget(self, address: int) -> None:
+        """The piece is given back."""
+        self._known.pop(address, None)
 
 
 @dataclass

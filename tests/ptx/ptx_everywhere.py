@@ -18,11 +18,12 @@ import harness
 import numpy as np
 import pytest
 from own_process import build_mock
+from ptx_machine import Machine
 from ptx_running import PtxKernel
 
 # The files of the gradient cases of the suite.
 GRADIENTS = (
-    "tests/api/test_check_grads.py", "tests/api/test_tape.py", "tests/autodiff", "tests/backend/test_fuzz_gradients.py",
+    "tests/api/test_check_grads.py", "tests/autodiff", "tests/backend/test_fuzz_gradients.py",
     "tests/backend/test_local_arrays_of_blocks.py", "tests/backend/test_many_logs.py", "tests/bind/test_collisions.py",
     "tests/bind/test_collisions_apart.py", "tests/bind/test_composed.py", "tests/bind/test_counters.py",
     "tests/bind/test_deterministic.py", "tests/bind/test_func_grad.py", "tests/bind/test_gradient_kinds.py",
@@ -80,6 +81,7 @@ def _launches_run_on_the_machine() -> Any:
 def pytest_configure() -> None:
     os.environ["JWARP_LIBCUDA"] = str(build_mock())  # before the native module looks for the driver
     harness.Compiled = OnMachine  # type: ignore[misc]
+    Machine.finds_races_in_arrays = False  # some tests are of threads that collide there
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import ptx_access
 import ptx_warps
 import ptx_wgmma
-from ptx_checks import Counts, Races
+from ptx_checks import Barriers, Counts, GlobalRaces, Races
 from ptx_code import Code, Imm, Mark, Node, Operand, Place, Reg, Special, Target, Vector, flatten
 from ptx_memory import POISON, Fault, GlobalMemory, OwnMemory
 from ptx_opcodes import Form, Row, row_of
@@ -60,6 +60,8 @@ class Stretch:
 
 class Machine:
     """A program of PTX and one of its entries, ready to run."""
+
+    finds_races_in_arrays = True  # besides those in shared memory
 
     def __init__(self, text: str, entry: str = ""):
         program = parse(text)
@@ -324,9 +326,9 @@ class Run:
         }
         self.spaces["param"].data[: len(params)] = np.frombuffer(params, np.uint8)
         self.dynamic = shared
-        self.races = (
-            Races(len(self.spaces["shared"].data), self.size, self.padded) if races and self.shared_bytes else None
-        )
+        self.barriers = Barriers(self.size, self.padded)
+        self.races = Races(len(self.spaces["shared"].data), self.barriers) if races and self.shared_bytes else None
+        self.global_races = GlobalRaces(self.barriers) if races and machine.finds_races_in_arrays else None
         self.copies = ptx_access.Copies(self.size)
         self.products = (
             ptx_wgmma.Products(self.size, machine.watched, self.races, len(self.spaces["shared"].data))

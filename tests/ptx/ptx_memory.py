@@ -31,6 +31,7 @@ class Piece:
     data: Array  # of uint8
     name: str = ""
     writable: bool = True
+    step: int = 1  # bytes of its elements
     written: Array | None = None
     constant: Array | None = None
 
@@ -65,11 +66,11 @@ class GlobalMemory:
 
     def add(self, array: Array, name: str = "", writable: bool = True) -> Piece:
         """The memory of an array of the process."""
-        return self.add_address(array.ctypes.data, array.nbytes, name, writable)
+        return self.add_address(array.ctypes.data, array.nbytes, name, writable, array.itemsize)
 
-    def add_address(self, address: int, size: int, name: str = "", writable: bool = True) -> Piece:
+    def add_address(self, address: int, size: int, name: str = "", writable: bool = True, step: int = 1) -> Piece:
         data = np.ctypeslib.as_array((ctypes.c_uint8 * max(size, 1)).from_address(address))[:size]
-        piece = Piece(address, data, name, writable)
+        piece = Piece(address, data, name, writable, step)
         at = bisect.bisect(self._bases, address)
         self._bases.insert(at, address)
         self.pieces.insert(at, piece)

@@ -108,7 +108,9 @@ class PtxKernel:
         for p, array in enumerate(arrays):
             # Atomics of one or two bytes change words, in which their neighbours stay as they are.
             size = -(-array.nbytes // 4) * 4 if array.itemsize < 4 else array.nbytes
-            memory.add_address(array.ctypes.data, size, f"parameter {self.kernel.params[p].name}", p in written)
+            memory.add_address(
+                array.ctypes.data, size, f"parameter {self.kernel.params[p].name}", p in written, array.itemsize
+            )
         if failure is not None:
             memory.add(failure, "the note of failures")
         share = 1 if self.kernel.block_dim else self.block

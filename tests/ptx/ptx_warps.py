@@ -101,14 +101,12 @@ def _barrier(machine: Any, node: Node, form: Any) -> Any:
     if form.has("warp"):
 
         def of_warp(run: Any, g: Any) -> None:
-            if run.races is not None:
-                run.races.warp_barrier(g.threads)
+            run.barriers.pass_warp(g.threads)
 
         return of_warp
 
     def passed(run: Any, g: Any) -> None:
-        if run.races is not None:
-            run.races.barrier(g.threads)
+        run.barriers.pass_block(g.threads)
 
     if not form.has("red"):
         return passed

@@ -126,7 +126,7 @@ class Proxies:
         self.reading = np.zeros(-(-size // UNIT), np.int16)
 
     def fence(self, races: Races, threads: Array) -> None:
-        epoch = races.block_epoch[threads // races.block]
+        epoch = races.barriers.now(threads)
         while len(self.when) <= int(self.fences[threads].max()):
             self.when.append(np.full(len(self.fences), np.iinfo(np.int64).max))
         for number in np.unique(self.fences[threads]):
@@ -145,11 +145,12 @@ class Proxies:
         """A product begins to read: what others wrote before a barrier, and a fence after it was written."""
         for ids, units in zip(product.ids.reshape(-1, WARPGROUP), product.units, strict=True):
             at = (units[:, None] * UNIT + np.arange(UNIT)).reshape(-1)
-            now, writer, when = races.block_epoch[ids[0] // races.block], races.writer[at], races.written[at, 0]
+            now, writer, when = races.barriers.now(ids[0]), races.writer[at], races.written[at, 0]
             is_written = writer >= 0
             if (late := is_written & (when == now)).any():
                 raise Fault(
-                    "race", f"thread {writer[late][0] % races.block} writes, no barrier, a product reads: {what}"
+                    "race",
+                    f"thread {writer[late][0] % races.barriers.block} writes, no barrier, a product reads: {what}",
                 )
             first = np.full(len(at), np.iinfo(np.int64).max)
             for number, fences in enumerate(self.when):
@@ -157,7 +158,7 @@ class Proxies:
                 first[these] = fences[writer[these]]
             open_ = is_written & (first >= now) & (self.latest[ids].min() <= when)
             if open_.any():
-                who = f"thread {writer[open_][0] % races.block}"
+                who = f"thread {writer[open_][0] % races.barriers.block}"
                 raise Fault("proxy", f"no fence.proxy.async after what {who} wrote, which a product reads: {what}")
             self.reading[units] += 1
             self._note(races, at, now)
@@ -167,7 +168,7 @@ class Proxies:
             units = product.units[k]
             self.reading[units] -= 1
             at = (units[:, None] * UNIT + np.arange(UNIT)).reshape(-1)
-            self._note(races, at, races.block_epoch[product.ids[k * WARPGROUP] // races.block])
+            self._note(races, at, races.barriers.now(product.ids[k * WARPGROUP]))
 
     def _note(self, races: Races, at: Array, now: int) -> None:
         races.reader[at] = races.reader_warp[at] = SEVERAL

@@ -161,30 +161,72 @@ def test_what_was_trusted():
 
 
 NEIGHBOURS = """\
-__global__ void neighbours(const float* x, float* y) {
-  __shared__ float row[64];
+__global__ void neighbours(const float* x, float* row, float* y) {
+  %s
   row[threadIdx.x] = x[threadIdx.x];
   %s
   y[threadIdx.x] = row[(threadIdx.x + %d) %% 64];
 }
 """
+SHARED = "__shared__ float own[64]; row = own;"
 
 
-def neighbours(between, step):
+def neighbours(between, step, where):
     kernel = wp.cuda_kernel(
-        NEIGHBOURS % (between, step), "neighbours", {"x": A, "y": A}, outputs=["y"], cpu=lambda x: x, block_dim=64
-    )
-    x = numbers(64)
-    (y,) = PtxHandwritten(kernel).run([64], [x], [64])
-    np.testing.assert_array_equal(y, np.roll(x, -step))
+        NEIGHBOURS % (where, between, step), "neighbours", {"x": A, "row": A, "y": A}, outputs=["row", "y"],
+        cpu=lambda x: (x, x), block_dim=64,
+    )  # fmt: skip
+    x = numbers(128)
+    _, y = PtxHandwritten(kernel).run([64], [x], [64, 64])
+    np.testing.assert_array_equal(y, np.roll(x[:64], -step))
 
 
-def test_races_of_handwritten_kernels():
-    neighbours("__syncthreads();", 5)
-    neighbours("", 0)  # each its own
+@pytest.mark.parametrize("where", [SHARED, ""], ids=["shared", "global"])
+def test_races_of_handwritten_kernels(where):
+    neighbours("__syncthreads();", 5, where)
+    neighbours("", 0, where)  # each its own
     with pytest.raises(Fault, match="race: thread"):
-        neighbours("", 5)
+        neighbours("", 5, where)
     with pytest.raises(Fault, match="race: thread"):
-        neighbours("__syncwarp();", 5)  # the last lanes read what another warp has
+        neighbours("__syncwarp();", 5, where)  # the last lanes read what another warp has
     with pytest.raises(Fault, match="barrier: block 0 waits for ever"):
-        neighbours("if (threadIdx.x < 32) __syncthreads(); else __syncthreads(), __syncthreads();", 5)
+        neighbours("if (threadIdx.x < 32) __syncthreads(); else __syncthreads(), __syncthreads();", 5, where)
+
+
+MEETING = """\
+__global__ void meeting(const float* x, float* y, unsigned short* halves) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  %s
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_race"),
+    [
+        ("atomicAdd(y, x[i]);", False),
+        ("y[0] = 1.0f;", False),  # nobody can tell whose it is
+        ("y[0] = x[i];", True),
+        ("y[0] += x[i];", True),
+        ("y[i / 64] = x[i / 64];", False),
+        ("if (i % 64 == 0) y[i / 64] = x[i];", False),
+        ("halves[i] = (unsigned short)i;", False),
+        ("if (i % 2 == 0) ((unsigned*)halves)[i / 2] = i;", False),
+        ("if (i % 2 == 0) ((unsigned*)halves)[i / 2] = i; else halves[i] = (unsigned short)i;", True),
+        ("if (i % 64 == 1) y[5] = x[i]; else if (i % 64 == 2) ((float4*)y)[1] = make_float4(1, 2, 3, 4);", True),
+        ("y[64 * blockIdx.x + 63 - threadIdx.x] = y[i];", True),
+        ("const float v = y[i]; __syncthreads(); y[64 * blockIdx.x + 63 - threadIdx.x] = v;", False),
+    ],
+)
+def test_threads_that_meet_in_global_memory(statement, is_race):
+    """Those of one block: of several, an order is only found where there are atomics."""
+    kernel = wp.cuda_kernel(
+        MEETING % statement, "meeting", {"x": A, "y": A, "halves": wp.array[wp.uint16]}, outputs=["y", "halves"],
+        in_out_argnames=["y"], cpu=lambda x, y: (y, y), block_dim=64,
+    )  # fmt: skip
+    made, x = PtxHandwritten(kernel), numbers(128)
+    if not is_race:
+        made.run([128], [x], [numbers(128), 128])
+        return
+    with pytest.raises(Fault, match="race: thread"):
+        made.run([128], [x], [numbers(128), 128])

@@ -1,7 +1,10 @@
 """Adjoints of loops that overwrite an array by tiles and read it again: what lanes kept, a block restores together."""
 
+import re
+
 import numpy as np
 import pytest
+from ptx_memory import Fault
 from ptx_running import PLAIN, PtxKernel
 
 import jwarp as wp
@@ -42,19 +45,44 @@ def weighted(n: int, states: wp.array2d[int], x: wp.array2d[float]):
 @pytest.mark.parametrize(("block", "version"), [(4, "flat checked"), (32, "flat checked"), (16, "either")])
 def test_loops_that_overwrite_by_tiles(kernel, arrays, block, version):
     """With fewer threads than elements, and with more; in any order of the threads between barriers."""
-    program, _ = program_of(kernel, PLAIN).arranged((ROWS, block), block)
-    made = PtxKernel(vjp(program.kernel, [2], [2]).kernel, version)
+    made = adjoint_of(kernel, block, version)
     assert len(restored_together(made.made.proofs.kernel)) == arrays and grows(made.made.kernel)
-    rng = np.random.default_rng(block)
+    given = values_of(made, block)
+    expected = run(made.made.kernel, (ROWS,), given)
+    for order in (0, -1, 5):
+        for found, right in zip(made.run((ROWS,), given, order, blocks=2), expected, strict=True):
+            np.testing.assert_allclose(found, right, rtol=2e-5, atol=1e-6)
+    names = [p.name for p in made.kernel.params]
+    gradient, cotangent = expected[names.index("adj_x")], given[names.index("adj_x")]
+    assert np.isfinite(gradient).all() and np.abs(gradient - cotangent).max() > 0.1
+
+
+def adjoint_of(kernel, block, version, edits=None):
+    program, _ = program_of(kernel, PLAIN).arranged((ROWS, block), block)
+    return PtxKernel(vjp(program.kernel, [2], [2]).kernel, version, edits=edits)
+
+
+def values_of(made, seed):
+    rng = np.random.default_rng(seed)
     x, cotangent = rng.uniform(0.2, 1.0, size=(2, ROWS, COLUMNS)).astype(np.float32)
     values = {
         "n": np.int32(TRIPS), "states": rng.integers(0, 17, x.shape).astype(np.int32), "x": x, "adj_x": cotangent,
         "claim_x": np.zeros(x.shape, np.uint32),
     }  # fmt: skip
-    given = [values[p.name] for p in made.kernel.params]
-    expected = run(made.made.kernel, (ROWS,), given)
-    for order in (0, -1, 5):
-        for found, right in zip(made.run((ROWS,), given, order, blocks=2), expected, strict=True):
-            np.testing.assert_allclose(found, right, rtol=2e-5, atol=1e-6)
-    gradient = expected[[p.name for p in made.kernel.params].index("adj_x")]
-    assert np.isfinite(gradient).all() and np.abs(gradient - cotangent).max() > 0.1
+    return [values[p.name] for p in made.kernel.params]
+
+
+# How a turn ends, in the text that is made.
+TURN = r"if \(log\d+_places\[log\d+_size\] >= 0\) states\[.*(?:\s*(?:#line.*|\}))*\s*__syncthreads\(\);"
+
+
+@pytest.mark.parametrize("block", [4, 32])
+def test_turns_without_a_barrier_are_found(block):
+    """What a thread restored in one turn, another one restores in the next."""
+    text = adjoint_of(weighted, block, "flat checked").unit.text
+    ends = [m.group() for m in re.finditer(TURN, text) if text.count(m.group()) == 1]
+    assert len(ends) == 2
+    for end in ends:
+        made = adjoint_of(weighted, block, "flat checked", {end: end.replace("__syncthreads();", "")})
+        with pytest.raises(Fault, match="race: thread .* st.global"):
+            made.run((ROWS,), values_of(made, block), blocks=2)

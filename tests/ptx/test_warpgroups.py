@@ -172,12 +172,16 @@ def test_no_instructions_wait_for_each_other():
 
 
 def test_images():
-    """They are made where that is asked for, for sm_90 alone; what else is in a file has instructions of warps."""
+    """They are made where that is asked for, for sm_90 alone; what else is in a file has instructions of warps.
+
+    What has no place in the file is not compiled.
+    """
     asked = dataclasses.replace(PLAIN, matrix_instructions="wgmma")
     for settings, architectures, expected in (
         (PLAIN, ["sm_90"], {"sm_90": False}),
-        (asked, ["sm_90"], {"sm_90": False, "sm_90a": True}),
-        (asked, ["sm_80", "sm_90"], {"sm_80": False, "sm_90": False, "sm_90a": True}),
+        (asked, ["sm_90"], {"sm_90a": True}),
+        (asked, ["sm_80", "sm_90"], {"sm_80": False, "compute_90": False, "sm_90a": True}),  # PTX for later GPUs
+        (asked, ["sm_80", "sm_90", "sm_100"], {"sm_80": False, "sm_100": False, "sm_90a": True}),
         (asked, ["sm_80"], {"sm_80": False}),
     ):
         compiled = {}

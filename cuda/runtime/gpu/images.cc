@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/fault.h"
+#include "gpu/places.h"
 
 namespace jwarp::gpu {
 
@@ -69,13 +70,21 @@ bool is_whole_fatbin(std::string_view bytes) {
 
 }  // namespace
 
+void damaged(const std::string& who, const std::string& text) {
+  throw DeviceFault(XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                    {.who = who,
+                     .text = text,
+                     .hint = "the file that the program was read from has changed: export the program again, or delete "
+                             "JAX's compilation cache and jwarp's (python -m jwarp says where that is)"});
+}
+
 // The driver is given no length: it would read on behind an image that was cut off.
 LoadedKernel& find_kernel(std::string_view content, std::string_view symbol, const std::string& who) {
   if (!is_whole_cubin(content) && !is_whole_fatbin(content)) {
-    invalid(who + ": its image is damaged, it is neither a whole cubin nor a whole fatbin");
+    damaged(who, "its image is damaged, it is neither a whole cubin nor a whole fatbin");
   }
   if (symbol.empty() || symbol.find('\0') != std::string_view::npos) {
-    invalid(who + ": the name of its entry is damaged");
+    damaged(who, "the name of its entry is damaged");
   }
   const std::lock_guard<std::mutex> lock(process_mutex());
   const auto found = images().try_emplace(std::string(content)).first;
@@ -86,6 +95,8 @@ LoadedKernel& find_kernel(std::string_view content, std::string_view symbol, con
   auto made = std::make_unique<LoadedKernel>(image, std::string(symbol));
   return *image.kernels.emplace(symbol, std::move(made)).first->second;
 }
+
+std::string LoadedKernel::place() const { return place_of(*image_.content, symbol_); }
 
 void LoadedKernel::load(const std::string& who) {
   if (handle() != nullptr) return;

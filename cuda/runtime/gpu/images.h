@@ -28,6 +28,9 @@ class LoadedKernel {
   // memory; driver calls are made only where that has not been done before.
   void set_up(Device device, int64_t shared, const std::string& who);
 
+  // Where it is written, as "file:line"; empty where this process has not lowered it.
+  std::string place() const;
+
   // Null before it is loaded.
   DriverKernel handle() const { return handle_.load(std::memory_order_acquire); }
 
@@ -39,6 +42,9 @@ class LoadedKernel {
   std::atomic<DriverKernel> handle_{nullptr};
   std::map<Device, int64_t> shared_;  // of the devices where it is ready
 };
+
+// Throws what to do about a call whose parts are not those that were written.
+[[noreturn]] void damaged(const std::string& who, const std::string& text);
 
 // The kernel of that symbol in an image of that content. Throws Fault for an image that is damaged.
 LoadedKernel& find_kernel(std::string_view image, std::string_view symbol, const std::string& who);

@@ -22,7 +22,7 @@ constexpr uint64_t kNoFailure = UINT64_MAX;
 
 void require(bool right, const Code& code, const char* name, int64_t value) {
   if (right) return;
-  invalid("kernel '" + code.kernel + "': the call is damaged: its " + name + " is " + std::to_string(value));
+  damaged("kernel '" + code.kernel + "'", std::string("the call is damaged: its ") + name + " is " + std::to_string(value));
 }
 
 const Code& checked(const Code& code, const Plan& plan) {
@@ -77,7 +77,6 @@ class FailureWord {
 
 CallSite::CallSite(const Code& code, Plan plan, Launch launch, bool checks)
     : who_("kernel '" + checked(code, plan).kernel + "'"),
-      place_(code.place),
       kernel_(find_kernel(code.image, code.entry, who_)),
       block_(code.block),
       shared_(code.shared),
@@ -99,7 +98,7 @@ void CallSite::placed(const Call& call) const {
   try {
     call();
   } catch (const DeviceFault& fault) {
-    throw fault.of(who_, place_);
+    throw fault.of(who_, kernel_.place());
   }
 }
 

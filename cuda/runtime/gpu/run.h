@@ -27,7 +27,6 @@ struct Code {
   std::vector<int64_t> grid;
   std::string_view failures;  // what its checks at site 1, 2, … say, each but the last ended by "\0"
   int64_t heap = 0;           // bytes that its threads may want of the device's heap; calls of before have none
-  std::string_view place = {};  // where it is written, for errors; calls of before do not say it
 };
 
 struct DeviceContext;
@@ -71,7 +70,6 @@ class CallSite {
   void check_failure(const GpuLayout& layout, int64_t number, Address noted, Stream stream) const;
 
   const std::string who_;  // "kernel 'name'", which errors are about
-  const std::string place_;
   LoadedKernel& kernel_;
   const int64_t block_, shared_, per_sm_, heap_;
   const std::vector<int64_t> grid_;

@@ -9,6 +9,7 @@
 
 #include "core/fault.h"
 #include "gpu/driver.h"
+#include "gpu/places.h"
 #include "python/device_array.h"
 #include "python/device_graph.h"
 #include "python/device_launch.h"
@@ -80,6 +81,13 @@ std::pair<size_t, size_t> memory_info(Device device) {
 void add_bindings(py::module_& m) {
   m.def("cuda_handlers", &handlers, py::arg("checks"),
         "The handlers of the custom calls jwarp_cuda_v1 and, with checks, jwarp_cuda_debug_v1, by stage.");
+  m.def(
+      "note_place",
+      [](const py::bytes& image, const std::string& entry, const std::string& place) {
+        note_place(std::string_view(image), entry, place);
+      },
+      py::arg("image"), py::arg("entry"), py::arg("place"),
+      "Says where a kernel is written, for errors of launches by XLA: as file:line.");
   py::class_<DeviceLaunch>(m, "DeviceLaunch",
                            "A launch on arrays in the memory of a GPU, which are brought to each run.")
       .def(py::init<const std::string&, const std::string&, const py::bytes&, const py::buffer&, const py::buffer&,

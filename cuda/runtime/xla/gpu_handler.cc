@@ -27,7 +27,6 @@ XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame, bool checks) {
       .grid = {grid.data, grid.data + grid.size},
       .failures = string_attribute(frame, "failures"),
       .heap = optional_int_attribute(frame, "heap"),
-      .place = has_string(frame, "place") ? string_attribute(frame, "place") : std::string_view(),
   };
   Launch decoded(launch.data, launch.size);
   decoded.kernel = code.kernel;

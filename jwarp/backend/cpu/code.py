@@ -198,13 +198,16 @@ class Code:
         return "<" + ", ".join(f"{llvm_type} {_wrap(k * stride, bits)}" for k in self.lane_numbers) + ">"
 
     def splat(self, scalar: str, llvm_type: str, level: int = BODY) -> str:
-        """A vector of one scalar."""
+        """A vector of one scalar. Of a product it is one, too."""
         if not scalar.startswith("%"):
             return f"splat ({llvm_type} {scalar})"
         vector = self.vector(llvm_type)
         first = self.define(f"insertelement {vector} poison, {llvm_type} {scalar}, i64 0", level)
         lanes = self.vector("i32")
-        return self.define(f"shufflevector {vector} {first}, {vector} poison, {lanes} zeroinitializer", level)
+        made = self.define(f"shufflevector {vector} {first}, {vector} poison, {lanes} zeroinitializer", level)
+        if scalar in self.products:
+            self.products.add(made)
+        return made
 
 
 def _wrap(value: int, bits: int) -> int:

@@ -42,7 +42,7 @@ from jwarp.tiling.to_scalars import lower_tiles
 
 LOCAL_PASSES = ("sroa",)
 UNROLLING_PASSES = ("loop_rotate", "loop_unroll")
-# From here on, registers are allocated in less time, at no cost that was seen.
+# From here on, LLVM gives up early what takes long, at no cost that was seen.
 LONG_TEXT = 1 << 17
 
 

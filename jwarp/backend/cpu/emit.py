@@ -233,7 +233,7 @@ class BodyEmitter(Accesses):
         record = node.told(RecordFields)
         uniform = [True] * len(lanes) if record.tape in self.tape.whole else record.uniform
         texts = [x.text if is_uniform else self.vector(x) for x, is_uniform in zip(lanes, uniform, strict=True)]
-        self.tape.push(record.tape, texts)
+        self.tape.push(node, texts)
 
     def top(self, node: Op) -> None:
         assert node.result is not None
@@ -249,7 +249,7 @@ class BodyEmitter(Accesses):
         loaded = memory.load(element, self.mask)
         if element.shape.is_uniform and memory is self.memory:
             loaded = self.code.splat(loaded, scalar_type(element.type))
-        self.tape.save(element, loaded, self.mask)
+        self.tape.save(node, element, loaded, self.mask)
         self.memory.used.clear()  # the log is no access of the kernel's own
 
     def mark(self, node: Op) -> None:
@@ -277,7 +277,7 @@ class BodyEmitter(Accesses):
         self.code.label(done)
 
     def take_down(self, node: Op) -> None:
-        self.tape.note(node.array, self.vector(self.lanes(node.args[0])))
+        self.tape.note(node, self.vector(self.lanes(node.args[0])))
 
     def noted(self, node: Op) -> None:
         text = self.tape.noted(node.array)

@@ -11,9 +11,10 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
 from jwarp.errors import CompileError
+from jwarp.ir import operation
 from jwarp.ir.attributes import RecordFields
 from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Block, For, Kernel, Op, walk
+from jwarp.ir.nodes import Block, For, Kernel, Op, blocks, walk
 from jwarp.types import ScalarType, bool_, int64
 from jwarp.wire import MAX_LOGS, TAPE, TAPES, offsets
 
@@ -98,6 +99,38 @@ class TapeMemory:
                 code.line(f"{_member(stack, name)} = alloca {type}, align 8", ENTRY)
             self.reload(stack, ENTRY)
         self.stacks = tuple(sizes)
+        self.room: dict[int, int] = {}  # by operation that adds to a tape or log: the bytes that it makes sure of
+        if self.stacks:
+            self._make_room(kernel.body)
+
+    def _make_room(self, block: Block) -> set[int]:
+        """The first operation of a block that adds to a stack makes sure of what later ones add, too; the stacks.
+
+        Blocks inside make sure of what they add: after one that adds to a stack, the next operation begins anew. What
+        takes records away leaves more room. Notes are not among these stacks: reading them moves on in them.
+        """
+        first: dict[int, int] = {}  # by stack
+        stacks: set[int] = set()
+        for node in block.nodes:
+            if not isinstance(node, Op):
+                for inner in map(self._make_room, blocks(node)):
+                    stacks |= inner
+                    for stack in inner:
+                        first.pop(stack, None)
+            elif node.row.adds in (operation.Memory.TAPE, operation.Memory.LOG):
+                stack, record = self._added(node)
+                stacks.add(stack)
+                self.room.setdefault(id(node), 0)  # more than enough where a node stands in several blocks
+                self.room[first.setdefault(stack, id(node))] += record.size
+        return stacks
+
+    def _added(self, node: Op) -> tuple[int, Record]:
+        """The stack that an operation adds a record to, and the record."""
+        if node.row.uses_tape:
+            return 0, self.records[node.told(RecordFields).tape]
+        if node.row.uses_log:
+            return self.stack_of[node.array], self.log_records[node.array]
+        return self.notes_of[node.array], self.note_records[node.array]
 
     def record(self, fields: list[tuple[ScalarType, bool]]) -> Record:
         placed, offset = [], 0
@@ -128,11 +161,19 @@ class TapeMemory:
 
     # -- one stack
 
-    def grown(self, stack: int, size: int) -> str:
-        """Add `size` bytes; a pointer to them. Without memory the kernel ends here."""
-        code = self.code
+    def grown(self, node: Op) -> tuple[Record, str]:
+        """The record that an operation adds to a stack, and a pointer to it. Without memory the kernel ends here."""
+        code, (stack, record) = self.code, self._added(node)
         top = self.member(stack, "top")
-        following = code.define(f"add i64 {top}, {size}")
+        if room := self.room.get(id(node), record.size):
+            self.make_sure(stack, code.define(f"add i64 {top}, {room}"))
+        self.shrink(stack, code.define(f"add i64 {top}, {record.size}"))
+        data = self.member(stack, "data")
+        return record, code.define(f"getelementptr i8, ptr {data}, i64 {top}")
+
+    def make_sure(self, stack: int, following: str) -> None:
+        """Let a stack have so many bytes."""
+        code = self.code
         capacity = self.member(stack, "capacity")
         fits = code.define(f"icmp ule i64 {following}, {capacity}")
         full, grown, failed, ready = (code.new_label(name) for name in ("full", "grown", "failed", "ready"))
@@ -147,9 +188,6 @@ class TapeMemory:
         self.reload(stack)
         code.line(f"br label %{ready}")
         code.label(ready)
-        self.shrink(stack, following)
-        data = self.member(stack, "data")
-        return code.define(f"getelementptr i8, ptr {data}, i64 {top}")
 
     def last(self, stack: int, size: int) -> tuple[str, str]:
         """Where the last `size` bytes begin: as an offset, and as a pointer."""
@@ -184,9 +222,8 @@ class TapeMemory:
 
     # -- the tape
 
-    def push(self, tape: int, texts: list[str]) -> None:
-        record = self.records[tape]
-        at = self.grown(0, record.size)
+    def push(self, node: Op, texts: list[str]) -> None:
+        record, at = self.grown(node)
         for field, text in zip(record.fields, texts, strict=True):
             self.write(at, field, text)
 
@@ -199,9 +236,8 @@ class TapeMemory:
 
     # -- logs
 
-    def save(self, element: Element, value: str, mask: str | None) -> None:
+    def save(self, node: Op, element: Element, value: str, mask: str | None) -> None:
         """Add where the elements are, or -1 for lanes that have none, and what they hold."""
-        record = self.log_records[element.param]
         offsets = self.memory.number(element)
         if not element.shape.is_varying:
             offsets = self.code.splat(offsets, "i64", element.level)
@@ -211,7 +247,7 @@ class TapeMemory:
         there = self.memory.both(mask, inside)
         if there is not None:
             offsets = self.code.instructions(BODY, True).select(there, int64, offsets, "splat (i64 -1)")
-        at = self.grown(self.stack_of[element.param], record.size)
+        record, at = self.grown(node)
         for field, text in zip(record.fields, (offsets, value), strict=True):
             self.write(at, field, text)
 
@@ -238,10 +274,10 @@ class TapeMemory:
 
     # -- notes, which are read again in the order in which they were added
 
-    def note(self, array: int, text: str) -> None:
+    def note(self, node: Op, text: str) -> None:
         """Add a value to the notes of an array."""
-        record = self.note_records[array]
-        self.write(self.grown(self.notes_of[array], record.size), record.fields[0], text)
+        record, at = self.grown(node)
+        self.write(at, record.fields[0], text)
 
     def noted(self, array: int) -> str:
         """The next value. Past the end of the memory it is the first one, whatever kernel asks for it."""

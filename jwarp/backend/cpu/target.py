@@ -91,37 +91,45 @@ def target_machine(target: Target) -> llvm.TargetMachine:
 
 def machine_code(module: llvm.ModuleRef, target: Target, *, is_long: bool = False) -> bytes:
     """The object code of an optimised module."""
-    with _quick_splits() if is_long else contextlib.nullcontext():
+    with _quick() if is_long else contextlib.nullcontext():
         return target_machine(target).emit_object(module)
 
 
-# The register allocator goes along so many edges of a function to find where a value is best kept in a register, before
-# it takes what is nearest. LLVM's own bound lets that take half of the whole time for a kernel of 50,000 instructions.
-MAX_SPLIT_EDGES, LLVM_SPLIT_EDGES = 100, 10000
+# For long texts, what LLVM gives up early, as it takes time that grows faster than the text; and LLVM's own values.
+_QUICK = {
+    # The edges of a function that the register allocator goes along to find where a value is best kept in a register,
+    # before it takes what is nearest: half of the whole time for a kernel of 50,000 instructions.
+    "grow-region-complexity-budget": ("100", "10000"),
+    # The accesses of a block of which the first scheduler knows which may be to the same memory.
+    "dag-maps-huge-region": ("100", "1000"),
+    # The second scheduler, whose work processors do again: a third of the time where blocks have thousands of accesses.
+    "disable-post-ra": ("true", "false"),
+}
 
 _emitting = 0
 _settings = forks.Lock()
 
 
 @contextlib.contextmanager
-def _quick_splits() -> Iterator[None]:
+def _quick() -> Iterator[None]:
     """LLVM's settings are those of the process, which others may generate code in, too: they get theirs back."""
     global _emitting
     with _settings:
         _emitting += 1
         if _emitting == 1:
-            _set_split_edges(MAX_SPLIT_EDGES)
+            _set(0)
     try:
         yield
     finally:
         with _settings:
             _emitting -= 1
             if _emitting == 0:
-                _set_split_edges(LLVM_SPLIT_EDGES)
+                _set(1)
 
 
-def _set_split_edges(count: int) -> None:
-    llvm.set_option("", f"-grow-region-complexity-budget={count}")
+def _set(which: int) -> None:
+    for name, values in _QUICK.items():
+        llvm.set_option("", f"-{name}={values[which]}")
 
 
 def llvm_version() -> str:

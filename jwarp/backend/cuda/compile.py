@@ -37,8 +37,10 @@ from jwarp.backend.cuda.nvrtc import (
     bundle,
     compile_unit,
     device_headers,
+    ends,
     require,
     toolchain,
+    virtual,
 )
 from jwarp.backend.cuda.records import BLOCKS_PER_SM as BLOCKS_THAT_REMEMBER
 from jwarp.backend.cuda.records import HEAP, grows, texts_on_gpu
@@ -240,10 +242,15 @@ class CudaKernel(AnalysedKernel):
         room = room_of(architectures)
         unit = self.unit(version, block, room)
         try:
-            codes = {a: compile_unit(unit, a) for a in architectures}
             variants = self.variants(version, architectures, room)
             made = {a: (name, compile_unit(self.unit(own, block, room), name)) for a, (own, name) in variants.items()}
-            return bundle(codes, made)
+            # What has no machine code of its own need be PTX alone, if anything.
+            names = {
+                a: a if a not in made else virtual(a)
+                for a in architectures
+                if a not in made or a in ends(architectures)
+            }
+            return bundle(architectures, {a: compile_unit(unit, name) for a, name in names.items()}, made)
         except Rejected as rejected:
             raise as_compile_error(rejected, f"kernel '{self.kernel.name}'", self.kernel.span) from None
 

@@ -330,7 +330,7 @@ class Handwritten:
                 where = Span(message.file, message.line)
                 text = f"{where}: kernel '{self.definition.name}': {message.text}"
                 warnings.warn_explicit(text, KernelWarning, message.file, message.line)
-        return bundle(codes)
+        return bundle(architectures, codes)
 
     def _codes(self, unit: Unit, architectures: Sequence[str], blocks: Blocks) -> dict[str, Code]:
         try:

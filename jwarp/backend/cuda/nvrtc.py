@@ -187,25 +187,37 @@ def image_of(unit: Unit, architectures: Sequence[str]) -> bytes:
     Raises:
         Rejected, LaunchError: as `compile_unit`; there is no nvfatbin, and several are asked for.
     """
-    return bundle({a: compile_unit(unit, a) for a in architectures})
+    return bundle(architectures, {a: compile_unit(unit, a) for a in architectures})
 
 
-def bundle(codes: Mapping[str, Code], instead: Mapping[str, tuple[str, Code]] | None = None) -> bytes:
+def bundle(
+    architectures: Sequence[str], codes: Mapping[str, Code], instead: Mapping[str, tuple[str, Code]] | None = None
+) -> bytes:
     """Machine code for the one architecture, or that for several in one file.
 
-    `instead` has, for some of them, what has the place of their machine code, and the architecture that it is for.
+    `instead` has, for some of them, what has the place of their machine code, and the architecture that it is for. Of
+    these `codes` has the PTX, if they are at one of the `ends`.
 
     Raises:
         LaunchError: there is no nvfatbin, and there are several.
     """
-    architectures = list(codes)
-    oldest, newest = architectures[0], architectures[-1]
-    chosen = {a: (instead or {}).get(a, (a, code)) for a, code in codes.items()}
-    if len(codes) == 1:
-        return chosen[newest][1].cubin
+    chosen = {a: (instead or {}).get(a) or (a, codes[a]) for a in architectures}
+    if len(chosen) == 1:
+        return chosen[architectures[0]][1].cubin
+    oldest, newest = ends(architectures)
     # A GPU newer than all of these starts from the PTX of the newest, which its driver compiles, and one of another
     # generation between them from that of the oldest.
     return _fatbin({a: code.cubin for a, code in chosen.values()}, {a: codes[a].ptx for a in (newest, oldest)})
+
+
+def virtual(architecture: str) -> str:
+    """The architecture of which PTX is."""
+    return architecture.replace("sm_", "compute_")
+
+
+def ends(architectures: Sequence[str]) -> tuple[str, ...]:
+    """Of which architectures a file has PTX."""
+    return (architectures[0], architectures[-1]) if len(architectures) > 1 else ()
 
 
 def messages_of(log: str) -> tuple[Message, ...]:

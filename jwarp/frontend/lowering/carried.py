@@ -137,7 +137,9 @@ class Carried:
             after = self._fitted(name, binding, after)
             if layout(after, self.span) != layout(binding, self.span):
                 raise KernelTypeError(
-                    f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip", self.span
+                    f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip",
+                    self.span,
+                    "let it be of one type from before the loop on; or use two names",
                 )
             values += flatten(after, self.span) or ()
             self.bindings[name] = with_origins(binding, binding, after)

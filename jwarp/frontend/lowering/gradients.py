@@ -239,6 +239,12 @@ class _Call:
                         "the gradient of an array is changed by its elements", rewritten.assigned[name],
                         f"write wp.adjoint[{name}][i] += …",
                     )  # fmt: skip
+                if name in rewritten.rebound:
+                    raise CompileError(
+                        f"`{rewritten.by_alias.get(name, name)}` is assigned to: it is not the array that was given "
+                        "all along, whose gradient this is",
+                        rewritten.rebound[name], "give what is assigned a name of its own",
+                    )  # fmt: skip
                 array = self.arrays[name]
                 index = self.param(spelled(name), array.type, ("gradient", self.positions[name], 0))
                 self.env[spelled(name)] = ArrayRef(index, spelled(name), array.type)

@@ -317,17 +317,13 @@ def variable_of(place: ast.expr) -> ast.Name | None:
 def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
     """How often each name is read in `trees`. An augmented assignment reads its target."""
     counts: dict[str, int] = {}
-    pending: list[ast.AST] = list(trees)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Name):  # most nodes are; what is below one tells nothing more
-            if isinstance(node.ctx, ast.Load):
-                counts[node.id] = counts.get(node.id, 0) + 1
-            continue
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            counts[node.target.id] = counts.get(node.target.id, 0) + 1
-        if not isinstance(node, (ast.Constant, ast.expr_context, ast.operator)):
-            pending.extend(ast.iter_child_nodes(node))
+    for tree in trees:
+        for node in nodes_in(tree):
+            if isinstance(node, ast.Name):
+                if isinstance(node.ctx, ast.Load):
+                    counts[node.id] = counts.get(node.id, 0) + 1
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                counts[node.target.id] = counts.get(node.target.id, 0) + 1
     return counts
 
 

@@ -43,11 +43,9 @@ class LaneVariation(Variation):
         self.last = last_branches(kernel)
         self.rules: set[int] = set()  # calls of functions with a gradient of their own that lanes make each
 
-    def find(self, block: Block) -> None:
-        count = -1
-        while count != len(self.arrays) + len(self.rules):
-            count = len(self.arrays) + len(self.rules)
-            super().find(block)
+    @property
+    def known(self) -> int:
+        return super().known + len(self.arrays) + len(self.rules)
 
     def op(self, node: Op) -> None:
         if self.is_own(node) and self.differs(node):

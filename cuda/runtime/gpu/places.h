@@ -1,0 +1,16 @@
+// Where the kernels are written that this process has lowered: errors say it, and the calls of programs do not, so that
+// programs are the same wherever a kernel stands in its file.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace jwarp::gpu {
+
+// Of kernels with the same code the last one counts.
+void note_place(std::string_view image, std::string_view entry, const std::string& place);
+
+// "file:line"; empty for a kernel that another process has lowered, or that is forgotten.
+std::string place_of(std::string_view image, std::string_view entry);
+
+}  // namespace jwarp::gpu

@@ -233,6 +233,23 @@ def test_solutions_are_functions_for_jax():
     assert_allclose(found, np.linalg.solve(matrix, b), atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["cg", "bicgstab"])
+def test_gradients_of_solutions_are_those_of_the_inverse(name):
+    import jax
+    import jax.numpy as jnp
+
+    matrix, b, weights = system(name, 8)
+
+    def solution(A: wp.array2d[float], b: wp.array[float]):
+        x = wp.zeros(8, dtype=float)
+        getattr(wp.optim.linear, name)(A, b, x, tol=1e-6, check_every=0)
+        return wp.to_jax(x)
+
+    solve = wp.functionalize(solution, max_trips=16)
+    found = jax.jit(jax.grad(lambda b: solve(jnp.float32(matrix), b)[0] @ jnp.float32(weights)))(jnp.float32(b))
+    assert_allclose(found, np.linalg.solve(matrix.T, weights), atol=1e-3)
+
+
 @pytest.mark.parametrize("dtype", [wp.float16, wp.float32, wp.float64])
 def test_diagonals_of_all_floats(dtype):
     make = np.random.default_rng(5)

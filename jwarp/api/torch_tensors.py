@@ -84,7 +84,7 @@ def _shown(t: Any, given: Any, wanted: Any) -> array:
     scalar: Any = wanted if isinstance(wanted, StructType) else scalar_of(wanted)
     if not _is_seen_as(dtype_from_torch(given), scalar):
         raise KernelTypeError(f"wp.from_torch: elements of {given} cannot be seen as {wanted!r}")
-    components = components_of(wanted)
+    components, extents = components_of(wanted), tuple(t.shape)
     if t.ndim == len(components):
         t = t[None]  # a single element
     if t.device.type != "cpu":
@@ -103,7 +103,7 @@ def _shown(t: Any, given: Any, wanted: Any) -> array:
     try:
         layout = layout if layout.element is wanted else layout.seen_as(wanted)
     except (KernelTypeError, LaunchError) as error:
-        what = f"a tensor of shape {tuple(t.shape)} cannot be seen as {wanted!r}"
+        what = f"a tensor of shape {extents} cannot be seen as {wanted!r}"
         raise type(error)(f"wp.from_torch: {what}: {error}") from None
     return array.of(memory, layout)
 

@@ -98,7 +98,7 @@ def with_tables(
     Raises:
         LaunchError: there are some, and it reads none, or the ids are of several kinds.
     """
-    if not kernel.id_lists or not isinstance(inputs, _COLLECTIONS):
+    if not kernel.id_lists or not isinstance(inputs, _COLLECTIONS) or not _asks_what_ids_name(kernel):
         return kernel, inputs, {}
     free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
     given = inputs if isinstance(inputs, Mapping) else dict(zip(free, inputs, strict=False))
@@ -126,6 +126,20 @@ def with_tables(
         values = [*values.values(), *list(inputs)[len(given) :]]
     taken = plain.with_handles(tuple(sorted(kinds.items(), key=lambda pair: pair[0])))
     return taken, values, {asked[name]: (name, given[name]) for name in tables}
+
+
+def _asks_what_ids_name(kernel: Kernel) -> bool:
+    """Whether a kernel is nothing as long as the elements of its arrays of ids are numbers alone."""
+
+    def asks() -> bool:
+        try:
+            kernel.ir()
+        except JwarpError:
+            return True
+        return False
+
+    found: bool = kernel.plans.made("asks what ids name", asks)
+    return found
 
 
 _NOTHING: PerOwner[Kernel, Any, dict[int, Any]] = PerOwner("kinds of ids of nothing", MAX_CHOICES)

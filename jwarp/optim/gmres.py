@@ -7,6 +7,7 @@ from typing import Any
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array2d, array3d
 from jwarp.arrays.create import copy, zeros
+from jwarp.arrays.view import components_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
@@ -48,7 +49,7 @@ class GMRES(LinearSolverState):
         device, systems = self.b.device, self.s.shape[1]
         self.basis = zeros((size + 1, self.count), dtype=numbers(self.b).dtype, device=device)
         self.vectors = [
-            (row if row.dtype is self.b.dtype else row.reshape((-1, self.count // self.b.size)).view(self.b.dtype))
+            (row if row.dtype is self.b.dtype else row.reshape((-1, *components_of(self.b.dtype))).view(self.b.dtype))
             .reshape(self.b.shape)
             for row in (self.basis[j] for j in range(size + 1))
         ]  # fmt: skip

@@ -32,6 +32,8 @@ def cg(
 ) -> Any:
     """Solve A @ x = b by conjugate gradients, for a matrix that is symmetric and positive definite.
 
+    Tapes record nothing of it. It has gradients in functions under `wp.functionalize` that say `max_trips`.
+
     Args:
         A: An array of shape (n, n), one of shape (n,) for a diagonal, or a `LinearOperator`, which may have several
             systems: these are solved together, each until its own residual is small enough.

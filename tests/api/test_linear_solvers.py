@@ -143,6 +143,19 @@ def test_operators_of_a_program_on_vectors(name):
     assert_allclose(x.numpy(), np.linalg.solve(band(30), b), atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [wp.vec4, wp.mat22], ids=repr)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_vectors_of_vectors_and_matrices(name, kind):
+    matrix, b, _ = system(name)
+    parts = b.reshape(-1, *kind().shape)
+    x = wp.zeros(N // 4, dtype=kind)
+    _, residual, tolerance = getattr(wp.optim.linear, name)(
+        wp.array(matrix, dtype=float), wp.array(parts, dtype=kind), x, tol=1e-4
+    )
+    assert residual <= tolerance
+    assert_allclose(x.numpy(), np.linalg.solve(matrix, b).reshape(parts.shape), atol=1e-2)
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("check_every", [5, 0])
 def test_several_systems_are_solved_each_until_it_is_done(name, check_every):
@@ -218,6 +231,23 @@ def test_solutions_are_functions_for_jax():
     found, changed = jax.jit(wp.functionalize(solution))(jnp.float32(matrix), jnp.float32(b))
     assert not changed
     assert_allclose(found, np.linalg.solve(matrix, b), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab"])
+def test_gradients_of_solutions_are_those_of_the_inverse(name):
+    import jax
+    import jax.numpy as jnp
+
+    matrix, b, weights = system(name, 8)
+
+    def solution(A: wp.array2d[float], b: wp.array[float]):
+        x = wp.zeros(8, dtype=float)
+        getattr(wp.optim.linear, name)(A, b, x, tol=1e-6, check_every=0)
+        return wp.to_jax(x)
+
+    solve = wp.functionalize(solution, max_trips=16)
+    found = jax.jit(jax.grad(lambda b: solve(jnp.float32(matrix), b)[0] @ jnp.float32(weights)))(jnp.float32(b))
+    assert_allclose(found, np.linalg.solve(matrix.T, weights), atol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [wp.float16, wp.float32, wp.float64])

@@ -1,4 +1,4 @@
-"""Graphs that change, as they run, what their launches read first: ids in arrays, and the points of what these name."""
+"""Graphs that change, as they run, what launches read first: ids in arrays, and the points of what these name."""
 
 import numpy as np
 import pytest
@@ -143,3 +143,32 @@ def test_graphs_with_tapes_refuse_ids_that_they_write_themselves(made):
     which.fill_(1)
     with pytest.raises(wp.LaunchError, match="'ids' is an array of ids.*a tape is open"):
         wp.capture_launch(capture.graph)
+
+
+@wp.kernel
+def move(pool: wp.array[wp.uint64], which: wp.array[int], ids: wp.array[wp.uint64]):
+    if pool[which[0]] != wp.uint64(0):
+        ids[0] = pool[which[0]]
+
+
+def test_kernels_that_ask_nothing_of_ids_move_them(made):
+    """Also where ids cannot be looked up: in records and on tapes."""
+    _, numbers, wanted = made
+    pool = wp.array(numbers, dtype=wp.uint64, device="cpu")
+    which, ids = wp.zeros(1, dtype=int, device="cpu"), wp.zeros(1, dtype=wp.uint64, device="cpu")
+    y = wp.zeros(1, dtype=wp.vec3, device="cpu")
+    with wp.ScopedCapture(device="cpu") as capture:
+        wp.launch(move, 1, inputs=[pool, which, ids])
+        wp.launch(first, 1, inputs=[ids, y])
+    for k in TURNS:
+        which.fill_(k)
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(y.list()[0], wanted[k])
+    which.fill_(1)
+    record = wp.launch(move, 1, inputs=[pool, which, ids], record_cmd=True)
+    record.launch()
+    assert ids.list() == [numbers[1]]
+    which.fill_(0)
+    with wp.Tape():
+        wp.launch(move, 1, inputs=[pool, which], outputs=[ids])
+    assert ids.list() == [numbers[0]]

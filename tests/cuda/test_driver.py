@@ -367,7 +367,8 @@ def test_errors_say_where_the_kernel_is_and_what_to_do():
         image = cubin(str(next(number)))
         if place:
             native().note_place(image, "jwarp_scale", "spring.py:7")
-            native().note_place(image, "jwarp_scale", place)  # where it was moved to
+            for line in place.split(" or "):
+                native().note_place(image, "jwarp_scale", line)  # where it was moved to, and copies of it
             native().note_place(image, "jwarp_other", "other.py:1")
         site = target.instantiate(attributes(scale_launch(5), image=image))
         driver().fail(function, error)
@@ -404,6 +405,9 @@ def test_errors_say_where_the_kernel_is_and_what_to_do():
         )
         assert found.code == code
     assert "-->" not in str(told("cuLaunchKernelEx", 700, place=""))
+    copies = "spring.py:12 or copy.py:3 or other copy.py:12"  # nobody can tell whose launch it was
+    assert f"\n  --> {copies}\n" in str(told("cuLaunchKernelEx", 700, copies))
+    assert f"\n  --> {copies}\n" in str(told("cuLaunchKernelEx", 700, f"oldest.py:1 or copy.py:8 or {copies}"))
 
 
 @own_process

@@ -13,6 +13,7 @@
 #include "python/device_array.h"
 #include "python/device_graph.h"
 #include "python/device_launch.h"
+#include "python/gil.h"
 #include "xla/gpu_handler.h"
 
 namespace py = pybind11;
@@ -84,7 +85,9 @@ void add_bindings(py::module_& m) {
   m.def(
       "note_place",
       [](const py::bytes& image, const std::string& entry, const std::string& place) {
-        note_place(std::string_view(image), entry, place);
+        const std::string_view content(image);
+        const WithoutGil no_gil;  // another thread may be loading an image, which takes its time
+        note_place(content, entry, place);
       },
       py::arg("image"), py::arg("entry"), py::arg("place"),
       "Says where a kernel is written, for errors of launches by XLA: as file:line.");

@@ -96,14 +96,13 @@ def machine_code(module: llvm.ModuleRef, target: Target, *, is_long: bool = Fals
 
 
 # For long texts, what LLVM gives up early, as it takes time that grows faster than the text; and LLVM's own values.
+# The second scheduler stays, though it may take a third of the time: by it a long kernel ran twice as fast.
 _QUICK = {
     # The edges of a function that the register allocator goes along to find where a value is best kept in a register,
     # before it takes what is nearest: half of the whole time for a kernel of 50,000 instructions.
     "grow-region-complexity-budget": ("100", "10000"),
-    # The accesses of a block of which the first scheduler knows which may be to the same memory.
+    # The accesses of a block of which the schedulers know which may be to the same memory.
     "dag-maps-huge-region": ("100", "1000"),
-    # The second scheduler, whose work processors do again: a third of the time where blocks have thousands of accesses.
-    "disable-post-ra": ("true", "false"),
 }
 
 _emitting = 0

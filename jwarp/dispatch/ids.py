@@ -61,10 +61,8 @@ class Numbered:
         given = np.array(ids)
         rising = np.unique(np.append(given.ravel(), np.uint64(0)))
         numbers = np.searchsorted(rising, given).astype(np.int32)
-        for made in (given, numbers, rising):
-            made.flags.writeable = False
         self.known: list[int] = rising[1:].tolist()
-        self.leaves = [given, numbers, rising]
+        self.leaves = [_read_only(made) for made in (given, numbers, rising)]
 
 
 _NUMBERED: Cache[tuple[bytes, tuple[int, ...]], Numbered] = Cache("arrays of ids", 32)
@@ -126,8 +124,7 @@ def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> S
     is_changing = type(value) is array
     parts = _NOTHING.made((kind, value.shape, is_changing), lambda: _nothing(kind, value.shape, is_changing))
     if not is_changing:
-        value = np.array(value)
-        value.flags.writeable = False
+        value = _read_only(np.array(value))
     return unchecked(kind, [value, *parts])
 
 
@@ -142,8 +139,7 @@ def _nothing(kind: StructType, shape: tuple[int, ...], as_arrays: bool) -> list[
     for field, is_array in zip(fields[PARTS:], _are_arrays(kind.table_of), strict=True):
         assert isinstance(field, ArrayType)
         table.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
-    for part in table:
-        part.flags.writeable = False
+    table = [_read_only(part) for part in table]
     if as_arrays:
         elements = [field.element for field in fields[1:] if isinstance(field, ArrayType)]
         table = [array(part, dtype=element, copy=False) for part, element in zip(table, elements, strict=True)]
@@ -191,7 +187,7 @@ class Table:
                 leaves.append(_joined(found))
             else:
                 leaves.append(_read_only(np.stack([np.zeros_like(found[0]), *found])))
-        starts.flags.writeable = False
+        _read_only(starts)
         # All that changes at once, as other threads see it.
         self._last: tuple[Struct, list[Any], list[int | None] | None] = self._struct(leaves), leaves, None
 
@@ -203,8 +199,8 @@ class Table:
         found = self._versions()
         if found != versions or None in found:
             columns = {k: _joined(column) for k, column in self._changing.items()}
-            # Of memory that others may write to only the content tells. What is no number is no equal.
-            if not all(np.array_equal(leaves[k], column) for k, column in columns.items()):
+            # Of memory that others may write to only the content tells: its bits, as 0.0 and -0.0 differ.
+            if any(leaves[k].tobytes() != column.tobytes() for k, column in columns.items()):
                 leaves = [columns.get(k, leaf) for k, leaf in enumerate(leaves)]
                 struct = self._struct(leaves)
             self._last = struct, leaves, found
@@ -217,11 +213,16 @@ class Table:
 
     def _versions(self) -> list[int | None]:
         """The versions of the memory of what may change; None for such that others may write to."""
-        memories = [leaf.memory for column in self._changing.values() for leaf in column if type(leaf) is array]
-        return [None if getattr(memory, "is_open", True) else memory.version for memory in memories]
+        return [_version(leaf) for column in self._changing.values() for leaf in column if type(leaf) is array]
 
 
 _TABLES: Cache[tuple[object, ...], Table] = Cache("what arrays of ids name", 16)
+
+
+def _version(value: Any) -> int | None:
+    """That of the memory of an array; None for memory that others may write to without saying so."""
+    memory = getattr(value, "memory", None)
+    return None if getattr(memory, "is_open", True) else memory.version  # type: ignore[union-attr]
 
 
 def _joined(column: list[Any]) -> np.ndarray:
@@ -247,8 +248,7 @@ class IdLists:
         """What is given now for parameters for which that is not what was `before`; None where no such kernel is."""
         found: dict[int, Any] = {}
         for u, (name, value) in self._given.items():
-            struct, memory = before[u], getattr(value, "memory", None)
-            version = None if getattr(memory, "is_open", True) else memory.version  # type: ignore[union-attr]
+            struct, version = before[u], _version(value)
             known = self._known.get(u)
             if known is not None and known[0] == version and known[1] is struct:
                 continue

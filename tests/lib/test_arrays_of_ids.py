@@ -508,3 +508,19 @@ def test_memory_of_others_that_a_mesh_is_made_of_is_told_from_such_that_it_is_no
     shown = [wp.array(each, dtype=wp.vec3, copy=False) for each in (np.array(places), places)]
     keys = [array_shapes.read(3, None, [mesh, x])[0] for x in shown]
     assert None not in keys and keys[0] != keys[1]
+
+
+@wp.kernel
+def first_corner(meshes: wp.array(dtype=wp.uint64), corner: wp.array(dtype=wp.vec3)):
+    corner[0] = wp.mesh_get(meshes[0]).points[0]
+
+
+def test_a_zero_that_changes_its_sign_is_another_number():
+    """In memory that others write to without saying so, where only the content tells."""
+    points = CORNERS.copy()
+    mesh = wp.Mesh(wp.array(points, dtype=wp.vec3, copy=False), wp.array(FACES))
+    ids, corner = wp.array([mesh.id], dtype=wp.uint64), wp.zeros(1, dtype=wp.vec3)
+    for zero in (0.0, -0.0, 0.0):
+        points[0] = zero
+        wp.launch(first_corner, 1, inputs=[ids, corner])
+        np.testing.assert_array_equal(np.signbit(corner.numpy()), np.signbit(points[:1]))

@@ -33,6 +33,7 @@ from jwarp.frontend.values.bindings import (
     as_operand,
     describe,
     flatten,
+    is_id,
     layout,
     rebuild,
     spelling,
@@ -250,7 +251,7 @@ class Context:
                 lambda x, y: self.emit("and", x, y, span=span),
                 [self.emit("ne", size, zero(int32), span=span) for size in sizes],
             )
-        if isinstance(binding, StructValue) and binding.type.is_handle:
+        if is_id(binding):
             return TRUE  # only an id that is 0 names nothing, and that is a number
         operand = self.scalar(binding, span, "condition")
         return operand if operand.type is bool_ else self.emit("ne", operand, zero(operand.type), span=span)
@@ -479,7 +480,7 @@ def scalar_hint(binding: Binding) -> str:
     """How to get a scalar from `binding`."""
     if isinstance(binding, ArrayRef):
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
-    if isinstance(binding, StructValue) and binding.type.is_handle:
+    if is_id(binding):
         return (
             "give it to functions as it is, or compare it by == or != with 0, which it is not; an element of an array "
             "of ids, wp.array([mesh.id], dtype=wp.uint64), is a number, too"

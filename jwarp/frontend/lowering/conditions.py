@@ -19,10 +19,10 @@ from jwarp.frontend.values.bindings import (
     Composite,
     Number,
     StructArray,
-    StructValue,
     Unusable,
     describe,
     holds_array,
+    is_id,
     layout,
     rebuild,
 )
@@ -80,7 +80,7 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
     if isinstance(left, Composite) or isinstance(right, Composite):
         same = kinds.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
-    if name in ("eq", "ne") and _is_id(left) + _is_id(right) == 1 and _is_zero(left) + _is_zero(right) == 1:
+    if name in ("eq", "ne") and is_id(left) + is_id(right) == 1 and _is_zero(left) + _is_zero(right) == 1:
         return FALSE if name == "eq" else TRUE
     left, right = _beside(left, right, span), _beside(right, left, span)
     x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
@@ -91,11 +91,6 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
     if common is None:
         return ctx.emit(name, x, y, span=span)
     return ctx.emit(name, ctx.convert(left, common, span), ctx.convert(right, common, span), span=span)
-
-
-def _is_id(binding: Binding) -> bool:
-    """Whether it is the id of a grid, tree or mesh that is known, which is not 0."""
-    return isinstance(binding, StructValue) and binding.type.is_handle
 
 
 def _is_zero(binding: Binding) -> bool:

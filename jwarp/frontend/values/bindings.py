@@ -7,7 +7,7 @@ import enum
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -379,6 +379,11 @@ Binding = (
 )
 
 
+def is_id(binding: Binding) -> TypeGuard[StructValue]:
+    """Whether it is the id of a grid, tree or mesh that is known, which is not 0."""
+    return isinstance(binding, StructValue) and binding.type.is_handle
+
+
 def describe(binding: Binding) -> str:
     """The binding's type, in the user's words."""
     match binding:
@@ -416,7 +421,7 @@ def way_to(wanted: object, binding: Binding) -> str:
         return f"convert it: wp.{wanted}(…)"
     if isinstance(binding, ArrayRef):
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
-    if isinstance(binding, StructValue) and binding.type.is_handle:
+    if is_id(binding):
         return (
             "it is no number that a kernel can keep: give it to functions as it is, or pass the kernel an array of "
             "ids, wp.array([mesh.id], dtype=wp.uint64), and keep the index"

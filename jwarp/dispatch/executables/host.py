@@ -13,7 +13,7 @@ from jwarp.dispatch.call.host_arguments import read_contents, read_gradient, rea
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
 from jwarp.dispatch.executables.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.host_adjoint import InPlaceAdjoint
+from jwarp.dispatch.steps.host_adjoint import InPlaceAdjoint
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault

@@ -13,7 +13,7 @@ from jwarp import _native
 from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import MAX_SHAPES, PerOwner
-from jwarp.dispatch.scratch import Scratch
+from jwarp.dispatch.steps.scratch import Scratch
 from jwarp.ir.nodes import Param
 from jwarp.launching.derive import derive, in_known_order, rounding_as
 from jwarp.launching.derived import DerivedLaunch, Feed, Variant

@@ -11,13 +11,13 @@ from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch import backward_plans
-from jwarp.dispatch.array_adjoint import ArrayAdjoint
 from jwarp.dispatch.executables.arrays import ArrayLaunch
-from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape_commands import ComputationEntry, CopyEntry, FillEntry, SecondOrderEntry
-from jwarp.dispatch.tape_entry import Entry, Retained, has_gradients
-from jwarp.dispatch.tape_launch import LaunchEntry
+from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
+from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.tape import backward_plans
+from jwarp.dispatch.tape.commands import ComputationEntry, CopyEntry, FillEntry, SecondOrderEntry
+from jwarp.dispatch.tape.entry import Entry, Retained, has_gradients
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.errors import NO_SPAN, LaunchError
 
 

@@ -12,7 +12,9 @@ from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.arrays import ArrayLaunch
-from jwarp.dispatch.native_steps import (
+from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.tape.entry import Entry
+from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
     change_ids,
@@ -21,9 +23,7 @@ from jwarp.dispatch.native_steps import (
     steps_of,
     written_by,
 )
-from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape import OfTape
-from jwarp.dispatch.tape_entry import Entry
+from jwarp.dispatch.tape.tape import OfTape
 from jwarp.errors import LaunchError
 from jwarp.frontend import options
 

@@ -10,9 +10,9 @@ import jwarp._native as _native
 from jwarp.arrays.commands import Command, listeners, set_recorders, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.cuda_graphs import CudaPart, gpu_of
 from jwarp.dispatch.executables.arrays import ArrayLaunch
-from jwarp.dispatch.native_steps import (
+from jwarp.dispatch.tape.cuda_graphs import CudaPart, gpu_of
+from jwarp.dispatch.tape.native_steps import (
     Several,
     change_ids,
     launches_on_geometry,
@@ -20,7 +20,7 @@ from jwarp.dispatch.native_steps import (
     steps_of,
     written_by,
 )
-from jwarp.dispatch.taped_graphs import TapedGraph, has_tapes
+from jwarp.dispatch.tape.taped_graphs import TapedGraph, has_tapes
 from jwarp.errors import LaunchError
 from jwarp.types.handles import states_of
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
-from jwarp.dispatch.array_adjoint import will_change
-from jwarp.dispatch.array_reversal import WayBack, way_back
+from jwarp.arrays.rematerialised import lightened
 from jwarp.dispatch.executables.arrays import ArrayLaunch
-from jwarp.dispatch.remade import lightened
-from jwarp.dispatch.reversal import Reversal
-from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape_entry import (
+from jwarp.dispatch.steps.array_adjoint import will_change
+from jwarp.dispatch.steps.array_backward import WayBack, way_back
+from jwarp.dispatch.steps.backward import Reversal
+from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.tape.entry import (
     Entry,
     Retained,
     both_before_and_after,

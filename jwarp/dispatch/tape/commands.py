@@ -11,8 +11,8 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
-from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape_entry import (
+from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.tape.entry import (
     Entry,
     Retained,
     added,

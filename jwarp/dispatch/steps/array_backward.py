@@ -10,14 +10,14 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept
+from jwarp.arrays.rematerialised import there
 from jwarp.caches import Cache
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
 from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
-from jwarp.dispatch.device_adjoint import generated
-from jwarp.dispatch.device_reversal import DeviceReversal
 from jwarp.dispatch.executables.arrays import ArrayLaunch, host_of
-from jwarp.dispatch.remade import there
-from jwarp.dispatch.reversal import Reversal, reversal
+from jwarp.dispatch.steps.backward import Reversal, reversal
+from jwarp.dispatch.steps.device_adjoint import generated
+from jwarp.dispatch.steps.device_backward import DeviceReversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing

@@ -13,7 +13,7 @@ from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
 from jwarp.config import config
-from jwarp.dispatch.tracebacks import shortening
+from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel

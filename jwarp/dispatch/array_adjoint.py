@@ -9,7 +9,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
 from jwarp.arrays.making import check_writable
 from jwarp.dispatch.array_reversal import way_back
-from jwarp.dispatch.arrays import ArrayLaunch, read_block_dim
+from jwarp.dispatch.executables.arrays import ArrayLaunch, read_block_dim
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping

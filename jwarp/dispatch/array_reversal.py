@@ -11,11 +11,11 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept
 from jwarp.caches import Cache
-from jwarp.dispatch.aliases import identical, refuse_overlaps
-from jwarp.dispatch.array_devices import copy_on_device, shown_on_device
-from jwarp.dispatch.arrays import ArrayLaunch, host_of
+from jwarp.dispatch.call.aliases import identical, refuse_overlaps
+from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
 from jwarp.dispatch.device_adjoint import generated
 from jwarp.dispatch.device_reversal import DeviceReversal
+from jwarp.dispatch.executables.arrays import ArrayLaunch, host_of
 from jwarp.dispatch.remade import there
 from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import NotDifferentiableError

@@ -10,8 +10,8 @@ import jwarp._native as _native
 from jwarp.arrays.commands import Command, listeners, set_recorders, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.cuda_graphs import CudaPart, gpu_of
+from jwarp.dispatch.executables.arrays import ArrayLaunch
 from jwarp.dispatch.native_steps import (
     Several,
     change_ids,

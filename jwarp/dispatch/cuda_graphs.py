@@ -10,9 +10,9 @@ import jwarp._native as _native
 from jwarp.arrays.commands import Command
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.devices import Device, DeviceError
-from jwarp.dispatch.arrays import ArrayLaunch
-from jwarp.dispatch.cuda_memory import STREAM, CudaMemory
-from jwarp.dispatch.device import Forward
+from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.gpu.cuda_memory import STREAM, CudaMemory
+from jwarp.dispatch.gpu.device import Forward
 
 log = logging.getLogger("jwarp")
 # Puts a command on a stream, given by its handle.

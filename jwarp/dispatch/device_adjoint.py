@@ -11,14 +11,14 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.bind import values
-from jwarp.dispatch import cuda_arrays
-from jwarp.dispatch.call import Call
-from jwarp.dispatch.device import Given, borrowed, contiguous, device_of, read_input, shadow
-from jwarp.dispatch.device_launch import Placed, put
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.host_arguments import refuse_tracing
 from jwarp.dispatch.device_memory import Work
-from jwarp.dispatch.host_arguments import refuse_tracing
-from jwarp.dispatch.host_arrays import refuse_shared
-from jwarp.dispatch.ready import Ready
+from jwarp.dispatch.executables.host_arrays import refuse_shared
+from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.gpu import cuda_arrays
+from jwarp.dispatch.gpu.device import Given, borrowed, contiguous, device_of, read_input, shadow
+from jwarp.dispatch.gpu.device_launch import Placed, put
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments

@@ -13,7 +13,7 @@ from jwarp.backend.cuda.nvrtc import device_header
 from jwarp.caches import cached
 from jwarp.config import config
 from jwarp.devices import KernelAt
-from jwarp.dispatch.device_launch import Placed, put
+from jwarp.dispatch.gpu.device_launch import Placed, put
 from jwarp.errors import NO_SPAN, Span
 from jwarp.frontend.cuda_kernel import Blocks, Definition, HandwrittenKernel
 from jwarp.ir.nodes import Param

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.dispatch.cuda_arrays import Borrowed, borrow
-from jwarp.dispatch.device import shadow
-from jwarp.dispatch.device_launch import Placed, put
 from jwarp.dispatch.device_memory import Work
+from jwarp.dispatch.gpu.cuda_arrays import Borrowed, borrow
+from jwarp.dispatch.gpu.device import shadow
+from jwarp.dispatch.gpu.device_launch import Placed, put
 from jwarp.dispatch.reversal import Reversal
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param

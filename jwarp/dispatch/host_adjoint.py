@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jwarp.analysis.affine import Extents
-from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
+from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use, refuse_shared
 from jwarp.launching.derive import derive, rounding_as
 from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.geometry import BlockDim, Geometry

@@ -13,9 +13,9 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.arrays import ArrayLaunch
-from jwarp.dispatch.host import Forward
-from jwarp.dispatch.ready import Ready
+from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.host import Forward
+from jwarp.dispatch.executables.ready import Ready
 
 
 class Several(Command):

@@ -13,7 +13,7 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch import backward_plans
 from jwarp.dispatch.array_adjoint import ArrayAdjoint
-from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.executables.arrays import ArrayLaunch
 from jwarp.dispatch.scratch import Scratch
 from jwarp.dispatch.tape_commands import ComputationEntry, CopyEntry, FillEntry, SecondOrderEntry
 from jwarp.dispatch.tape_entry import Entry, Retained, has_gradients

@@ -10,7 +10,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.dispatch.array_adjoint import will_change
 from jwarp.dispatch.array_reversal import WayBack, way_back
-from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.executables.arrays import ArrayLaunch
 from jwarp.dispatch.remade import lightened
 from jwarp.dispatch.reversal import Reversal
 from jwarp.dispatch.scratch import Scratch

@@ -13,7 +13,7 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
-from jwarp.dispatch.held import held
+from jwarp.dispatch.call.held import held
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import ArrayType, Geometry, Struct, StructType, uint64

@@ -14,9 +14,9 @@ from jwarp.bind.calls import bind, eager
 from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import is_fixed
 from jwarp.bind.sharding import cut_launch
-from jwarp.dispatch.call import Call
-from jwarp.dispatch.eager import Convert, converter
-from jwarp.dispatch.ready import Ready
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.executables.eager import Convert, converter
+from jwarp.dispatch.executables.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument

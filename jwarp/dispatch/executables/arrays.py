@@ -21,16 +21,17 @@ from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.devices import CPU, Device
-from jwarp.dispatch import array_plans, array_shapes, checks, route
-from jwarp.dispatch.aliases import UNORDERED, overlap_error, reads_first
-from jwarp.dispatch.array_devices import device_of_arrays, shown_on_device
-from jwarp.dispatch.array_traced import run_traced
-from jwarp.dispatch.call import Call
-from jwarp.dispatch.held import reader
-from jwarp.dispatch.host import Forward
-from jwarp.dispatch.host_arrays import OverlapError
-from jwarp.dispatch.ids import IdLists
-from jwarp.dispatch.ready import Ready
+from jwarp.dispatch.call import checks
+from jwarp.dispatch.call.aliases import UNORDERED, overlap_error, reads_first
+from jwarp.dispatch.call.array_devices import device_of_arrays, shown_on_device
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.held import reader
+from jwarp.dispatch.call.ids import IdLists
+from jwarp.dispatch.executables import array_plans, array_shapes, route
+from jwarp.dispatch.executables.array_traced import run_traced
+from jwarp.dispatch.executables.host import Forward
+from jwarp.dispatch.executables.host_arrays import OverlapError
+from jwarp.dispatch.executables.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel

@@ -12,9 +12,9 @@ from numpy import may_share_memory
 from jwarp import _native
 from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch import eager
+from jwarp.dispatch.executables import eager
+from jwarp.dispatch.executables.host_arrays import InPlace, Use
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint, Need
-from jwarp.dispatch.host_arrays import InPlace, Use
 from jwarp.ir.nodes import Param
 
 Convert = Callable[[Any], Any]

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 
 from jwarp.bind import compat, values
-from jwarp.dispatch import cuda_arrays, host_arguments
-from jwarp.dispatch.call import Call
-from jwarp.dispatch.kinds import is_mutable
+from jwarp.dispatch.call import host_arguments
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.kinds import is_mutable
+from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.descriptor import extents_of

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from jwarp.devices import Device, DeviceLike, get_device, no_cuda_device
-from jwarp.dispatch.cuda_memory import STREAM, wait
+from jwarp.dispatch.gpu.cuda_memory import STREAM, wait
 from jwarp.errors import LaunchError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jwarp import _native
 from jwarp.devices import DEVICES, Device
-from jwarp.dispatch.cuda_streams import Stream
+from jwarp.dispatch.gpu.cuda_streams import Stream
 from jwarp.errors import LaunchError
 
 # The driver's numbers of attributes.

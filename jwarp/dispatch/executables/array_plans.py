@@ -14,10 +14,10 @@ from jwarp.arrays.struct_array import StructArray
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.devices import Device
-from jwarp.dispatch import device as on_gpus
-from jwarp.dispatch import eager
-from jwarp.dispatch.array_shapes import NUMPY_NUMBERS, converter
-from jwarp.dispatch.host import Forward
+from jwarp.dispatch.executables import eager
+from jwarp.dispatch.executables.array_shapes import NUMPY_NUMBERS, converter
+from jwarp.dispatch.executables.host import Forward
+from jwarp.dispatch.gpu import device as on_gpus
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import CompositeValue, Struct, indexedarray

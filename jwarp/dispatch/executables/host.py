@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat, values
-from jwarp.dispatch.call import Call
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.host_arguments import read_contents, read_gradient, read_place, read_places
+from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
+from jwarp.dispatch.executables.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
+from jwarp.dispatch.executables.ready import Ready
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint
-from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_place, read_places
-from jwarp.dispatch.host_arrays import InPlace, Place, Use
-from jwarp.dispatch.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
-from jwarp.dispatch.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault

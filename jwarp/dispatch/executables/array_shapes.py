@@ -13,11 +13,11 @@ from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind import compat
 from jwarp.config import config
-from jwarp.dispatch import eager
-from jwarp.dispatch.held import held
-from jwarp.dispatch.host import Forward
-from jwarp.dispatch.host_arrays import Use
-from jwarp.dispatch.ready import Ready
+from jwarp.dispatch.call.held import held
+from jwarp.dispatch.executables import eager
+from jwarp.dispatch.executables.host import Forward
+from jwarp.dispatch.executables.host_arrays import Use
+from jwarp.dispatch.executables.ready import Ready
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param

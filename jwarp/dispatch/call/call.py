@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from jwarp.dispatch.kinds import Kind, is_mutable, is_on_device, kind_of
+from jwarp.dispatch.call.kinds import Kind, is_mutable, is_on_device, kind_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel

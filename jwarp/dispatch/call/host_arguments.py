@@ -9,9 +9,9 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.bind import compat, values
-from jwarp.dispatch import dlpack
-from jwarp.dispatch.host_arrays import Place, Use
-from jwarp.dispatch.kinds import is_mutable
+from jwarp.dispatch.call import dlpack
+from jwarp.dispatch.call.kinds import is_mutable
+from jwarp.dispatch.executables.host_arrays import Place, Use
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments

@@ -9,9 +9,9 @@ from jwarp.arrays import making
 from jwarp.arrays.array import array
 from jwarp.arrays.view import View
 from jwarp.devices import CPU, Device
-from jwarp.dispatch import cuda_devices as cuda_devices  # which lets arrays find the GPUs
-from jwarp.dispatch.cuda_arrays import Own
-from jwarp.dispatch.cuda_memory import CudaMemory, outline
+from jwarp.dispatch.gpu import cuda_devices as cuda_devices  # which lets arrays find the GPUs
+from jwarp.dispatch.gpu.cuda_arrays import Own
+from jwarp.dispatch.gpu.cuda_memory import CudaMemory, outline
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jwarp.dispatch import cuda_arrays, dlpack
+from jwarp.dispatch.call import dlpack
+from jwarp.dispatch.gpu import cuda_arrays
 
 
 class Kind(enum.Enum):

@@ -12,13 +12,13 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.bind import values
-from jwarp.dispatch import cuda_arrays
-from jwarp.dispatch.call import Call
-from jwarp.dispatch.device_launch import Placed, Settled, settle
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.host_arguments import refuse_tracing
 from jwarp.dispatch.device_memory import Work
-from jwarp.dispatch.host_arguments import refuse_tracing
-from jwarp.dispatch.host_arrays import Place, Use, without_aliases
-from jwarp.dispatch.ready import Ready
+from jwarp.dispatch.executables.host_arrays import Place, Use, without_aliases
+from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.gpu import cuda_arrays
+from jwarp.dispatch.gpu.device_launch import Placed, Settled, settle
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments

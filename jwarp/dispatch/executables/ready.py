@@ -6,7 +6,7 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from jwarp.dispatch.call import Call
+from jwarp.dispatch.call.call import Call
 from jwarp.errors import LaunchError
 
 

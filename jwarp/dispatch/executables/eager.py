@@ -9,7 +9,7 @@ import numpy as np
 
 from jwarp.bind import compat
 from jwarp.config import config
-from jwarp.dispatch.ready import Ready
+from jwarp.dispatch.executables.ready import Ready
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param

@@ -26,7 +26,7 @@ from jwarp.launching.arguments import Argument, Fault
 from jwarp.launching.derive import derive, rounding_as, switched_off
 from jwarp.launching.derived import Feed, Variant
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.wire import DTYPES, Role
 
@@ -128,6 +128,7 @@ class _Run:
             gatherable=known,
             repeated=may_coincide(self.program, self.geometry),
             alone=is_alone(self.program, self.geometry),
+            single=single_axes(self.program, self.geometry),
             for_gpu=True,
         )
 

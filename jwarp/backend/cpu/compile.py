@@ -15,14 +15,14 @@ from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
+from jwarp.backend.cpu.access.shared_loads import emit
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
-from jwarp.backend.cpu.loading import emit
+from jwarp.backend.cpu.loops.lockstep import with_shared_trips
+from jwarp.backend.cpu.loops.prefetch import with_fetches
+from jwarp.backend.cpu.loops.unrolled import with_runs
 from jwarp.backend.cpu.optimize import optimized_module
-from jwarp.backend.cpu.runs import with_runs
-from jwarp.backend.cpu.shared_trips import with_shared_trips
-from jwarp.backend.cpu.streams import with_fetches
 from jwarp.backend.cpu.target import host_target, machine_code
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
 from jwarp.backend.events import CompileEvent, announce

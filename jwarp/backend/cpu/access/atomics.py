@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import BODY, Code, Instructions, Options, literal, memory_type, scalar_type, suffix
-from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.rules import convert
 from jwarp.ir.nodes import Const
 from jwarp.types import ScalarType, float32

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, suffix
-from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
 from jwarp.ir.nodes import Const, Node, Op
 from jwarp.types import ArrayType, ScalarType

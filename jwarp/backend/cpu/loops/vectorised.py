@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jwarp.backend.cpu.atomics import neutral, reduced
+from jwarp.backend.cpu.access.atomics import neutral, reduced
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Instructions, Lanes, literal, scalar_type
 from jwarp.backend.cpu.rules import LLVM_RULES, convert

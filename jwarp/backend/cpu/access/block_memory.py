@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.code import ENTRY, Code, literal, memory_type
-from jwarp.backend.cpu.memory import Memory
 from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.nodes import Const, Kernel, Local, Op
 from jwarp.tiling.whole import request_of

@@ -8,13 +8,10 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from jwarp.backend.cpu import atomics, elements, rows, scattered
-from jwarp.backend.cpu.body import Body
-from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.loading import Loading, declaration, near
-from jwarp.backend.cpu.memory import Element, counts_up
-from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.backend.cpu.strided import (
+from jwarp.backend.cpu.access import atomics, components, rows, shared_stores
+from jwarp.backend.cpu.access.addresses import Element, counts_up
+from jwarp.backend.cpu.access.shared_loads import Loading, declaration, near
+from jwarp.backend.cpu.access.strided import (
     StridedElements,
     StridedNumbers,
     StridedRun,
@@ -22,6 +19,9 @@ from jwarp.backend.cpu.strided import (
     is_strided,
     is_transposed,
 )
+from jwarp.backend.cpu.body import Body
+from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
+from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 
@@ -93,15 +93,15 @@ class Accesses(Body):
         if not accesses or accesses[0].array in self.private.arrays:
             return False
         first, array = accesses[0], self.memory.arrays[accesses[0].array]
-        # A component is not proved to be inside unless the launch promises the shape of the elements.
+        # A component is not proved to be inside unless the launch promises the shape of the components.
         trusted = all(id(node) in self.trusted for node in accesses)
         adds = first.row.is_atomic
         if adds and not all(self.adds_alone(node) and node.result not in self.used for node in accesses):
             return False
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         size = math.prod(array.components)
-        pays = size <= elements.MAX_COMPONENTS and len(accesses) * (1 if first.name == "store" else 2) >= size
-        at = [p for p in (elements.component_of(node, array) for node in accesses) if p is not None]
+        pays = size <= components.MAX_COMPONENTS and len(accesses) * (1 if first.name == "store" else 2) >= size
+        at = [p for p in (components.component_of(node, array) for node in accesses) if p is not None]
         if len(at) < len(accesses):
             return False
         inside: str | None = None
@@ -129,12 +129,12 @@ class Accesses(Body):
 
         values = [] if first.name == "load" else [self.vector(self.lanes(node.args[-1])) for node in accesses]
 
-        def load(by: elements.WideElements | None) -> list[str]:
+        def load(by: components.WideElements | None) -> list[str]:
             if by is not None:
                 return by.load(at)
             return [self.memory.load(element, self.mask) for element in one_by_one()]
 
-        def store(by: elements.WideElements | None) -> list[str]:
+        def store(by: components.WideElements | None) -> list[str]:
             if by is not None:
                 by.store_at(at, values)
             else:
@@ -142,7 +142,7 @@ class Accesses(Body):
                     self.memory.store(element, value, self.mask)
             return []
 
-        def add(by: elements.WideElements | None) -> list[str]:
+        def add(by: components.WideElements | None) -> list[str]:
             if by is None:
                 for node, value in zip(accesses, values, strict=True):
                     self.add(node, value)
@@ -242,20 +242,20 @@ class Accesses(Body):
         first, array = accesses[0], self.memory.arrays[accesses[0].array]
         if first.array in self.private.arrays or first.array in self.blocks.arrays:
             return False
-        at = [p for p in (elements.component_of(node, array) for node in accesses) if p is not None]
+        at = [p for p in (components.component_of(node, array) for node in accesses) if p is not None]
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         anywhere = bool(array.components) or not counts_up(indices)
         if len(at) < len(accesses) or not anywhere or all(i.shape.is_uniform for i in indices):
             return False
-        if array.dtype.bits not in scattered.BITS:
+        if array.dtype.bits not in shared_stores.BITS:
             return False
         trusted = all(id(node) in self.trusted for node in accesses)
         axis = next(k for k, i in enumerate(indices) if not i.shape.is_uniform)
         row, extents = self.memory.row(first.array, indices[:axis], trusted)
         types, size = tuple(i.type for i in indices[axis:]), math.prod(array.components)
-        scatter = scattered.Scatter(array.dtype, size, tuple(at), types, trusted)
+        scatter = shared_stores.Scatter(array.dtype, size, tuple(at), types, trusted)
         values = [self.vector(self.lanes(node.args[-1])) for node in accesses]
-        scattered.store(self.code, scatter, [row, *extents], [*map(self.vector, indices[axis:])], values, self.mask)
+        shared_stores.store(self.code, scatter, [row, *extents], [*map(self.vector, indices[axis:])], values, self.mask)
         self.memory.used.append("scatter")
         return True
 
@@ -264,7 +264,7 @@ class Accesses(Body):
         if not accesses or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
             return None
         first, array = accesses[0], self.memory.arrays[accesses[0].array]
-        at = [p for p in (elements.component_of(node, array) for node in accesses) if p is not None]
+        at = [p for p in (components.component_of(node, array) for node in accesses) if p is not None]
         by_row = self.is_in_row(first)
         whole = len(accesses) > 1 and is_transposed(array, len(accesses), self.code)
         indices = [self.lanes(i) for i in first.args[: array.dims]]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import ENTRY, Code, memory_type, suffix
-from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Kernel, Local
 from jwarp.types import ScalarType

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from jwarp.backend.cpu.access.addresses import Memory
+from jwarp.backend.cpu.access.components import MAX_COMPONENTS, Choice, WideElements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes
-from jwarp.backend.cpu.elements import MAX_COMPONENTS, Choice, WideElements
-from jwarp.backend.cpu.memory import Memory
 from jwarp.types import ArrayType, int32, int64
 
 # Components that are accessed at once, as many as a block of 128 bits has.

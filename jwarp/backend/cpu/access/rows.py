@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, memory_type
-from jwarp.backend.cpu.memory import Memory
 from jwarp.backend.cpu.shapes import Shape
 from jwarp.backend.cpu.target import Target
 from jwarp.types import ArrayType, ScalarType, int32

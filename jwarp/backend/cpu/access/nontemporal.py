@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
+from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import BODY, ENTRY, memory_type
-from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Kernel
 from jwarp.types import ArrayType

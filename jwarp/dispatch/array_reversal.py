@@ -11,6 +11,9 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept
 from jwarp.caches import Cache
+from jwarp.compiler.order import in_one_order
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.aliases import identical, refuse_overlaps
 from jwarp.dispatch.array_devices import copy_on_device, shown_on_device
 from jwarp.dispatch.arrays import ArrayLaunch, host_of
@@ -21,9 +24,6 @@ from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing
-from jwarp.launching.meetings import depends_on_integers
-from jwarp.launching.program import GeneratedProgram
-from jwarp.launching.running import in_one_order
 from jwarp.types import ArrayType
 
 

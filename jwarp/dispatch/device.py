@@ -12,6 +12,7 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.bind import values
+from jwarp.compiler.program import Program
 from jwarp.dispatch import cuda_arrays
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.device_launch import Placed, Settled, settle
@@ -24,7 +25,6 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.program import Program
 from jwarp.types import ArrayType
 from jwarp.wire import DTYPES
 

@@ -9,8 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jwarp.analysis.affine import Extents
 from jwarp.bind import values
+from jwarp.compiler.derive import derive, rounding_as, switched_off
+from jwarp.compiler.derived import Feed, Variant
+from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, refuse_race
 from jwarp.dispatch import cuda_arrays
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.device import Given, borrowed, contiguous, device_of, read_input, shadow
@@ -23,11 +26,8 @@ from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault
-from jwarp.launching.derive import derive, rounding_as, switched_off
-from jwarp.launching.derived import Feed, Variant
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race
-from jwarp.launching.program import GeneratedProgram, Program
+from jwarp.types.arrays import Extents
 from jwarp.wire import DTYPES, Role
 
 

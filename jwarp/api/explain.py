@@ -17,7 +17,7 @@ from jwarp.bind import compat, values
 from jwarp.bind.derivatives import DERIVATIVES, launch_of_derivative
 from jwarp.bind.primitive import LAUNCHES, core_extents
 from jwarp.compiler.batch_to_threads import spread_launch
-from jwarp.dispatch.tracebacks import shortening
+from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel

@@ -16,7 +16,7 @@ from jwarp.compiler.derive import derive, in_known_order
 from jwarp.compiler.derived import Variant
 from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.config import config
-from jwarp.dispatch.tracebacks import shortening
+from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel

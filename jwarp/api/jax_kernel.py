@@ -12,10 +12,11 @@ from typing import Any
 from jwarp.caches import PerOwner
 from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch import checks, eager, route
-from jwarp.dispatch.call import Call, read_kernel
-from jwarp.dispatch.instances import choice_key, instance_for_call, with_handles, with_tables
-from jwarp.dispatch.tracebacks import shorten
+from jwarp.dispatch.call import checks
+from jwarp.dispatch.call.call import Call, read_kernel
+from jwarp.dispatch.call.instances import choice_key, instance_for_call, with_handles, with_tables
+from jwarp.dispatch.call.tracebacks import shorten
+from jwarp.dispatch.executables import eager, route
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter

@@ -6,8 +6,8 @@ from typing import Any
 
 from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch.call import Call
-from jwarp.dispatch.checks import has_content
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.checks import has_content
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping

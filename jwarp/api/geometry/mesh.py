@@ -32,7 +32,7 @@ from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here, repe
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.held import held, struct_of
+from jwarp.dispatch.call.held import held, struct_of
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays

@@ -11,7 +11,6 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp import forks
-from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
@@ -39,6 +38,7 @@ from jwarp.passes.native_code import refuse_native_code, settled
 from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
+from jwarp.types.arrays import Extents
 
 LOCAL_PASSES = ("sroa",)
 UNROLLING_PASSES = ("loop_rotate", "loop_unroll")

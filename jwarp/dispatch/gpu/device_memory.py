@@ -11,6 +11,7 @@ import numpy as np
 from jwarp import _native
 from jwarp.backend.cuda.nvrtc import device_header
 from jwarp.caches import cached
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.devices import KernelAt
 from jwarp.dispatch.gpu.device_launch import Placed, put
@@ -18,7 +19,6 @@ from jwarp.errors import NO_SPAN, Span
 from jwarp.frontend.cuda_kernel import Blocks, Definition, HandwrittenKernel
 from jwarp.ir.nodes import Param
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.program import program_of
 from jwarp.types import ArrayType, ScalarType, from_dtype, int64, vector
 from jwarp.wire import DTYPES, Role
 

@@ -10,17 +10,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jwarp import _native
-from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.compiler.derive import derive, in_known_order, rounding_as
+from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.write_conflicts import (
+    depends_on_integers,
+    gatherable,
+    is_alone,
+    may_coincide,
+    refuse_race,
+    single_axes,
+)
 from jwarp.dispatch.steps.scratch import Scratch
 from jwarp.ir.nodes import Param
-from jwarp.launching.derive import derive, in_known_order, rounding_as
-from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, may_coincide, refuse_race, single_axes
-from jwarp.launching.program import GeneratedProgram
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 # By parameter, None for one that is not needed.

@@ -9,8 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jwarp.analysis.affine import Extents
 from jwarp.bind import values
+from jwarp.compiler.derive import derive, rounding_as, switched_off
+from jwarp.compiler.derived import Feed, Variant
+from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import refuse_tracing
 from jwarp.dispatch.executables.host_arrays import refuse_shared
@@ -23,11 +26,8 @@ from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault
-from jwarp.launching.derive import derive, rounding_as, switched_off
-from jwarp.launching.derived import Feed, Variant
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race, single_axes
-from jwarp.launching.program import GeneratedProgram, Program
+from jwarp.types.arrays import Extents
 from jwarp.wire import DTYPES, Role
 
 

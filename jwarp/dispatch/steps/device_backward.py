@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.compiler.derived import Feed
 from jwarp.dispatch.gpu.cuda_arrays import Borrowed, borrow
 from jwarp.dispatch.gpu.device import shadow
 from jwarp.dispatch.gpu.device_launch import Placed, put
@@ -14,7 +15,6 @@ from jwarp.dispatch.gpu.device_memory import Work
 from jwarp.dispatch.steps.backward import Reversal
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
-from jwarp.launching.derived import Feed
 from jwarp.launching.descriptor import descriptor_of
 from jwarp.wire import DTYPES, Role
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jwarp.analysis.affine import Extents
+from jwarp.compiler.derive import derive, rounding_as
+from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.write_conflicts import depends_on_integers, gatherable, is_alone, may_coincide, single_axes
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use, refuse_shared
-from jwarp.launching.derive import derive, rounding_as
-from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, may_coincide, single_axes
-from jwarp.launching.program import GeneratedProgram
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from jwarp.compiler.derivation_cache import Shelf
+from jwarp.compiler.derived import DerivedLaunch, Feed, Source
+from jwarp.compiler.program import GeneratedProgram
 from jwarp.errors import NotDifferentiableError, Span
 from jwarp.ir.printing import short_file
 from jwarp.ir.serialize import from_entry, known, to_entry
-from jwarp.launching.derived import DerivedLaunch, Feed, Source
-from jwarp.launching.program import GeneratedProgram
-from jwarp.launching.shelf import Shelf
 from jwarp.wire import Role
 
 Refusal = NotDifferentiableError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import MAX_FORMS, GeneratedProgram
 from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.program import MAX_FORMS, GeneratedProgram
 from jwarp.launching.sizes import is_known
 from jwarp.passes.batch_to_threads import batch_to_threads
 from jwarp.passes.simplify import simplify

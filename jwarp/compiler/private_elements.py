@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from jwarp.analysis.affine import Extents
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import MAX_FORMS, GeneratedProgram, Program
 from jwarp.launching.batch import Mask
 from jwarp.launching.descriptor import Descriptor
-from jwarp.launching.program import MAX_FORMS, GeneratedProgram, Program
 from jwarp.launching.sizes import is_known
 from jwarp.passes.own_elements import held_elements
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 _HOLDING: PerOwner[GeneratedProgram, tuple[int, ...], GeneratedProgram] = PerOwner(

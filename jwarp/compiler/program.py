@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.analysis.affine import Extents
 from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import plain
 from jwarp.backend.cpu import compile as cpu
@@ -21,6 +20,8 @@ from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
+from jwarp.compiler.derivation_cache import NO_SHELF, Shelf
+from jwarp.compiler.order import by_settings, by_settings_on_gpu
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -33,11 +34,10 @@ from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, not_whole
 from jwarp.launching.handwritten import configuration
-from jwarp.launching.running import by_settings, by_settings_on_gpu
-from jwarp.launching.shelf import NO_SHELF, Shelf
 from jwarp.passes.instrument import instrument
 from jwarp.passes.merge import merge_arrays
 from jwarp.passes.simplify import simplify
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role, join_texts
 
 # Settings that one kernel is launched under in a program; for others it is read once more.
@@ -271,7 +271,7 @@ class GeneratedProgram(Program):
         return None if found is None else frozenset(found)
 
     def running(self, how: Callable[[nodes.Kernel], dict[str, Any]]) -> GeneratedProgram:
-        """The program whose threads run as a rule of `launching.running` says."""
+        """The program whose threads run as a rule of `compiler.order` says."""
 
         def made() -> GeneratedProgram | None:
             changes = how(self.kernel)

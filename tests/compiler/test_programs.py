@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import pytest
 
 import jwarp as wp
+from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, program_of
 from jwarp.config import Settings
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.program import GeneratedProgram, HandwrittenProgram, program_of
 from jwarp.wire import Role
 
 TEXT = "__global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }"

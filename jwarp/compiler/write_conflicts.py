@@ -7,19 +7,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from jwarp.analysis.affine import Condition, Extents, evaluate, symbols_of
+from jwarp.analysis.affine import Condition, evaluate, symbols_of
 from jwarp.analysis.collisions import Collisions, collisions, why_untold
 from jwarp.analysis.ownership import Reach, owned_arrays, reaches, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import prove
 from jwarp.analysis.summary import decoded_condition, encoded_condition
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.compiler.program import GeneratedProgram
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import decode, encode
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.program import GeneratedProgram
 from jwarp.launching.sizes import are_known, is_known
+from jwarp.types.arrays import Extents
 
 
 def gatherable(

@@ -6,10 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jwarp.analysis.affine import Extents
+from jwarp.compiler.program import GeneratedProgram
 from jwarp.ir import nodes
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.program import GeneratedProgram
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 

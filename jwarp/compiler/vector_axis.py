@@ -11,10 +11,10 @@ from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import GeneratedProgram
 from jwarp.ir.functions import without_reading_functions
 from jwarp.ir.nodes import Kernel
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.program import GeneratedProgram
 from jwarp.launching.sizes import is_known
 from jwarp.passes.rotate_axes import rotated, rotates, split
 from jwarp.tiling.blocks_as_threads import as_threads, gains_as_threads

@@ -22,15 +22,15 @@ from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
+from jwarp.compiler.derivation_cache import Shelf
+from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant
+from jwarp.compiler.derived_entries import read, write
+from jwarp.compiler.order import as_written, by_settings, in_one_order
+from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
 from jwarp.ir.serialize import known
-from jwarp.launching.derived import DerivedLaunch, Feed, Source, Variant
-from jwarp.launching.derived_entries import read, write
-from jwarp.launching.program import GeneratedProgram, Program
-from jwarp.launching.running import as_written, by_settings, in_one_order
-from jwarp.launching.shelf import Shelf
 from jwarp.passes.instrument import instrument, without_checks
 from jwarp.passes.own_atomics import plain_atomics
 from jwarp.passes.simplify import simplify

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.compiler import derivation_cache, program, write_conflicts
+from jwarp.compiler import derive as deriving
+from jwarp.compiler.derive import derive, in_known_order, rounding_as
+from jwarp.compiler.derived import Variant
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.ir.nodes import KnownKernel
 from jwarp.ir.printing import format_kernel
-from jwarp.launching import derive as deriving
-from jwarp.launching import meetings, program, shelf
-from jwarp.launching.derive import derive, in_known_order, rounding_as
-from jwarp.launching.derived import Variant
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.program import program_of
 from jwarp.store import Store
 
 # A decomposition, which is written otherwise for derivatives; an author's gradient, which forward mode refuses; a
@@ -110,7 +110,7 @@ def nothing_is_made(monkeypatch):
     def forbid():
         for module, names in (
             (deriving, ("_derive", "widened", "jvp", "vjp")),
-            (meetings, ("collisions", "reaches", "stencils", "prove")),
+            (write_conflicts, ("collisions", "reaches", "stencils", "prove")),
             (program, ("simplify", "counters", "plain", "inlined")),
         ):
             for name in names:
@@ -126,10 +126,10 @@ def told(kernel):
     extents = tuple((8,) * p.type.ndim if p.is_array else None for p in made.params)
     geometry, large = Geometry((8, 1, 1, 1)), Geometry((1 << 20, 1, 1, 1))
     found = [format_kernel(made.kernel), made.fingerprint, made.written, sorted(made.counters), made.lasts]
-    found += [meetings.gatherable(made, geometry, extents, {}), meetings.depends_on_integers(made)]
-    found += [meetings.may_coincide(made, g) for g in (geometry, large)]
-    found += [meetings.meetings(made, repeated=r) for r in (False, True)]
-    gathered = meetings.gatherable(made, geometry, extents, {})
+    found += [write_conflicts.gatherable(made, geometry, extents, {}), write_conflicts.depends_on_integers(made)]
+    found += [write_conflicts.may_coincide(made, g) for g in (geometry, large)]
+    found += [write_conflicts.meetings(made, repeated=r) for r in (False, True)]
+    gathered = write_conflicts.gatherable(made, geometry, extents, {})
     variants = [
         Variant("adjoint", (0,), (last,), fresh=(last,)),
         Variant("adjoint", (0,), (last,), fresh=(last,), gathered=gathered, gatherable=gathered, for_gpu=True),
@@ -224,8 +224,8 @@ def test_the_origin_counts_all_that_a_program_is_made_from(load, monkeypatch):
         "max_unroll": origin(load("authored"), max_unroll=3),
         "deterministic": origin(load("authored"), deterministic=wp.DeterministicMode.RUN_TO_RUN),
     }
-    monkeypatch.setattr(shelf, "sources", lambda: "another version")
+    monkeypatch.setattr(derivation_cache, "sources", lambda: "another version")
     others["version"] = origin(load("authored"))
     assert len({known, *others.values()}) == len(others) + 1
-    monkeypatch.setattr(shelf, "sources", lambda: None)
+    monkeypatch.setattr(derivation_cache, "sources", lambda: None)
     assert origin(load("authored")) == ""  # of a version that cannot be told, nothing is kept

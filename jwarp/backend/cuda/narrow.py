@@ -9,7 +9,7 @@ from jwarp.analysis.affine import Extents
 from jwarp.analysis.ownership import added_to
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.staged import Staged, component_of
-from jwarp.ir.nodes import Kernel, Op, Operand, Value
+from jwarp.ir.nodes import Kernel, Node, Op, Operand, Value
 from jwarp.types import ArrayType, int32
 
 # An index is a value plus a number up to this, so that neighbours' places are a common one plus multiples of strides.
@@ -76,7 +76,7 @@ class NarrowEmitter(BodyEmitter):
     def __init__(
         self,
         kernel: Kernel,
-        trusted: Container[int],
+        trusted: Container[Node],
         failures: Sequence[str],
         sums: Sequence[tuple],
         *,

@@ -12,6 +12,9 @@ from jwarp.types.patterns import Bound, Pattern, as_pattern, filled, fits
 from jwarp.types.scalars import ScalarType, as_scalar
 from jwarp.types.tiles import MAX_DIMS
 
+# The shape of each parameter of a kernel that is an array, None for the others.
+Extents = tuple[tuple[int, ...] | None, ...]
+
 
 @dataclass(frozen=True)
 class ArrayType:

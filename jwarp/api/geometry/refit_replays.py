@@ -11,7 +11,7 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.arrays.array import array
 from jwarp.config import Settings, config
 from jwarp.dispatch.executables import route
-from jwarp.dispatch.native_steps import one_call
+from jwarp.dispatch.tape.native_steps import one_call
 from jwarp.frontend import options
 
 Launches = Sequence[tuple[Any, Any, Sequence[Any], Sequence[Any]]]

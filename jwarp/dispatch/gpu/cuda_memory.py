@@ -13,8 +13,8 @@ from jwarp.arrays.memory import Kept, Memory
 from jwarp.arrays.view import View
 from jwarp.caches import cached
 from jwarp.devices import DEVICES, Device, DeviceError
-from jwarp.dispatch.device_memory import Work
 from jwarp.dispatch.gpu import cuda_arrays
+from jwarp.dispatch.gpu.device_memory import Work
 from jwarp.errors import LaunchError
 
 # All that arrays are used for goes on CUDA's default stream, which other libraries' default streams wait for.

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jwarp.analysis.affine import ALWAYS, Affine, Condition, Extents, Symbol, Symbols, evaluate, symbols_of
+from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol, Symbols, evaluate, symbols_of
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.summary import (
     CertainAccess,
@@ -29,6 +29,7 @@ from jwarp.ir.serialize import fingerprint, to_bytes
 from jwarp.passes.hoist import hoist
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType
+from jwarp.types.arrays import Extents
 from jwarp.wire import DTYPES, Alternative, Cover, Parameter, encode_plan, escape
 
 PROGRAM_FORMAT = 1

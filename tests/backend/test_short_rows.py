@@ -10,9 +10,9 @@ from harness import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
+from jwarp.backend.cpu.access.shared_loads import emit
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.cpu.loading import emit
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 

@@ -14,7 +14,7 @@ import jwarp as wp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda import compile as cuda_compile
 from jwarp.backend.cuda import nvrtc
-from jwarp.launching.program import program_of
+from jwarp.compiler.program import program_of
 from jwarp.types import bfloat16, float16, float32
 
 pytestmark = pytest.mark.usefixtures("compiler")

@@ -11,18 +11,17 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp import forks
-from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
+from jwarp.backend.cpu.access.shared_loads import emit
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
-from jwarp.backend.cpu.loading import emit
+from jwarp.backend.cpu.loops.lockstep import with_shared_trips
+from jwarp.backend.cpu.loops.prefetch import with_fetches
+from jwarp.backend.cpu.loops.unrolled import with_runs
 from jwarp.backend.cpu.optimize import optimized_module
-from jwarp.backend.cpu.runs import with_runs
-from jwarp.backend.cpu.shared_trips import with_shared_trips
-from jwarp.backend.cpu.streams import with_fetches
 from jwarp.backend.cpu.target import host_target, machine_code
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
 from jwarp.backend.events import CompileEvent, announce
@@ -39,6 +38,7 @@ from jwarp.passes.native_code import refuse_native_code, settled
 from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
+from jwarp.types.arrays import Extents
 
 LOCAL_PASSES = ("sroa",)
 UNROLLING_PASSES = ("loop_rotate", "loop_unroll")

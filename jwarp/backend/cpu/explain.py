@@ -7,13 +7,14 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from jwarp.analysis.affine import Extents, evaluate
+from jwarp.analysis.affine import evaluate
 from jwarp.analysis.conditions import condition_text
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
 from jwarp.ir.attributes import RecordFields
 from jwarp.ir.nodes import Kernel, Op, Param, walk_all
 from jwarp.ir.printing import short_file
 from jwarp.types import shape_of
+from jwarp.types.arrays import Extents
 from jwarp.wire import Cover
 
 MAX_SOURCE = 100

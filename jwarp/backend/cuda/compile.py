@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp import forks
-from jwarp.analysis.affine import Extents
 from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.accumulators import has_float_products
@@ -64,6 +63,7 @@ from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
+from jwarp.types.arrays import Extents
 
 BLOCK = 256
 MAX_BLOCK = 1024

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from jwarp._native import BoundHostLaunch, run_array_launch
+from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing, outermost

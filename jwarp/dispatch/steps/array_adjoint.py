@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
-from jwarp.arrays.making import check_writable
 from jwarp.compiler.derive import switched_off
 from jwarp.dispatch.executables.arrays import ArrayLaunch, read_block_dim
 from jwarp.dispatch.steps.array_backward import way_back

@@ -10,7 +10,7 @@ from typing import Any
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Reading
-from jwarp.frontend.builtins.tile.calls import Given, define
+from jwarp.frontend.builtins.tiles.calls import Given, define
 from jwarp.frontend.tiles import subscripts
 from jwarp.frontend.values import views
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe

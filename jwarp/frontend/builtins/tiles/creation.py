@@ -12,7 +12,7 @@ from jwarp import types
 from jwarp.errors import CompileError, Span
 from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS
-from jwarp.frontend.builtins.tile.calls import NO_INDEX, Given, TileBuiltin, define
+from jwarp.frontend.builtins.tiles.calls import NO_INDEX, Given, TileBuiltin, define
 from jwarp.frontend.tiles.operators import adds_up
 from jwarp.frontend.values.bindings import Binding, Composite, Number, StructValue, TileRef, describe, flatten
 from jwarp.frontend.values.composites import component_indices

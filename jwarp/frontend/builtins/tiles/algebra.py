@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from jwarp.frontend.builtins.tile.calls import FILL_MODES, Given, define
+from jwarp.frontend.builtins.tiles.calls import FILL_MODES, Given, define
 from jwarp.frontend.values.bindings import Binding, Number, TileRef
 from jwarp.ir.attributes import Strided, Transposes, Triangle
 from jwarp.ir.builder import zero

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.ir.nodes import If, Node, Op, Operand, Value, While, results
-from jwarp.tiling.forms import Viewed, size_of
 from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole, free_operands, tiles_in
 from jwarp.tiling.schedule import Scheduler
+from jwarp.tiling.symbolic_tiles import Viewed, size_of
 from jwarp.types import ScalarType, TileType, shape_of
 
 READ, WRITE, READ_ANY, STEP = 0, 1, 2, 4

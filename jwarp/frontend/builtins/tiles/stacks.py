@@ -10,8 +10,8 @@ from typing import Any
 
 from jwarp import types
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS
-from jwarp.frontend.builtins.tile.calls import Given, define
-from jwarp.frontend.builtins.tile.memory import collect
+from jwarp.frontend.builtins.tiles.calls import Given, define
+from jwarp.frontend.builtins.tiles.creation import collect
 from jwarp.frontend.values.bindings import Binding, TileRef, TileStack, describe, flatten
 from jwarp.ir.attributes import Reduction, Scan
 from jwarp.ir.builder import zero

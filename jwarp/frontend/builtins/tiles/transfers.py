@@ -9,7 +9,7 @@ from typing import Any
 from jwarp import types
 from jwarp.errors import Span
 from jwarp.frontend.builtins.signatures import indexed
-from jwarp.frontend.builtins.tile.calls import NO_INDEX, Given, define
+from jwarp.frontend.builtins.tiles.calls import NO_INDEX, Given, define
 from jwarp.frontend.tiles.operators import adds_up
 from jwarp.frontend.tiles.subscripts import along_axis
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Chosen, OneOf, Part, StructArray, TileRef

@@ -9,17 +9,17 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering import stored
+from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.control_flow import State, restore, state_of
+from jwarp.frontend.lowering.local_array_copies import changed_to
 from jwarp.frontend.lowering.names import SET
-from jwarp.frontend.lowering.own_copies import changed_to
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.syntax.flow import read_before_set
 from jwarp.frontend.syntax.nodes import nodes_in
-from jwarp.frontend.syntax.operators import BINARY_OPERATORS
+from jwarp.frontend.syntax.python_operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
-from jwarp.frontend.values import array_choices
+from jwarp.frontend.values import array_joins
 from jwarp.frontend.values.bindings import (
     Binding,
     Composite,
@@ -161,7 +161,7 @@ class Carried:
         if layout(after, self.span) == layout(binding, self.span):
             return after
         if holds_array(after):
-            if name != "$result" and array_choices.is_made_since(after, self.first_made):
+            if name != "$result" and array_joins.is_made_since(after, self.first_made):
                 if self.loop is not None and changed_to(self.ctx, binding, after, self.loop):
                     return binding  # as in Warp, where the variable from before the loop is assigned to
                 raise CompileError(
@@ -170,12 +170,12 @@ class Carried:
                     self.span,
                     "make one of the same shape and type before the loop; or use two names",
                 )
-            form = array_choices.common(binding, after, lambda _: False)
+            form = array_joins.common(binding, after, lambda _: False)
             same = form is not None and layout(form, self.span) == layout(binding, self.span)
-            return array_choices.fitted(self.ctx, after, binding, self.span) if same else after
-        after = stored.as_value(self.ctx, after, self.span)
+            return array_joins.fitted(self.ctx, after, binding, self.span) if same else after
+        after = indexed_composites.as_value(self.ctx, after, self.span)
         if isinstance(binding, Stored) and isinstance(after, Composite) and name != "$result":
-            stored.write(self.ctx, binding, after)
+            indexed_composites.write(self.ctx, binding, after)
             return binding
         return after
 
@@ -277,12 +277,12 @@ def _join_arrays(
             if not holds_array(binding):
                 added |= {name: binding} if name in fresh else {}
                 continue
-            before = env[name] if name in env else array_choices.absent(binding)
-            if before is None or (name != "$result" and array_choices.is_made_since(binding, made)):
+            before = env[name] if name in env else array_joins.absent(binding)
+            if before is None or (name != "$result" and array_joins.is_made_since(binding, made)):
                 continue  # it is gone in the next trip
-            form = array_choices.common(before, binding, lambda x: isinstance(x, Const) or x in known)
+            form = array_joins.common(before, binding, lambda x: isinstance(x, Const) or x in known)
             if form is not None and (name not in env or layout(form, span) != layout(env[name], span)):
-                env[name] = array_choices.fitted(ctx, before, form, span)
+                env[name] = array_joins.fitted(ctx, before, form, span)
                 added |= {name: env[name]} if name in fresh else {}
                 asked = [n for n in after if holds_array(after[n])]
         names += [n for n in added if n not in names]
@@ -318,7 +318,7 @@ def _types_after(
         body()
         state = state_of(ctx)
         found = {n: ctx.tiles.loose(ctx.frame.env[n], span) for n in fresh if n in ctx.frame.env}
-        found = {n: b if n == "$result" else stored.as_value(ctx, b, span) for n, b in found.items()}
+        found = {n: b if n == "$result" else indexed_composites.as_value(ctx, b, span) for n, b in found.items()}
     # Of arrays, which row or part of one is shown at first.
     first: dict[Operand, Operand] = dict(zip(carried.params, carried.init, strict=True))
     for name, binding in found.items():

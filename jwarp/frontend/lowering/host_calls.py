@@ -17,9 +17,9 @@ from jwarp.frontend.builtins.table import OUTSIDE
 from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.calls import apply, called
-from jwarp.frontend.syntax.operators import SYMBOLS
+from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source
-from jwarp.frontend.values import kinds
+from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, bind_python
 from jwarp.ir.nodes import Const
 from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype
@@ -69,7 +69,9 @@ def operate(name: str, x: Any, y: Any) -> Any:
     """
     span = _place()
     sides = _typed([_bound(side, span) for side in (x, y)], span)
-    found = kinds.binary(Context(Frame(_NOTHING), apply, MAX_TRIPS), SYMBOLS[name], name, sides[0], sides[1], span)
+    found = operator_table.binary(
+        Context(Frame(_NOTHING), apply, MAX_TRIPS), SYMBOLS[name], name, sides[0], sides[1], span
+    )
     return _value(found, f"`{SYMBOLS[name]}`", span)
 
 

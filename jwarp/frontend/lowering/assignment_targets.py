@@ -10,7 +10,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering import stored
+from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.subscripts import element_or_view, selectors
 from jwarp.frontend.lowering.tile_subscripts import indexed_place
@@ -103,7 +103,7 @@ def _place(ctx: Context, target: ast.expr) -> Place:
     """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j].x` names."""
     span = ctx.span(target)
     owned = ctx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
-    if isinstance(owned, Referenced) or (owned := stored.variable(ctx, target)) is not None:
+    if isinstance(owned, Referenced) or (owned := indexed_composites.variable(ctx, target)) is not None:
         return Place(target.id, owned.array, None, ())  # type: ignore[attr-defined]
     if isinstance(target, ast.Name):
         binding = read_name(ctx, target.id, span)
@@ -187,7 +187,7 @@ def read(ctx: Context, place: Place, span: Span) -> Binding:
         if place.indices is None:
             raise _row_error(place, span)
         if place.array.is_local and not place.array.type.dims and not place.array.axes:
-            return stored.read(ctx, Stored(place.array), place.selectors, span)
+            return indexed_composites.read(ctx, Stored(place.array), place.selectors, span)
         value = ctx.load(place.array, place.indices, span)
     else:
         assert place.value is not None

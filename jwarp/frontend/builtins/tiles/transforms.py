@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from jwarp.errors import Span
-from jwarp.frontend.builtins.tile.calls import Given, define
+from jwarp.frontend.builtins.tiles.calls import Given, define
 from jwarp.frontend.values.bindings import Binding
 from jwarp.ir.attributes import Fourier, Iota, Strided
 from jwarp.ir.nodes import Const, Operand

@@ -8,7 +8,7 @@ from typing import Any
 
 from jwarp.frontend.builtins import scalar
 from jwarp.frontend.builtins.scalar import abs, bit_count, isnan
-from jwarp.frontend.native_texts.own import (
+from jwarp.frontend.native_texts.cpp_library import (
     bits_of_float,
     first_bit,
     float_of_bits,

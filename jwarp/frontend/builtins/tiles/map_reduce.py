@@ -9,7 +9,7 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins import scalar
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
-from jwarp.frontend.builtins.tile.calls import Given, define
+from jwarp.frontend.builtins.tiles.calls import Given, define
 from jwarp.frontend.tiles.operators import adds_up, binary
 from jwarp.frontend.values.bindings import (
     Binding,

@@ -10,8 +10,8 @@ import numpy as np
 
 import jwarp._native as _native
 from jwarp.arrays.overlap import share_elements
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import PerOwner
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.program import Program
 from jwarp.errors import LaunchError
 from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.derive import derive, in_known_order, rounding_as
 from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
 from jwarp.compiler.program import GeneratedProgram

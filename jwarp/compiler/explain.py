@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from jwarp.analysis.affine import evaluate
 from jwarp.analysis.conditions import condition_text
-from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
+from jwarp.compiler.cpu import VERSIONS, CpuKernel
 from jwarp.ir.attributes import RecordFields
 from jwarp.ir.nodes import Kernel, Op, Param, walk_all
 from jwarp.ir.printing import short_file

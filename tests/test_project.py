@@ -9,9 +9,10 @@ import logging
 import pkgutil
 import re
 import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
 from importlinter import cli
 
 import jwarp
@@ -42,43 +43,162 @@ def test_lower_layers_do_not_import_higher_ones(monkeypatch):
                 logger.disabled = False
 
 
-@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_import_is_for_type_checkers_only(path):
-    assert "TYPE_CHECKING" not in path.read_text(), "such an import would be one up, or one in a circle"
+def offenders(paths: list[Path], fault: Callable[[Path], str]) -> str:
+    """The files with a fault, one on each line with what is wrong; empty if all are right."""
+    return "\n".join(f"{path.relative_to(ROOT)}: {found}" for path in paths if (found := fault(path)))
 
 
-@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_python_file_says_its_job_and_is_short(path):
-    text = path.read_text()
-    docstring = ast.get_docstring(ast.parse(text))
-    assert docstring, "the first line of a file says what it is for"
-    assert len(docstring.splitlines()[0]) > 10
-    assert len(text.splitlines()) <= 600
+def test_no_import_is_for_type_checkers_only():
+    """Such an import would be one up, or one in a circle."""
+    assert not offenders(PYTHON_FILES, lambda p: "TYPE_CHECKING" if "TYPE_CHECKING" in p.read_text() else "")
 
 
-@pytest.mark.parametrize("path", NATIVE_FILES, ids=lambda p: str(p.relative_to(ROOT / "cuda")))
-def test_a_native_file_says_its_job_and_is_short(path):
-    lines = path.read_text().splitlines()
-    assert lines[0].startswith("// ")
-    assert len(lines) <= 600
+def test_a_python_file_says_its_job_and_is_short():
+    def fault(path: Path) -> str:
+        text = path.read_text()
+        docstring = ast.get_docstring(ast.parse(text)) or ""
+        if len(docstring.partition("\n")[0]) <= 10:
+            return "the first line of a file says what it is for"
+        lines = len(text.splitlines())
+        return f"{lines} lines" if lines > 600 else ""
+
+    assert not offenders(PYTHON_FILES, fault)
 
 
-@pytest.mark.parametrize("path", RUNTIME_FILES, ids=lambda p: str(p.relative_to(RUNTIME)))
-def test_a_native_file_includes_only_lower_folders(path):
-    folder = path.relative_to(RUNTIME).parts[0]
-    for name in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE):
-        if not name.startswith("xla/ffi/api/"):  # XLA's own header
-            assert (RUNTIME / name).is_file(), f"paths begin at {RUNTIME.name}/"
-            assert name.split("/")[0] in INCLUDED[folder] | {folder}, name
+def test_a_native_file_says_its_job_and_is_short():
+    def fault(path: Path) -> str:
+        lines = path.read_text().splitlines()
+        if not lines[0].startswith("// "):
+            return "the first line of a file says what it is for"
+        return f"{len(lines)} lines" if len(lines) > 600 else ""
+
+    assert not offenders(NATIVE_FILES, fault)
 
 
-@pytest.mark.parametrize("module", list(pkgutil.walk_packages(jwarp.__path__, "jwarp.")), ids=lambda m: m.name)
-def test_no_public_name_hides_a_module(module):
+def test_a_native_file_includes_only_lower_folders():
+    def fault(path: Path) -> str:
+        folder = path.relative_to(RUNTIME).parts[0]
+        names = re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE)
+        names = [name for name in names if not name.startswith("xla/ffi/api/")]  # XLA's own header
+        missing = [f"{name}: paths begin at {RUNTIME.name}/" for name in names if not (RUNTIME / name).is_file()]
+        upward = [name for name in names if name.split("/")[0] not in INCLUDED[folder] | {folder}]
+        return ", ".join(missing + upward)
+
+    assert not offenders(RUNTIME_FILES, fault)
+
+
+def test_no_public_name_hides_a_module():
     """`import jwarp.launch.descriptor as d` failed where `jwarp.launch` was the function."""
-    if module.name in ("jwarp.__main__", "jwarp.as_warp", "jwarp.config"):
-        return  # a program; what has to come before Warp; and a file whose one public name is that of the file
-    imported = importlib.import_module(module.name)
-    assert functools.reduce(getattr, module.name.split(".")[1:], jwarp) is imported
+    # A program; what has to come before Warp; and a file whose one public name is that of the file.
+    excepted = ("jwarp.__main__", "jwarp.as_warp", "jwarp.config")
+    names = [module.name for module in pkgutil.walk_packages(jwarp.__path__, "jwarp.")]
+    modules = {name: importlib.import_module(name) for name in names if name not in excepted}
+    reached = {name: functools.reduce(getattr, name.split(".")[1:], jwarp) for name in modules}
+    assert [name for name in modules if reached[name] is not modules[name]] == []
+    assert len(names) > 30
+
+
+# Words that are not used, each with its replacement in docs/glossary.md: as parts of names, and in docstrings.
+PRIVATE_NAME = re.compile(
+    r"(?:^|_)(?!trip_counts?(?:_|$))"
+    r"(lone|meets|meetings?|told|untold|lent|lend|held|trips?|shelf|handed|manieth|meaning|reversals?|beside|nearby"
+    r"|closer_look|ways?_back|own_(?:elements|arrays|copies))(?=_|$)"
+)
+PRIVATE_WORD = re.compile(
+    r"\b(lone|meets|meetings?|told|untold|lent|lends?|trips?(?! counts?\b)|shelf|manieth|reversals?|beside|nearby"
+    r"|ways? back|closer look|own (?:elements|arrays|copies)|(?:be|is|are) alike|put in line|read in line"
+    r"|arrays that change|computer's memory)\b",
+    re.IGNORECASE,
+)
+# Folders that are still to be written in these words.
+EXEMPT = (
+    "jwarp/analysis",
+    "jwarp/api",
+    "jwarp/arrays",
+    "jwarp/autodiff",
+    "jwarp/backend",
+    "jwarp/bind",
+    "jwarp/caches.py",
+    "jwarp/compiler",
+    "jwarp/config.py",
+    "jwarp/devices.py",
+    "jwarp/dispatch",
+    "jwarp/errors.py",
+    "jwarp/frontend",
+    "jwarp/ir",
+    "jwarp/launching",
+    "jwarp/lib",
+    "jwarp/optim",
+    "jwarp/passes",
+    "jwarp/programs",
+    "jwarp/store.py",
+    "jwarp/tiling",
+    "jwarp/types",
+    "jwarp/wire.py",
+    "jwarp/__init__.pyi",
+    "tests",
+)
+WRITTEN_FILES = [
+    path
+    for path in [*PYTHON_FILES, *sorted((ROOT / "tests").rglob("*.py"))]
+    if not any(path.is_relative_to(ROOT / folder) for folder in EXEMPT)
+]
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """The docstrings of a file, each with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+def defined_names(path: Path) -> Iterator[tuple[int, str]]:
+    """The names that a file gives to things, each with its line, and that of the file itself."""
+    yield 0, path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+
+
+def test_the_first_line_of_a_docstring_is_a_noun_phrase_or_an_imperative():
+    def fault(path: Path) -> str:
+        return ", ".join(f"line {line}" for line, text in docstrings(path) if re.match(r"(What|Whether)\b", text))
+
+    assert not offenders(WRITTEN_FILES, fault)
+
+
+def test_names_and_docstrings_use_the_terms_of_the_glossary():
+    def fault(path: Path) -> str:
+        names = ((line, re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()) for line, name in defined_names(path))
+        found = [f"{line}: {name}" for line, name in names if PRIVATE_NAME.search(name)]
+        found += [f"{line}: '{m[0]}'" for line, text in docstrings(path) if (m := PRIVATE_WORD.search(text))]
+        return ", ".join(found)
+
+    assert not offenders(WRITTEN_FILES, fault)
+    assert PRIVATE_NAME.search("lone_loops") and PRIVATE_NAME.search("way_back") and not PRIVATE_NAME.search("alone")
+    assert PRIVATE_WORD.search("Trips of a loop.") and not PRIVATE_WORD.search("The trip count.")
+
+
+def test_no_folder_has_the_name_of_a_public_function():
+    folders = {path.parent.name: path.parent for path in PYTHON_FILES if path.parent.name != "jwarp"}
+    assert [str(folders[name]) for name in folders if callable(getattr(jwarp, name, None))] == []
+
+
+def test_no_file_name_occurs_in_more_than_three_folders():
+    folders = defaultdict(list)
+    for path in PYTHON_FILES:
+        folders[path.name].append(str(path.parent.relative_to(ROOT)))
+    excepted = ("__init__.py", "__main__.py")
+    assert {name: found for name, found in folders.items() if len(found) > 3 and name not in excepted} == {}
 
 
 def test_files_were_found():
@@ -95,6 +215,11 @@ def test_patterns_of_the_source_distribution_are_anchored():
     assert not {"/docs", "/tests"} & set(patterns)  # tests read the documentation
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.py")), ids=lambda p: p.name)
-def test_an_example_is_a_lesson_of_at_most_200_lines(path):
-    assert len(path.read_text().splitlines()) <= 200
+def test_an_example_is_a_lesson_of_at_most_200_lines():
+    def fault(path: Path) -> str:
+        lines = len(path.read_text().splitlines())
+        return f"{lines} lines" if lines > 200 else ""
+
+    examples = sorted((ROOT / "examples").rglob("*.py"))
+    assert len(examples) > 5
+    assert not offenders(examples, fault)

@@ -14,8 +14,8 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.config import config
-from jwarp.dispatch.instances import instance_for_launch, with_handles
-from jwarp.dispatch.tracebacks import shortening
+from jwarp.dispatch.call.instances import instance_for_launch, with_handles
+from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel

@@ -10,9 +10,9 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.view import View
 from jwarp.devices import get_device
-from jwarp.dispatch import dlpack
-from jwarp.dispatch.cuda_arrays import borrow, is_cuda_array
-from jwarp.dispatch.cuda_memory import STREAM, cuda_memory_at
+from jwarp.dispatch.call import dlpack
+from jwarp.dispatch.gpu.cuda_arrays import borrow, is_cuda_array
+from jwarp.dispatch.gpu.cuda_memory import STREAM, cuda_memory_at
 from jwarp.errors import KernelTypeError
 from jwarp.types import from_dtype
 

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch import checks, eager, route
-from jwarp.dispatch.call import Call, read_kernel
-from jwarp.dispatch.instances import choice_key, instance_for_call, with_handles, with_tables
-from jwarp.dispatch.tracebacks import shorten
+from jwarp.dispatch.call import checks
+from jwarp.dispatch.call.call import Call, read_kernel
+from jwarp.dispatch.call.instances import choice_key, instance_for_call, with_handles, with_tables
+from jwarp.dispatch.call.tracebacks import shorten
+from jwarp.dispatch.executables import eager, route
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
@@ -22,7 +24,6 @@ from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
-from jwarp.launching.program import program_of
 from jwarp.types import ArrayType, StructType, has_arrays, indexedarray
 from jwarp.wire import Role
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch.call import Call
-from jwarp.dispatch.checks import has_content
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.checks import has_content
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, read_request
 from jwarp.launching.arguments import Matched
-from jwarp.launching.program import program_of
 from jwarp.wire import Role
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from typing import overload as overloaded
 
-from jwarp.dispatch.call import read_kernel
+from jwarp.dispatch.call.call import read_kernel
 from jwarp.errors import CompileError, KernelTypeError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel

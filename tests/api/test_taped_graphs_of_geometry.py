@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jwarp as wp
-from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.executables.arrays import ArrayLaunch
 
 N, H, STEPS = 40, 0.4, 3
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.dispatch import array_plans
-from jwarp.dispatch import arrays as array_launches
+from jwarp.dispatch.executables import array_plans
+from jwarp.dispatch.executables import arrays as array_launches
 
 
 @wp.kernel

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.dispatch import array_shapes, arrays
+from jwarp.dispatch.executables import array_shapes, arrays
 
 rng = np.random.default_rng(3)
 

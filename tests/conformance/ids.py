@@ -16,7 +16,7 @@ from warp._src import types as warp_types
 from warp._src.codegen import StructInstance
 
 import jwarp
-from jwarp.dispatch.ids import kinds_of_nothing, table_of, table_of_nothing
+from jwarp.dispatch.call.ids import kinds_of_nothing, table_of, table_of_nothing
 from jwarp.types import StructType, may_hold_handles, uint64
 from jwarp.types.structs import table_type, with_fields
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.dispatch import eager
+from jwarp.dispatch.executables import eager
 
 
 @wp.kernel

@@ -9,7 +9,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.caches import MAX_SHAPES
-from jwarp.dispatch import eager
+from jwarp.dispatch.executables import eager
 
 RNG = np.random.default_rng(31)
 

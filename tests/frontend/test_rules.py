@@ -19,11 +19,10 @@ def kinds(base):
     return [kind for kind in base.__subclasses__() if kind.__name__ not in INNER | NEW]
 
 
-@pytest.mark.parametrize(
-    ("kind", "table"), [(k, t) for base, t in ((ast.expr, EXPRESSIONS), (ast.stmt, STATEMENTS)) for k in kinds(base)]
-)
-def test_syntax_has_a_rule_or_a_name(kind, table):
-    assert (kind in table) != (kind.__name__ in REFUSED)
+@pytest.mark.parametrize(("base", "table"), [(ast.expr, EXPRESSIONS), (ast.stmt, STATEMENTS)])
+def test_syntax_has_a_rule_or_a_name(base, table):
+    assert len(kinds(base)) > 20
+    assert [kind.__name__ for kind in kinds(base) if (kind in table) == (kind.__name__ in REFUSED)] == []
 
 
 def test_every_rule_is_in_a_file_that_is_read():

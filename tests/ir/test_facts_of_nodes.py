@@ -14,7 +14,7 @@ from jwarp.ir.visit import same_code
 
 FOLDERS = ("ir", "analysis", "passes", "autodiff", "tiling", "backend", "compiler", "launching")
 # Where an identity is no key of a fact about a node: caches by kernel, and constants of an interpreted kernel.
-IDENTITIES = {"backend/cpu/compile.py", "backend/cuda/compile.py", "backend/interpreter/machine.py"}
+IDENTITIES = {"compiler/cpu.py", "compiler/cuda.py", "backend/interpreter/machine.py"}
 
 
 def identities(text: str) -> int:

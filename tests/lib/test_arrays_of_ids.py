@@ -9,7 +9,7 @@ import pytest
 from tape_programs import in_a_graph_if
 
 import jwarp as wp
-from jwarp.dispatch import array_shapes
+from jwarp.dispatch.executables import array_shapes
 
 RNG = np.random.default_rng(6)
 COUNT = 60

@@ -222,7 +222,7 @@ def _without_template(tokens: Iterable[_Token]) -> list[_Token]:
 
 def _reached(
     items: list[_Item], macros: Mapping[str, frozenset[str]], named: set[str], only_named: bool = False
-) -> set[int]:
+) -> set[_Item]:
     """The items that stay: those of the GPU, and what is `named` by these, also through macros."""
     marks = _marks(macros)
     kept, waiting = set[_Item](), list[_Item]()

@@ -1,0 +1,296 @@
+"""Arrays of ids of grids, trees and meshes: what kernels are given for one is made of all that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.writes import refuse_cuda
+from jwarp.bind.compat import is_not_tracing
+from jwarp.caches import Cache
+from jwarp.dispatch.call.held import held
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.types import ArrayType, Geometry, Struct, StructType, uint64
+from jwarp.types.handles import named
+from jwarp.types.structs import table_type, unchecked
+
+# The field of a table from which on it has the parts of what is named.
+PARTS = 4
+# Why a launch that a tape records reads no ids: their gradients would be missed.
+ON_TAPE = "a tape is open"
+
+
+def table_of(name: str, value: Any, why_not: str) -> Any:
+    """What a kernel is given for an array of ids, the parameter `name`; None for arrays of other numbers.
+
+    It is the same struct as long as neither the ids nor what they name have changed.
+
+    Raises:
+        LaunchError: the launch does not run now, and `why_not` says what it does, or some ids are of other kinds.
+    """
+    if type(value) is array and value.dtype is uint64:
+        refuse_cuda(f"'{name}', an array of ids", value)
+    if type(value) is array and type(value.memory) is HostMemory:
+        ids = value.host()
+    elif isinstance(value, np.ndarray):
+        ids = value
+    else:
+        return None
+    if ids.dtype != np.uint64:
+        return None
+    numbered = _NUMBERED.made((ids.tobytes(), ids.shape), lambda: Numbered(ids))
+    owners = named(numbered.known)
+    if not owners:
+        return None
+    _check_runs(name, why_not)
+    return _table(name, numbered, list(owners.values()))
+
+
+class Numbered:
+    """Ids, as an array, and for each of them the number of the object that it names, from 1 on; 0 for none."""
+
+    __slots__ = ("known", "leaves")
+
+    def __init__(self, ids: np.ndarray):
+        given = np.array(ids)
+        rising = np.unique(np.append(given.ravel(), np.uint64(0)))
+        numbers = np.searchsorted(rising, given).astype(np.int32)
+        self.known: list[int] = rising[1:].tolist()
+        self.leaves = [_read_only(made) for made in (given, numbers, rising)]
+
+
+_NUMBERED: Cache[tuple[bytes, tuple[int, ...]], Numbered] = Cache("arrays of ids", 32)
+
+
+def _check_runs(name: str, why_not: str) -> None:
+    if why_not or not is_not_tracing():
+        raise LaunchError(
+            f"'{name}' is an array of ids, which launches read when they run, and {why_not or 'JAX traces this one'}",
+            hint="give each grid, tree or mesh a parameter, or a field of a struct",
+        )
+
+
+def names_nothing(value: Any) -> bool:
+    """Whether it is what an array of ids is where there are no grids, trees or meshes: zeros."""
+    if type(value) is array and value.dtype is uint64 and type(value.memory) is HostMemory:
+        value = value.host()
+    return isinstance(value, np.ndarray) and value.dtype == np.uint64 and not value.any()
+
+
+def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int, Any]) -> dict[int, Any]:
+    """What a kernel takes arrays of ids for that name nothing, of the parameters at `places`, where it asks for that.
+
+    The rest of its arrays of ids are `before`. A kernel that cannot be read has an error at its launch.
+    """
+    found: dict[int, Any] = {}
+
+    def wanted() -> tuple[Any, Any] | None:
+        made = {**before, **found}
+        try:
+            (kernel.with_handles(tuple(sorted(made.items(), key=lambda pair: pair[0]))) if made else kernel).ir()
+        except KernelTypeError as error:
+            return error.wanted_handle, str(error)
+        except JwarpError:
+            return None, None
+        return None
+
+    asked = wanted()
+    while asked is not None and asked[0] is not None:
+        for place in set(places) - set(found):
+            kind = kernel.signature[place].type
+            assert isinstance(kind, ArrayType)
+            found[place] = table_type(asked[0], kind.dims)
+            now = wanted()
+            if now != asked:
+                asked = now
+                break
+            del found[place]
+        else:
+            return {}
+    return found
+
+
+def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> Struct:
+    """As `table_of`, for an array that names nothing, which the kernel takes for a table of this `kind`."""
+    if why_not != ON_TAPE:
+        _check_runs(name, why_not)
+    # Among arrays that change they are such, too: a tape goes back through these, and launches on them are repeated.
+    is_changing = type(value) is array
+    parts = _NOTHING.made((kind, value.shape, is_changing), lambda: _nothing(kind, value.shape, is_changing))
+    if not is_changing:
+        value = _read_only(np.array(value))
+    return unchecked(kind, [value, *parts])
+
+
+_NOTHING: Cache[tuple[Any, tuple[int, ...], bool], list[Any]] = Cache("tables of ids that name nothing", 64)
+
+
+def _nothing(kind: StructType, shape: tuple[int, ...], as_arrays: bool) -> list[Any]:
+    """A table of this kind for ids of this shape that name nothing, but for the ids."""
+    assert kind.table_of is not None
+    fields = list(kind.fields.values())
+    table: list[Any] = [np.zeros(shape, np.int32), np.zeros(1, np.uint64), np.zeros((2, len(fields) - PARTS), np.int32)]
+    for field, is_array in zip(fields[PARTS:], _are_arrays(kind.table_of), strict=True):
+        assert isinstance(field, ArrayType)
+        table.append(np.zeros((0 if is_array else 1, *(0,) * (field.dims - 1), *field.components), field.dtype.dtype))
+    table = [_read_only(part) for part in table]
+    if as_arrays:
+        elements = [field.element for field in fields[1:] if isinstance(field, ArrayType)]
+        table = [array(part, dtype=element, copy=False) for part, element in zip(table, elements, strict=True)]
+    return table
+
+
+def _table(name: str, numbered: Numbered, owners: list[Geometry]) -> Struct:
+    kept = [held(owner) for owner in owners]
+    structs = [owner.in_place if one is None else one.struct for one, owner in zip(kept, owners, strict=True)]
+    kinds: dict[Any, None] = dict.fromkeys(map(type, structs))
+    if len(kinds) > 1:
+        shown = ", ".join(sorted({type(owner).__name__ for owner in owners}))
+        raise LaunchError(f"'{name}' has ids of several kinds ({shown})", hint="let all name grids, trees or meshes")
+    (kind,) = kinds
+
+    def made() -> Table:
+        return Table(kind, numbered, [list(_leaves(struct)) for struct in structs])
+
+    if None in kept:
+        return made().now()
+    states = numbered, *[one.state for one in kept if one is not None]
+    return _TABLES.made(states, made).now()
+
+
+class Table:
+    """What kernels are given for ids: the parts of all that they name, one after the other, in copies."""
+
+    __slots__ = ("_changing", "_kind", "_last")
+
+    def __init__(self, kind: StructType, numbered: Numbered, parts: list[list[Any]]):
+        self._kind = table_type(kind, numbered.leaves[0].ndim)
+        fields = list(self._kind.fields.values())[PARTS:]
+        # Where each one's parts start. The first one is none, and has nothing.
+        starts = np.zeros((len(parts) + 2, len(fields)), np.int32)
+        leaves: list[Any] = [*numbered.leaves, starts]
+        self._changing: dict[int, list[Any]] = {}
+        columns = zip(*parts, strict=True)
+        for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
+            assert isinstance(field, ArrayType)
+            found = [leaf if type(leaf) is array else np.asarray(leaf, field.dtype.dtype) for leaf in column]
+            if is_array:
+                starts[2:, k] = np.cumsum([leaf.shape[0] for leaf in found])
+                if array in map(type, found):
+                    self._changing[PARTS + k] = found
+                leaves.append(_joined(found))
+            else:
+                leaves.append(_read_only(np.stack([np.zeros_like(found[0]), *found])))
+        _read_only(starts)
+        # All that changes at once, as other threads see it.
+        self._last: tuple[Struct, list[Any], list[int | None] | None] = self._struct(leaves), leaves, None
+
+    def now(self) -> Struct:
+        """What they are given now: another struct where what may change has."""
+        struct, leaves, versions = self._last
+        if not self._changing:
+            return struct
+        found = self._versions()
+        if found != versions or None in found:
+            columns = {k: _joined(column) for k, column in self._changing.items()}
+            # Of memory that others may write to only the content tells: its bits, as 0.0 and -0.0 differ.
+            if any(leaves[k].tobytes() != column.tobytes() for k, column in columns.items()):
+                leaves = [columns.get(k, leaf) for k, leaf in enumerate(leaves)]
+                struct = self._struct(leaves)
+            self._last = struct, leaves, found
+        return struct
+
+    def _struct(self, leaves: list[Any]) -> Struct:
+        struct = unchecked(self._kind, leaves)
+        object.__setattr__(struct, "_seen", (None, object()))  # of no object, and of a state of its own
+        return struct
+
+    def _versions(self) -> list[int | None]:
+        """The versions of the memory of what may change; None for such that others may write to."""
+        return [_version(leaf) for column in self._changing.values() for leaf in column if type(leaf) is array]
+
+
+_TABLES: Cache[tuple[object, ...], Table] = Cache("what arrays of ids name", 16)
+
+
+def _version(value: Any) -> int | None:
+    """That of the memory of an array; None for memory that others may write to without saying so."""
+    memory = getattr(value, "memory", None)
+    return None if getattr(memory, "is_open", True) else memory.version  # type: ignore[union-attr]
+
+
+def _joined(column: list[Any]) -> np.ndarray:
+    return _read_only(np.concatenate([leaf.host() if type(leaf) is array else leaf for leaf in column]))
+
+
+def _read_only(made: np.ndarray) -> np.ndarray:
+    made.flags.writeable = False
+    return made
+
+
+class IdLists:
+    """The arrays of ids that a launch of a graph was given, which may name others by the time that it runs.
+
+    `again` launches it as it was written. `given` has the name and the array of each parameter that is given such.
+    """
+
+    def __init__(self, again: Command, given: Mapping[int, tuple[str, Any]]):
+        self.again, self._given = again, dict(given)
+        self._known: dict[int, tuple[int, Struct]] = {}  # versions of arrays that name nothing, and what is given then
+
+    def changed(self, before: Sequence[Any]) -> dict[int, Any]:
+        """What is given now for parameters for which that is not what was `before`; None where no such kernel is."""
+        found: dict[int, Any] = {}
+        for u, (name, value) in self._given.items():
+            struct, version = before[u], _version(value)
+            known = self._known.get(u)
+            if known is not None and known[0] == version and known[1] is struct:
+                continue
+            made = table_of(name, value, "")
+            if made is None and names_nothing(value):
+                kind: Any = type(struct)
+                made = struct if _is_nothing(struct) else table_of_nothing(name, value, kind, "")
+            if made is not struct:
+                found[u] = made if type(made) is type(struct) else None
+            elif version is not None and _is_nothing(struct):
+                self._known[u] = version, struct
+        return found
+
+    def memories(self, given: Sequence[Any]) -> Iterator[Memory]:
+        """What a launch on what is `given` reads before it runs: the memory of the ids, and of what these name."""
+        for u, (_, value) in self._given.items():
+            owners = (named(given[u].known[1:].tolist()) or {}).values() if not _is_nothing(given[u]) else ()
+            parts = [leaf for owner in owners for leaf in _leaves(owner.in_place)]
+            yield from (x.memory for x in (value, *parts) if type(x) is array)
+
+    def name_some(self, given: Sequence[Any]) -> bool:
+        """Whether some of what is given has parts, by which tapes would miss gradients."""
+        return not all(_is_nothing(given[u]) for u in self._given)
+
+
+def _is_nothing(table: Any) -> bool:
+    return bool(table.known.shape == (1,))
+
+
+def _are_arrays(kind: StructType) -> Iterator[bool]:
+    """Of each part, whether it is an array, and no number or vector."""
+    for field in kind.fields.values():
+        if isinstance(field, StructType):
+            yield from _are_arrays(field)
+        else:
+            yield isinstance(field, ArrayType) and field.dims > 0
+
+
+def _leaves(struct: Struct) -> Iterator[Any]:
+    for name in type(struct).fields:
+        value = getattr(struct, name)
+        if isinstance(value, Struct):
+            yield from _leaves(value)
+        else:
+            yield value

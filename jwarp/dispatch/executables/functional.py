@@ -1,0 +1,207 @@
+"""Launches and adjoint launches on JAX values: new arrays come back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from jwarp.bind import adjoint, compat, values
+from jwarp.bind.calls import bind, eager
+from jwarp.bind.prepare import prepare
+from jwarp.bind.primitive import is_fixed
+from jwarp.bind.sharding import cut_launch
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.executables.eager import Convert, converter
+from jwarp.dispatch.executables.ready import Ready
+from jwarp.ir.nodes import Param
+from jwarp.launching import arguments
+from jwarp.launching.arguments import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a repeated call runs: `feeds` are the places of the operands among the values, and what converts them."""
+
+    run: Callable[..., Sequence[Any]]
+    feeds: tuple[tuple[int, Convert | None], ...]
+    order: tuple[int, ...]
+    names: tuple[str, ...] | None
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """The results; None where a number does not fit as it did, which the checks have to look at."""
+        operands = []
+        for place, convert in self.feeds:
+            value = values[place]
+            if convert is not None:
+                value = convert(value)
+                if value is None:
+                    return None
+            operands.append(value)
+        found = self.run(*operands)
+        results = tuple([found[k] for k in self.order])
+        return results if self.names is None else dict(zip(self.names, results, strict=True))
+
+
+class Forward(Ready):
+    """A launch: its results are in order of the parameters."""
+
+    def __init__(self, call: Call):
+        super().__init__(call)
+        made = prepare(call.program, call.dims, call.matched, call.block_dim)
+        self.launch, self.operands, self.zeros = made.launch, made.operands, made.zeros
+        if call.sharding_rule is not None:
+            self.launch = cut_launch(made.launch, call.sharding_rule)
+        self.order = made.launch.results
+        # Where each operand is among the values of a plan.
+        self.places = made.launch.operands
+        # What comes back as it was given: numbers in structs of arrays.
+        own = {p for u in call.given.outputs for p in call.kernel.groups[u]}
+        self.kept = own.difference(call.matched.outputs)
+
+    @functools.cached_property
+    def _is_traced(self) -> bool:
+        """Whether JAX traces it, which stays so: a change to a traced value makes another one."""
+        return any(isinstance(x, compat.Tracer) for x in self.operands)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it computes nothing that anyone could see."""
+        return not self.order and not self.call.program.lasts
+
+    @property
+    def _options(self) -> dict[str, bool]:
+        call = self.call
+        return {"differentiable": call.differentiable, "side_effect": call.side_effect or call.program.lasts}
+
+    @functools.cached_property
+    def compiled(self) -> Callable[..., Sequence[Any]]:
+        """The function of concrete operands."""
+        return _nothing if self.is_empty else eager(self.launch, self.zeros, **self._options)
+
+    def traced(self) -> Sequence[Any]:
+        """The results as JAX traces them, or as it runs a launch by itself."""
+        return [] if self.is_empty else bind(self.operands, self.launch, self.zeros, **self._options)
+
+    def once(self, stream: Any) -> Any:
+        return self._results(self.traced()) if stream is None else self.on_stream(stream)
+
+    def __call__(self) -> Any:
+        return self._results(self.traced() if self._is_traced else self.compiled(*self.operands))
+
+    def _results(self, found: Sequence[Any]) -> Any:
+        return self.call.results(dict(zip(self.order, found, strict=True)))
+
+    def change(self, given: Mapping[int, Any]) -> bool:
+        changed = list(self.operands)
+        for p, value in given.items():
+            operand = self._another(p, value)
+            if operand is None:
+                return False
+            changed[self.launch.operands.index(p)] = operand
+        self.operands = changed
+        return True
+
+    def _another(self, p: int, value: Any) -> Any:
+        """The operand for another value of a parameter; None where that makes another launch."""
+        param, outputs = self.launch.program.params[p], self.call.matched.outputs
+        given = values.describe(value, param)
+        if p not in self.launch.operands or p in self.kept or isinstance(value, compat.Tracer):
+            return None
+        if p in outputs and given.origin != "jax":
+            return None  # a shape, or an array to write to: another kind of output
+        before = self.operands[self.launch.operands.index(p)]
+        if param.is_array and (given.shape, given.dtype) != (before.shape, before.dtype):
+            return None
+        return values.to_operand(param, given)
+
+    def plan(self, values: Sequence[Any]) -> Plan | None:
+        if not self.order or not is_fixed(self.launch, self.zeros):
+            return None
+        feeds: list[tuple[int, Convert | None]] = []
+        for k, (place, operand) in enumerate(zip(self.places, self.operands, strict=True)):
+            if operand is values[place]:
+                feeds.append((place, None))
+                continue
+            own = k < len(self.launch.operands)
+            convert = converter(self.launch.program.params[place], type(values[place])) if own else None
+            if convert is None:
+                return None
+            feeds.append((place, convert))
+        return Plan(self.compiled, tuple(feeds), self._returned, self.call.names)
+
+    @property
+    def _returned(self) -> tuple[int, ...]:
+        """The numbers of the results in the order in which they come back."""
+        return tuple(map(self.order.index, self.call.matched.outputs))
+
+
+class Adjoint(Forward):
+    """The adjoint of a launch: its results are the gradients that are wanted, in order.
+
+    Its operands are the launch's own, then the cotangents, then what gradients are added to.
+    """
+
+    def __init__(self, call: Call):
+        super().__init__(call)
+        request = call.gradients
+        cotangents = {p: x for p, x in (request.cotangents or {}).items() if x is not None}
+        seeds = {p: x for p, x in request.wanted.items() if x is not True}
+        given = self._read(cotangents, seeds)
+        self.order = tuple(request.wanted)
+        self._variant = adjoint.Gradients(self.order, tuple(cotangents), tuple(seeds))
+        # The values of a plan have all cotangents after the parameters, and then all gradients that are wanted.
+        count = len(call.matched.values)
+        asked, after = list(request.cotangents or {}), count + len(request.cotangents or {})
+        self.places = (
+            *self.launch.operands,
+            *(count + asked.index(p) for p in cotangents),
+            *(after + self.order.index(p) for p in seeds),
+        )
+        self.operands = [*self.operands, *given]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.order
+
+    @functools.cached_property
+    def compiled(self) -> Callable[..., Sequence[Any]]:
+        return adjoint.compiled(self.launch, self.zeros, self._variant, differentiable=self.call.differentiable)
+
+    def traced(self) -> Sequence[Any]:
+        run = adjoint.function(self.launch, self.zeros, self._variant, differentiable=self.call.differentiable)
+        return run(*self.operands)
+
+    def once(self, stream: Any) -> Any:
+        return self() if stream is None else self.on_stream(stream)
+
+    @property
+    def _returned(self) -> tuple[int, ...]:
+        return tuple(range(len(self.order)))
+
+    def _read(self, *gradients: Mapping[int, Any]) -> list[Any]:
+        """The arrays that are given as gradients of parameters.
+
+        Raises:
+            KernelTypeError, LaunchError: some do not fit.
+        """
+        program = self.launch.program
+        extents = self.launch.extents([jnp.shape(x) for x in self.operands], self.zeros)
+        found, faults = [], []
+        for p, x in (entry for entries in gradients for entry in entries.items()):
+            given, param = values.describe(x), program.params[p]
+            fault = arguments.check_gradient(f"adjoint of '{param.name}'", param, extents[p] or (), given)
+            found.append(_array(given, param)) if fault is None else faults.append(fault)
+        arguments.raise_faults(program.name, faults)
+        return found
+
+
+def _array(given: Argument, param: Param) -> Any:
+    return jnp.asarray(given.value, param.dtype.dtype) if given.origin == "number" else given.value
+
+
+def _nothing(*_: Any) -> list[Any]:
+    return []

@@ -1,0 +1,52 @@
+"""From a call to its results: the one way of every launch, whatever asked for it and whatever its values are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.kinds import Kind
+from jwarp.dispatch.executables import eager, functional, host
+from jwarp.dispatch.executables.ready import Ready, stream_refusal
+from jwarp.dispatch.gpu import device
+from jwarp.dispatch.steps import device_adjoint
+from jwarp.errors import LaunchError
+
+# By where the results go, and whether they are gradients.
+_WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
+    (Kind.JAX, False): functional.Forward,
+    (Kind.JAX, True): functional.Adjoint,
+    (Kind.HOST, False): host.Forward,
+    (Kind.HOST, True): host.Adjoint,
+    (Kind.DEVICE, False): device.Forward,
+    (Kind.DEVICE, True): device_adjoint.Adjoint,
+}
+
+
+def run(call: Call, stream: Any = None, values: Sequence[Any] = (), key: Hashable | None = None) -> Any:
+    """Check the call, compile what it needs, run it and return its results.
+
+    What was found out is kept for calls with the same `key`, which `eager` made of the `values`.
+
+    Raises:
+        KernelTypeError, LaunchError: an argument, `dims` or the stream does not fit.
+        CompileError: the kernel is not written in the kernel language, or cannot be compiled.
+        NotDifferentiableError: a gradient is asked for that has no exact rule.
+    """
+    if stream is not None and call.kind is not Kind.DEVICE:
+        raise stream_refusal(call.kernel.name, stream)
+    made = ready(call)
+    results = made.once(stream)
+    eager.keep(made, key, values)
+    return results
+
+
+def ready(call: Call) -> Ready:
+    """What runs the call again and again. Raises what `run` raises of the call."""
+    if call.request is not None and call.request.cotangents is None:
+        raise LaunchError(
+            f"kernel '{call.kernel.name}': an adjoint launch needs adj_outputs",
+            hint="one cotangent for each output, None for zeros",
+        )
+    return _WAYS[call.kind, call.request is not None](call)

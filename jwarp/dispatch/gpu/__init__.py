@@ -1,0 +1,1 @@
+"""Launches in the memory of GPUs: borrowed arrays, streams, allocations."""

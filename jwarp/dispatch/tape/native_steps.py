@@ -1,0 +1,190 @@
+"""What native graphs are made of: the steps that do what commands do."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import jwarp._native as _native
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command, submit
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.writes import Copy, Fill
+from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.host import Forward
+from jwarp.dispatch.executables.ready import Ready
+
+
+class Several(Command):
+    """Runs other commands: all of them once where it does so `in_turn`."""
+
+    in_turn = False
+
+    @property
+    @abc.abstractmethod
+    def inner(self) -> tuple[Command, ...]:
+        """All commands that it may run."""
+
+    @abc.abstractmethod
+    def steps(self) -> list[Any] | None:
+        """The native steps that do the same; None where Python runs it."""
+
+
+class Branch(Several):
+    """Runs one of two lists of commands, by the first element of an array."""
+
+    def __init__(self, condition: array, on_true: Sequence[Command], on_false: Sequence[Command]):
+        self.condition, self.on_true, self.on_false = condition, tuple(on_true), tuple(on_false)
+
+    def run(self) -> None:
+        for command in self.on_true if _holds(self.condition) else self.on_false:
+            submit(command)
+
+    @property
+    def inner(self) -> tuple[Command, ...]:
+        return *self.on_true, *self.on_false
+
+    def steps(self) -> list[Any] | None:
+        both = _native_graph(self.on_true), _native_graph(self.on_false)
+        return None if None in both or not _is_here(self.condition) else [(self.condition.host(), *both)]
+
+
+class Loop(Several):
+    """Runs a list of commands while the first element of an array is not 0."""
+
+    def __init__(self, condition: array, body: Sequence[Command]):
+        self.condition, self.body = condition, tuple(body)
+
+    def run(self) -> None:
+        while _holds(self.condition):
+            for command in self.body:
+                submit(command)
+
+    @property
+    def inner(self) -> tuple[Command, ...]:
+        return self.body
+
+    def steps(self) -> list[Any] | None:
+        body = _native_graph(self.body)
+        return None if body is None or not _is_here(self.condition) else [(self.condition.host(), body, None)]
+
+
+def _holds(condition: array) -> bool:
+    return bool(condition.host().flat[0])
+
+
+def steps_of(commands: Sequence[Command]) -> list[Any] | None:
+    """The native steps of commands; None where Python runs one of them."""
+    made: list[Any] = []
+    for command in commands:
+        rule = _RULES.get(type(command))
+        steps = command.steps() if isinstance(command, Several) else None if rule is None else rule(command)
+        if steps is None:
+            return None
+        made += steps
+    return made
+
+
+def _launch(command: ArrayLaunch) -> list[Any] | None:
+    if command.prepared is None:
+        command.prepare()
+    ready = command.prepared
+    return [ready.run.native] if type(ready) is Forward else None
+
+
+def _copy(command: Copy) -> list[Any] | None:
+    pair = command.dest, command.src
+    if not all(isinstance(a.memory, HostMemory) for a in pair):
+        return None
+    into, out = command.dest.layout, command.src.layout
+    if into.full_shape != out.full_shape or into.dtype.itemsize != out.dtype.itemsize:
+        out = out.seen_as(into.element)
+    target, source = command.dest.host(), command.src.memory.read(out)
+    if not np.may_share_memory(target, source):
+        return [(target, source)]
+    between = np.empty(target.shape, source.dtype)  # what overlaps is read before it is written
+    return [(between, source), (target, between)]
+
+
+def _is_here(a: array) -> bool:
+    """Whether native code may look at an array."""
+    return isinstance(a.memory, HostMemory)
+
+
+def _fill(command: Fill) -> list[Any] | None:
+    if not isinstance(command.array.memory, HostMemory):
+        return None
+    target = command.array.host()
+    value = np.ascontiguousarray(np.broadcast_to(command.value, target.shape[command.array.ndim :]), target.dtype)
+    return [(target, np.broadcast_to(value, target.shape))]
+
+
+def _native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
+    """The commands as one native graph; None where Python runs one of them."""
+    steps = steps_of(commands)
+    return None if steps is None else _native.HostGraph(steps)
+
+
+def one_call(launches: Sequence[Ready]) -> Callable[[], None] | None:
+    """What runs launches on NumPy arrays one after the other; None where one of them is of another kind.
+
+    It raises ValueError where an array has another shape or place by then, and then nothing has run.
+    """
+    if not all(type(made) is Forward for made in launches):
+        return None
+    return _native.HostGraph([made.run.native for made in launches if isinstance(made, Forward)])
+
+
+_RULES: dict[type, Callable[[Any], list[Any] | None]] = {ArrayLaunch: _launch, Copy: _copy, Fill: _fill}
+
+
+def all_of(commands: Sequence[Command]) -> Iterator[Command]:
+    """All commands that may run."""
+    for command in commands:
+        if isinstance(command, Several):
+            yield from all_of(command.inner)
+        else:
+            yield command
+
+
+def written_by(commands: Sequence[Command]) -> Iterator[Memory]:
+    """The memory that native steps write to, of all that may run."""
+    for command in all_of(commands):
+        if isinstance(command, ArrayLaunch):
+            yield from command.memories
+        elif isinstance(command, Copy):
+            yield command.dest.memory
+        elif isinstance(command, Fill):
+            yield command.array.memory
+
+
+def launches_on_geometry(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
+    """The launches that are given a grid, tree or mesh, which could change."""
+    for command in all_of(commands):
+        if isinstance(command, ArrayLaunch) and command.geometry:
+            yield command
+
+
+def launches_with_ids(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
+    """The launches that are given arrays of ids, which could name others."""
+    for command in all_of(commands):
+        if isinstance(command, ArrayLaunch) and command.ids is not None:
+            yield command
+
+
+def change_ids(before: Sequence[Command], commands: Sequence[Command]) -> bool:
+    """Whether `before` write to ids that `commands` are given, or to arrays of what these name.
+
+    These are read before a native graph runs, in which nothing may change them, therefore.
+    """
+    read = [memory for x in launches_with_ids(commands) if x.ids is not None for memory in x.ids.memories(x.given)]
+    return bool(read) and any(_overlap(memory, other) for memory in set(written_by(before)) for other in read)
+
+
+def _overlap(memory: Memory, other: Memory) -> bool:
+    if not (isinstance(memory, HostMemory) and isinstance(other, HostMemory)):
+        return memory is other
+    return memory.start < other.start + other.buffer.nbytes and other.start < memory.start + memory.buffer.nbytes

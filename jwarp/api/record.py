@@ -8,6 +8,7 @@ from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.call import Call, read_kernel
@@ -24,7 +25,6 @@ from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.program import program_of
 from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.types import StructType, arrays_of, renewed

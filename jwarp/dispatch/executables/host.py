@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat, values
+from jwarp.compiler.vector_axis import with_lanes
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
@@ -17,7 +18,6 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
 from jwarp.launching.descriptor import extents_of
-from jwarp.launching.lanes import with_lanes
 from jwarp.launching.sizes import refuse_symbolic
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jwarp import _native
 from jwarp.backend.cuda.nvrtc import device_header
 from jwarp.caches import cached
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.devices import KernelAt
 from jwarp.dispatch.gpu.device_launch import Placed, put
@@ -18,7 +19,6 @@ from jwarp.errors import NO_SPAN, Span
 from jwarp.frontend.cuda_kernel import Blocks, Definition, HandwrittenKernel
 from jwarp.ir.nodes import Param
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.program import program_of
 from jwarp.types import ArrayType, ScalarType, from_dtype, int64, vector
 from jwarp.wire import DTYPES, Role
 
@@ -141,7 +141,7 @@ def _merged(array: np.ndarray) -> tuple[list[int], list[int]]:
 @cached("two for each width, one for each type of floats, for each number of axes")
 def _moving(how: str, dtype: np.dtype, axes: int) -> HandwrittenKernel:
     """The kernel that copies or adds between an array with so many axes and a contiguous one."""
-    from jwarp.backend.cuda.handwritten import element_type
+    from jwarp.compiler.handwritten import element_type
 
     kind = from_dtype(dtype)
     assert kind is not None

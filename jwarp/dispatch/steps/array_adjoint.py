@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
-from jwarp.arrays.making import check_writable
+from jwarp.compiler.derive import switched_off
 from jwarp.dispatch.executables.arrays import ArrayLaunch, read_block_dim
 from jwarp.dispatch.steps.array_backward import backward_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
-from jwarp.launching.derive import switched_off
 
 
 def will_change(arrays: Iterable[array]) -> None:

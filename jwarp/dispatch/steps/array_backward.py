@@ -12,6 +12,9 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept
 from jwarp.arrays.rematerialised import there
 from jwarp.caches import Cache
+from jwarp.compiler.order import in_one_order
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
 from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
 from jwarp.dispatch.executables.arrays import ArrayLaunch, host_of
@@ -20,9 +23,6 @@ from jwarp.dispatch.steps.device_adjoint import generated
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing
-from jwarp.launching.meetings import depends_on_integers
-from jwarp.launching.program import GeneratedProgram
-from jwarp.launching.running import in_one_order
 from jwarp.types import ArrayType
 
 

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.analysis.affine import Extents
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.compiler.derivative_steps import derivative_steps, forward_steps, integers_of, variant_of
+from jwarp.compiler.derive import derive, in_known_order, rounding_as
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.steps.device_executor import DeviceSteps
 from jwarp.dispatch.steps.host_executor import HostSteps, Scratch
-from jwarp.launching.derive import derive, in_known_order, rounding_as
 from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.launching.meetings import depends_on_integers
-from jwarp.launching.program import GeneratedProgram
-from jwarp.launching.steps import Slot, Steps, derivative_steps, forward_steps
-from jwarp.launching.variants import integers_of, variant_of
+from jwarp.launching.steps import Slot, Steps
+from jwarp.types.arrays import Extents
 
 # By parameter, None for one that is not needed: arrays of NumPy, or what launches on a GPU are given.
 Arrays = Sequence[Any]

@@ -7,8 +7,10 @@ from typing import Any
 
 import jax
 
-from jwarp.analysis.affine import Extents
 from jwarp.bind import values
+from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
+from jwarp.compiler.derive import switched_off
+from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import refuse_tracing
 from jwarp.dispatch.executables.host_arrays import refuse_shared
@@ -21,10 +23,8 @@ from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault
-from jwarp.launching.derive import switched_off
-from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.steps import Slot
-from jwarp.launching.variants import adjoint_steps, integers_of
+from jwarp.types.arrays import Extents
 
 
 class Adjoint(Ready):

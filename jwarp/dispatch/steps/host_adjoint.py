@@ -11,6 +11,9 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.bind import compat, values
+from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
+from jwarp.compiler.derive import switched_off
+from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import read_contents, read_gradient
 from jwarp.dispatch.executables.host_arrays import Place, Use, prepare, refuse_shared, without_aliases
@@ -20,10 +23,7 @@ from jwarp.dispatch.steps.host_executor import HostSteps, Scratch
 from jwarp.errors import LaunchError
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
-from jwarp.launching.derive import switched_off
-from jwarp.launching.meetings import depends_on_integers
 from jwarp.launching.steps import Add, Allocate, Copy, Slot, Steps
-from jwarp.launching.variants import adjoint_steps, integers_of
 
 
 class Adjoint(Ready):

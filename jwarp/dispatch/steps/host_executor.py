@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.launching.descriptor import extents_of
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Slot, Step, Steps
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.tiles.early_exits import last_branches, stays
 from jwarp.frontend.tiles.gradients import extent_in, extents, lifted
-from jwarp.frontend.tiles.leaving import last_branches, stays
-from jwarp.frontend.tiles.own_arrays import with_lane
+from jwarp.frontend.tiles.lane_arrays import with_lane
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
 from jwarp.ir.builder import zero
@@ -67,7 +67,7 @@ class LaneVariation(Variation):
 
     def remaining(self, node: Node) -> bool | None:
         """Which side of a branch is for lanes that stay while others leave the block; None if none do."""
-        if self.mapped or not isinstance(node, If) or id(node) not in self.last or not self.of(node.cond):
+        if self.mapped or not isinstance(node, If) or node not in self.last or not self.of(node.cond):
             return None
         return stays(node)
 

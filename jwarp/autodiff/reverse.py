@@ -203,9 +203,9 @@ class _Reverse(ForwardSweep):
             match node:
                 case Op():
                     self.reverse_op(node)
-                case If() if id(node) in self.busy or self.changed_arrays(node):
+                case If() if node in self.busy or self.changed_arrays(node):
                     self.reverse_if(node)
-                case For() | While() if id(node) in self.busy:
+                case For() | While() if node in self.busy:
                     self.reverse_loop(node)
                 case For() | While() if changed := self.changed_arrays(node):
                     self.restore(node, (), changed)
@@ -325,7 +325,7 @@ class _Reverse(ForwardSweep):
     def trips(self, node: For | While) -> tuple[Operand, bool]:
         """How many trips the loop made, and whether that is the same for all threads of a launch."""
         if isinstance(node, While):
-            trips = self.known[self.trips_of[id(node)]]
+            trips = self.known[self.trips_of[node]]
             return trips, self.is_block_wide(trips)
         do, long = self.builder.op, with_shape(int64, shape_of(node.index.type))
         lo, hi = (do("cast", self.operand(x), type=long) for x in (node.lo, node.hi))

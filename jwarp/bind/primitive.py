@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import ahead, compat
 from jwarp.bind.devices import architectures, may_have_gpu
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
@@ -17,6 +16,7 @@ from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET, note_plac
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler.batch_to_threads import spread_launch
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.private_elements import with_own_elements
 from jwarp.compiler.program import GeneratedProgram, GpuCode, Program
 from jwarp.compiler.vector_axis import with_lanes

@@ -15,12 +15,11 @@ import numpy as np
 
 from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import plain
-from jwarp.backend.cpu import compile as cpu
-from jwarp.backend.cuda import compile as cuda
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
+from jwarp.compiler import cpu, cuda
 from jwarp.compiler.derivation_cache import NO_SHELF, Shelf
+from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.order import by_settings, by_settings_on_gpu
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span

@@ -21,15 +21,15 @@ def without_last_results(block: Block) -> Block:
     return Block((*first, dataclasses.replace(last, then=sides[0], orelse=sides[1], results=())))
 
 
-def last_branches(kernel: Kernel) -> set[int]:
-    """The ids of the branches after which nothing comes."""
-    found: set[int] = set()
+def last_branches(kernel: Kernel) -> set[If]:
+    """The branches after which nothing comes."""
+    found: set[If] = set()
     open_ = [kernel.body]
     while open_:
         block = open_.pop()
         node = block.nodes[-1] if block.nodes else None
         if isinstance(node, If):
-            found.add(id(node))
+            found.add(node)
             open_ += [node.then, node.orelse]
     return found
 

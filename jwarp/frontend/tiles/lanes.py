@@ -67,7 +67,7 @@ class LaneVariation(Variation):
 
     def remaining(self, node: Node) -> bool | None:
         """Which side of a branch is for lanes that stay while others leave the block; None if none do."""
-        if self.mapped or not isinstance(node, If) or id(node) not in self.last or not self.of(node.cond):
+        if self.mapped or not isinstance(node, If) or node not in self.last or not self.of(node.cond):
             return None
         return stays(node)
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jwarp.backend.annotate import annotated
-from jwarp.backend.cuda.compile import BLOCK, lower_kernel
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import Code, Unit, compile_unit, disassembler, read_architectures, require
 from jwarp.backend.cuda.shared import LEAST_ROOM
+from jwarp.compiler.cuda import BLOCK, lower_kernel
+from jwarp.compiler.handwritten import Handwritten
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel

@@ -6,29 +6,28 @@ import dataclasses
 import functools
 import json
 import time
-
-import llvmlite.binding as llvm
+from typing import Any
 
 import jwarp._native as _native
 from jwarp import forks
 from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
-from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
-from jwarp.backend.cpu.access.shared_loads import emit
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.loops.lockstep import with_shared_trips
 from jwarp.backend.cpu.loops.prefetch import with_fetches
 from jwarp.backend.cpu.loops.unrolled import with_runs
-from jwarp.backend.cpu.optimize import optimized_module
+from jwarp.backend.cpu.module import optimized_code
 from jwarp.backend.cpu.target import host_target, machine_code
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
+from jwarp.backend.entry_names import entry_name
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.collector import no_collection
+from jwarp.compiler.analysed import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.config import CODE_SETTINGS, Settings, config
 from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Kernel, Order, failure_texts, rounds_as_written
@@ -40,8 +39,6 @@ from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.types.arrays import Extents
 
-LOCAL_PASSES = ("sroa",)
-UNROLLING_PASSES = ("loop_rotate", "loop_unroll")
 # From here on, LLVM gives up early what takes long, at no cost that was seen.
 LONG_TEXT = 1 << 17
 
@@ -122,7 +119,7 @@ class CpuKernel(AnalysedKernel):
         name, failures = entry_name(self.kernel), failure_texts(self.kernel)
         return generate(self.proofs, name, options, checked=checked, bounds=self.bounds, failures=failures)
 
-    def module(self, version: str = "fast", options: Options | None = None) -> llvm.ModuleRef:
+    def module(self, version: str = "fast", options: Options | None = None) -> Any:
         """The verified and optimised LLVM module of one version."""
         options = options or self.options
         return optimized_code(self.generate(version, options), options)
@@ -140,22 +137,6 @@ class CpuKernel(AnalysedKernel):
         in_step = (in_step and kernel.order != Order.APART) or kernel.block_dim > 0
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
-
-
-def optimized_code(made: Generated, options: Options) -> llvm.ModuleRef:
-    """The verified and optimised LLVM module of what was generated."""
-    # Elements of local arrays with constant indices become values.
-    passes: tuple[str, ...] = LOCAL_PASSES if " = alloca " in made.text else ()
-    if options.fast_math:  # where sums may be made in any order, a few trips at once are worth three percent
-        passes += UNROLLING_PASSES
-    in_line = [emit(load, options.target, is_near=True) for load in made.in_line]
-    return optimized_module(made.text, options.target, passes, in_line)
-
-
-def entry_name(kernel: Kernel) -> str:
-    """The symbol of a kernel's entry; ASCII whatever the kernel is called."""
-    safe = "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
-    return f"jwarp_{safe}"
 
 
 # The native module keeps compiled code for the life of the process, as executables of XLA may still run it.

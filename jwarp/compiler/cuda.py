@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from jwarp import forks
 from jwarp.analysis.lone_loops import in_turn
-from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.accumulators import has_float_products
 from jwarp.backend.cuda.entry import (
     FLAT,
@@ -21,7 +20,6 @@ from jwarp.backend.cuda.entry import (
     TILE_HEADER,
     WGMMA,
     accumulators_of,
-    entry_name,
     generate,
     headers_of,
     shared_of,
@@ -47,10 +45,12 @@ from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import LEAST_ROOM, refuse_large, room_of
 from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.cuda.warpgroups import SM_90, SM_90A
+from jwarp.backend.entry_names import entry_name
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
+from jwarp.compiler.analysed import VERSIONS, AnalysedKernel
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import Kernel, Op, has_native_code, rounds_as_written, walk

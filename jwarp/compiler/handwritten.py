@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jwarp.analysis.affine import symbols_of
-from jwarp.backend.compiled_base import plan_numbers
 from jwarp.backend.cuda.advice import advice_on
 from jwarp.backend.cuda.assembler import plain_name
-from jwarp.backend.cuda.compile import IMAGES, Image, lock_of
 from jwarp.backend.cuda.headers import cuda_headers, included_files, own_files
 from jwarp.backend.cuda.host_code import device_part, kernel_part
 from jwarp.backend.cuda.host_headers import KNOWN, host_headers, of_libraries
@@ -39,6 +37,8 @@ from jwarp.backend.cuda.rules import C_TYPES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.caches import Cache
+from jwarp.compiler.analysed import plan_numbers
+from jwarp.compiler.cuda import IMAGES, Image, lock_of
 from jwarp.config import Settings
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Blocks, Definition

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jwarp.backend.annotate import annotated
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.source_lines import with_directives
 from jwarp.backend.cpu.target import host_target, target_machine
-from jwarp.backend.cuda.handwritten import Handwritten
-from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.cuda_text import cuda_text, handwritten_text
 from jwarp.compiler.derive import derive, in_known_order
 from jwarp.compiler.derived import Variant
+from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.config import config
 from jwarp.dispatch.call.tracebacks import shortening
@@ -67,7 +67,7 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
 
 
 def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
-    """What becomes of a kernel written in Python."""
+    """The text of a stage of a generated kernel."""
     settings = program.settings
     if adjoint is not None and adjoint is not False:
         program = _adjoint(program, adjoint, for_gpu=stage in CUDA_STAGES)

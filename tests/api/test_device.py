@@ -10,7 +10,7 @@ import pytest
 import jwarp as wp
 from jwarp.api import device
 from jwarp.backend.cuda import nvrtc
-from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import program_of
 
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint64")

@@ -11,7 +11,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.backend.cpu.access.shared_loads import emit
-from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.config import config
 
 

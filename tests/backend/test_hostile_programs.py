@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import CpuKernel, compile_program
+from jwarp.compiler.cpu import CpuKernel, compile_program
 from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 

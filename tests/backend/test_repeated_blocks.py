@@ -11,8 +11,8 @@ import jwarp as wp
 from jwarp.analysis import repeats
 from jwarp.backend.cpu import body
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import Op, walk_all
 
@@ -131,7 +131,7 @@ def test_every_access_is_explained(made):
     generated = made.generate("checked", Options(TARGETS["8 peeled"]))
     for node in walk_all(made.proofs.kernel):
         if isinstance(node, Op) and node.row.is_access:
-            assert generated.ways[id(node)], node
+            assert generated.ways[node], node
 
 
 def test_short_kernels_have_none():

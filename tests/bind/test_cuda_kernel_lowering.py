@@ -12,9 +12,9 @@ from launch_format import ARRAY, F32, INPUT, S32, SCALAR, UNKNOWN, ZEROS, make_l
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.bind.compat import DisabledSafetyCheck
 from jwarp.bind.targets import CUDA_TARGET
+from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import program_of
 
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from launch_kernels import scale
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind.targets import TARGET
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.program import program_of
 from jwarp.config import config
 

@@ -12,7 +12,7 @@ from processes import run as run_process
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.backend.cpu.compile import compile_program, lower_kernel
+from jwarp.compiler.cpu import compile_program, lower_kernel
 from jwarp.compiler.program import program_of
 
 N = 70

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.derive import Variant, derive, in_known_order
 from jwarp.compiler.program import GeneratedProgram, Program, program_of
 from jwarp.config import config

@@ -15,7 +15,7 @@ from host import BACKWARD, FORWARD, compile_host, pack
 
 import jwarp as wp
 from jwarp.api import device
-from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import program_of
 from jwarp.launching.handwritten import configuration, read_blocks
 

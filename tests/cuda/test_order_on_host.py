@@ -5,9 +5,9 @@ from counter_kernels import KERNELS, N, in_turn, point
 from host import BACKWARD, FORWARD, compile_host, run_host
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.compiler.derive import Variant, derive
 from jwarp.compiler.program import program_of
 from jwarp.config import Settings

@@ -18,7 +18,7 @@ from harness import whole_launch
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.backend.cpu.compile import CpuKernel, compile_program
+from jwarp.compiler.cpu import CpuKernel, compile_program
 from jwarp.compiler.derive import Variant, derive
 from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import program_of

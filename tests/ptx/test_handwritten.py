@@ -6,7 +6,7 @@ import pytest
 from ptx_running import PtxHandwritten
 
 import jwarp as wp
-from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import program_of
 from jwarp.launching.handwritten import read_blocks
 

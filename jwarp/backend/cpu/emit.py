@@ -57,7 +57,7 @@ class BodyEmitter(Body):
         return definitions_of(self.memory.kernel.body)
 
     def block(self, block: Block) -> None:
-        repeat = self.functions.repeats.get(id(block))
+        repeat = self.functions.repeats.get(block)
         if repeat is not None and not self.is_alone:
             repeated.call(self, block, repeat)
         else:
@@ -93,7 +93,7 @@ class BodyEmitter(Body):
             assert node.result is not None
             self.bind(node.result, text)
         for node in nodes:
-            self.ways.setdefault(id(node), {}).update(dict.fromkeys(strategy.explained(access)))
+            self.ways.setdefault(node, {}).update(dict.fromkeys(strategy.explained(access)))
         return True
 
     def single(self, node: Op) -> None:
@@ -111,7 +111,7 @@ class BodyEmitter(Body):
             self.varying_if(node)
 
     def loop(self, node: For | While) -> None:
-        if id(node) in self.lone:
+        if node in self.lone:
             self.lone, others, self.is_alone = frozenset(), self.lone, True
             lone(self, node, lambda: self.one_loop(node))
             self.lone, self.is_alone = others, False

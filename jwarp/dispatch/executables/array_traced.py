@@ -11,8 +11,8 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.calls import bind
+from jwarp.bind.custom_vjp import is_stopped
 from jwarp.bind.prepare import prepare_arranged
-from jwarp.bind.rules import is_stopped
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.aliases import identical, refuse_unordered

@@ -141,7 +141,7 @@ def _merged(array: np.ndarray) -> tuple[list[int], list[int]]:
 @cached("two for each width, one for each type of floats, for each number of axes")
 def _moving(how: str, dtype: np.dtype, axes: int) -> HandwrittenKernel:
     """The kernel that copies or adds between an array with so many axes and a contiguous one."""
-    from jwarp.backend.cuda.handwritten import element_type
+    from jwarp.compiler.handwritten import element_type
 
     kind = from_dtype(dtype)
     assert kind is not None

@@ -11,8 +11,8 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import State, merge, restore, state_of
 from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
-from jwarp.frontend.syntax.operators import COMPARISONS
-from jwarp.frontend.values import kinds
+from jwarp.frontend.syntax.python_operators import COMPARISONS
+from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -78,7 +78,7 @@ def _chain(ctx: Context, node: ast.Compare, left: Binding, position: int) -> Ope
 def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
     span, (symbol, name) = ctx.span(node), COMPARISONS[type(operator)]
     if isinstance(left, Composite) or isinstance(right, Composite):
-        same = kinds.equal(ctx, symbol, left, right, span)
+        same = operator_table.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
     if name in ("eq", "ne") and is_id(left) + is_id(right) == 1 and _is_zero(left) + _is_zero(right) == 1:
         return FALSE if name == "eq" else TRUE
@@ -150,7 +150,7 @@ def _logical(ctx: Context, is_and: bool, first: Operand, second: Callable[[], Op
 
 
 def is_eager(ctx: Context, nodes: list[Node]) -> bool:
-    """Whether running `nodes` where they are not needed costs little and does nothing."""
+    """True if evaluating `nodes` speculatively is cheap and has no effect."""
     pure = all(isinstance(n, Op) and n.row.is_pure for n in nodes)
     return pure and len(nodes) <= (0 if ctx.debug else MAX_EAGER_OPS)
 
@@ -194,7 +194,7 @@ def choice(ctx: Context, node: ast.IfExp) -> Binding:
 
 
 def has_changed(ctx: Context, before: State) -> bool:
-    """Whether a variable stands for something else than before: a part of the expression at hand has changed it."""
+    """True if a part of the current expression has assigned a variable since `before`."""
     return any(value is not before.env.get(name) for name, value in ctx.frame.env.items())
 
 

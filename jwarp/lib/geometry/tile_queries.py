@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.frontend.builtins.table import library
-from jwarp.frontend.builtins.tile.memory import block_dim, tile_full
+from jwarp.frontend.builtins.tiles.creation import block_dim, tile_full
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.bvh import advanced, any_face, begun, box_meets, kind_of_query, ray_meets
 from jwarp.lib.geometry.mesh import MeshArrays
@@ -125,7 +125,7 @@ def tile_query_valid(query: BvhQueryTiledRay):
 @library("tile_query_valid(query: BvhQueryTiled | MeshQueryAABBTiled) -> bool")
 @func
 def tile_query_valid(query: MeshQueryTiledAabb):
-    """Whether a block's query goes on: True at first, and then whether the last tile had any number in it."""
+    """True if a block's query goes on: at first, and then as long as the last tile had a number in it."""
     return query.valid
 
 

@@ -154,7 +154,7 @@ def describe(body: Body, nodes: Sequence[Op], run: bool = False) -> Access:
         numbers=pattern_of(shapes, types),
         mask=Mask.FULL if body.mask is None else Mask.LEADING if body.first_lanes_active else Mask.PARTIAL,
         never_full=body.is_partial,
-        proved=all(id(node) in body.trusted for node in nodes),
+        proved=all(node in body.trusted for node in nodes),
         exclusive=kind == "atomic" and all(_is_exclusive(body, node) for node in nodes),
         stored_once=kind == "store" and first.array in body.nontemporal.arrays,
         uniform_value=kind == "store" and body.lanes(first.args[-1]).shape.is_uniform,

@@ -131,7 +131,7 @@ def load_one_if(body: Body, access: Access, slow: Writer) -> list[str]:
         found = []
         for node in access.nodes:
             indices = [Lanes("0", i.type, UNIFORM, ENTRY) if i in known else body.lanes(i) for i in node.indices]
-            element = memory.element(node.array, indices, id(node) in body.trusted)
+            element = memory.element(node.array, indices, node in body.trusted)
             found.append(code.splat(load_one(memory, element), scalar_type(element.type)))
         return found
 

@@ -230,7 +230,7 @@ def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
 
 
 def _reads_no_more(program: GeneratedProgram, tangent: Variant, known: set[Source]) -> bool:
-    """Whether a tangent is sure to read no other primal operands than those, without it being derived."""
+    """True if a tangent certainly reads no primal operands but `known`, as can be told without deriving it."""
     looked_at = None if tangent.along else program.looked_at
     if looked_at is None:
         return False
@@ -384,7 +384,7 @@ Pairs = dict[int, tuple[Any, Mask]]
 
 
 def _exchanged(variant: Variant, kind: str, arriving: Pairs, others: Pairs) -> tuple[Pairs, Pairs]:
-    """What is `given` and what is `along` for the transpose by the operands of a kind.
+    """The `given` and `along` operands of the transpose by the operands of a kind.
 
     All four kinds are faces of one form, w^T H[v, u] (or w^T J v without the other direction).
     """

@@ -504,7 +504,7 @@ class array(Operators, Written):
         return self.numpy().__dlpack__(**{name: x for name, x in options.items() if x is not None and x != -1})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """This computer's memory, or that of a GPU, as DLPack names it."""
+        """Host memory, or that of a GPU, as DLPack names it."""
         return (1, 0) if self.device is None or self.device.is_cpu else (2, self.device.ordinal)
 
     @property

@@ -169,7 +169,7 @@ Saved = tuple[np.ndarray, np.ndarray, list[Kept]]
 
 
 class HostMemory(Memory):
-    """Bytes of this computer's memory, aligned to 64 where they are its own.
+    """Bytes of host memory, aligned to 64 where they are its own.
 
     `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
     Where somebody asks for it, `saves` gets what is copied for handles: the copy, what it is of, and the handles.

@@ -1,4 +1,4 @@
-"""Derivatives of launches: a linear primitive beside the launch, and the rules that lead from one to the other."""
+"""Derivatives of launches: a linear primitive for the tangent of a launch, and the rules between the two."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
 
 
 def _reads_no_more(program: GeneratedProgram, tangent: Variant, known: set[Source]) -> bool:
-    """True if a tangent certainly reads no primal operands but `known`, as can be told without deriving it."""
+    """True if a tangent provably reads no primal operands but `known`, without deriving it."""
     looked_at = None if tangent.along else program.looked_at
     if looked_at is None:
         return False

@@ -58,11 +58,14 @@ def has_lanes(node: Node) -> bool:
     return isinstance(node, For) and node.lanes is not None
 
 
-def as_threads(kernel: Kernel) -> Kernel | None:
-    """The kernel of launches with a thread for each block; None if its tiles take too much memory."""
+def fits_threads(kernel: Kernel) -> bool:
+    """True if the tiles of as many blocks as a vector has lanes fit in memory."""
+    return shared_bytes(lower_tiles(kernel, alone=True)) * BLOCKS <= MOST_BYTES
+
+
+def as_threads(kernel: Kernel) -> Kernel:
+    """The kernel of launches with a thread for each block."""
     lowered = lower_tiles(kernel, alone=True)
-    if shared_bytes(lowered) * BLOCKS > MOST_BYTES:
-        return None
     locals_ = tuple(dataclasses.replace(local, shared=False) for local in lowered.locals)
     body = _OneByOne().block(lowered.body)
     return dataclasses.replace(lowered, body=body, locals=locals_, block_dim=0)

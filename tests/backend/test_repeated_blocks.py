@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from harness import TARGETS, Compiled, Variant
+from compiled_variants import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp

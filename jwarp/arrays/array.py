@@ -340,7 +340,7 @@ class array(Operators, Written):
     def _no_number(self, wanted: str) -> KernelTypeError:
         """The error for a number that is made of it: while JAX traces, the one of reading elements."""
         if self.device is not None and self.size:
-            self.memory.lend(self.layout)
+            self.memory.expose(self.layout)
         return KernelTypeError(f"{wanted}() takes no wp.array", hint=f"{wanted}(a.numpy()[0]) reads an element")
 
     def __iter__(self) -> Iterator[array]:
@@ -420,7 +420,7 @@ class array(Operators, Written):
         Raises:
             LaunchError: the array stands for a value that JAX traces.
         """
-        return self._require_data().lend(self.layout)
+        return self._require_data().expose(self.layout)
 
     def list(self) -> list[Any]:
         """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""

@@ -166,7 +166,7 @@ class TracedMemory(Memory):
         handle.save(lambda: before.read(view))
         return handle
 
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """The elements that a view shows, which are not to be written.
 
         Raises:

@@ -64,7 +64,7 @@ def launch_of_derivative(
 def _executor(
     launch: Launch, derived: DerivedLaunch, wanted: Mapping[int, Mask], extents: Extents, batch: Batch
 ) -> StepExecutor:
-    """What runs a derivative of a launch."""
+    """The executor of the steps of a launch's derivative."""
     steps = derivative_steps(derived, launch.geometry, extents, launch.block_dim)
     return StepExecutor(steps, wanted, extents, batch, is_cut=launch.is_cut)
 

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jwarp.analysis.ownership import Definitions, definitions_of
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
 from jwarp.backend.cpu.access import atomics, components
 from jwarp.backend.cpu.access.addresses import Element
@@ -23,7 +24,6 @@ from jwarp.backend.cpu.loops.lane_serialised import lone
 from jwarp.backend.cpu.loops.masked import conditional, counted
 from jwarp.backend.cpu.loops.vectorised import vectors
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.contents import contents_of

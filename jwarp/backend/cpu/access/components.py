@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from jwarp.analysis.uniformity import VARYING
 from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, suffix
-from jwarp.backend.cpu.shapes import VARYING
 from jwarp.ir.nodes import Const, Node, Op
 from jwarp.types import ArrayType, ScalarType
 

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+from jwarp.analysis.uniformity import UNIFORM, Shape
 from jwarp.backend.cpu.access import atomics, components, rows, shared_stores
 from jwarp.backend.cpu.access.addresses import Element, counts_up
 from jwarp.backend.cpu.access.shared_loads import Loading, declaration, near
@@ -21,7 +22,6 @@ from jwarp.backend.cpu.access.strided import (
 )
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 

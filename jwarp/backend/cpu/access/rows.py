@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from jwarp.analysis.uniformity import Shape
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, memory_type
-from jwarp.backend.cpu.shapes import Shape
 from jwarp.backend.cpu.target import Target
 from jwarp.types import ArrayType, ScalarType, int32
 

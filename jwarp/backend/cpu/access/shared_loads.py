@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.access.rows import LENGTHS, LONGEST_ROW, MAX_NEAR, ShortRow, Window, has_tables
 from jwarp.backend.cpu.access.strided import AnyElements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, Options, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.nodes import Block, Kernel, Param
 from jwarp.types import SCALARS, ArrayType, ScalarType, int32

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.ir.nodes import Block, Kernel, Param
 from jwarp.types import ArrayType, ScalarType, int32
 from jwarp.types.composites import of_components

@@ -6,9 +6,9 @@ from collections import ChainMap
 from collections.abc import Callable
 
 from jwarp.analysis.lone_loops import taken_in
+from jwarp.analysis.uniformity import UNIFORM
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM
 from jwarp.ir.nodes import For, While
 from jwarp.types import ScalarType, bool_
 

@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from jwarp.analysis.ownership import added_to
-from jwarp.backend.cpu.shapes import Shape, shapes_of
+from jwarp.analysis.uniformity import Shape
+from jwarp.analysis.vector_lanes import shapes_of
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk

@@ -82,7 +82,7 @@ class ForwardSweep(Rebuilder):
         self.busy = frozenset(n for n in walk(kernel.body) if self.is_busy(n))
 
     def is_busy(self, node: Node) -> bool:
-        """Whether the reverse sweep has something to do with `node`: values may also just pass through."""
+        """True if the reverse sweep must process `node`, and its values do not just pass through."""
         return any(
             any(r in self.active for r in results(inner))
             or (isinstance(inner, Op) and inner.row.is_write and inner.array in self.active.arrays)
@@ -304,7 +304,7 @@ class ForwardSweep(Rebuilder):
         return fields[: len(values)]
 
     def is_uniform(self, x: Operand) -> bool:
-        """Whether an integer is plainly the same for all threads."""
+        """True if an integer is plainly uniform."""
         return isinstance(x, Const) or x in self.uniform
 
     @functools.cached_property

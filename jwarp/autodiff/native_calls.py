@@ -114,7 +114,7 @@ def refuse_order_of(kernel: Kernel, node: Op) -> None:
 
 
 def _is_beside(kernel: Kernel, call: Op, other: Op) -> bool:
-    """Whether an operation is part of what stands for native code elsewhere."""
+    """True if an operation belongs to the substitute for native code on other devices."""
     branches = (n for n in walk(kernel.body) if isinstance(n, If) and any(x is call for x in walk(n.then)))
     return any(x is other for branch in branches for x in walk(branch.orelse))
 
@@ -199,7 +199,7 @@ def _array_of(call: NativeCall, param: NativeParam) -> int:
 
 
 def _in_loops(body: Block, ops: Sequence[Op]) -> bool:
-    """Whether some of `ops` are in a loop."""
+    """True if some of `ops` are in a loop."""
     wanted = frozenset(ops)
     loops = [n for n in walk(body) if isinstance(n, For | While)]
     inside = (n for loop in loops for block in blocks(loop) for n in walk(block))

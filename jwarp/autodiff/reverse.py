@@ -337,7 +337,7 @@ class _Reverse(ForwardSweep):
         return trips, self.is_block_wide(trips) or all(self.is_uniform(x) for x in (node.lo, node.hi))
 
     def is_block_wide(self, trips: Operand) -> bool:
-        """Whether a block goes through a loop as a whole."""
+        """True if the lanes of a block execute a loop in lockstep."""
         return self.kernel.block_dim > 0 and not shape_of(trips.type)
 
     def reverse_op(self, node: Op) -> None:
@@ -445,7 +445,7 @@ class _Reverse(ForwardSweep):
         return made
 
     def is_own(self, array: int, indices: tuple[Operand, ...]) -> bool:
-        """Whether an element of an array is added to by nothing else at the same time."""
+        """True if no other thread adds to an element of an array at the same time."""
         return array >= len(self.kernel.params) or (array in self.owned and self.indices.differ(indices))
 
     def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand, own: bool) -> None:

@@ -70,7 +70,7 @@ class _Simpler(Cloner):
 
 
 def _is_transpose(node: Op) -> bool:
-    """Whether an operation gives the transpose of a square matrix."""
+    """True if an operation gives the transpose of a square matrix."""
     if node.name != "view" or len(shape := shape_of(node.args[0].type)) != 2 or shape[0] != shape[1] or shape[0] == 1:
         return False
     return node.told(Strided) == Strided(shape, 0, (1, shape[0]))

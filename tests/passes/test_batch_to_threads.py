@@ -5,7 +5,7 @@ import pytest
 from textual_ir import assert_same_bits, expect, random_arguments, read
 
 from jwarp.backend.interpreter.machine import run
-from jwarp.passes.batch_to_threads import batch_to_threads
+from jwarp.passes.batch_to_threads import batch_to_threads, becomes_threads
 
 SCALED = """
     kernel scaled(k: float32, x: array[float32], s: array[int32], y: array[float32]), tid 1
@@ -61,10 +61,10 @@ def test_a_launch_for_the_batch_does_what_one_for_each_element_does():
     ['check True, "fine"', 'print "here"', "%0: int64 = thread"],
 )
 def test_kernels_that_tell_threads_apart_stay(body):
-    assert batch_to_threads(read(f"kernel k(x: array[float32]), tid 1\n  {body}"), {0}) is None
+    assert not becomes_threads(read(f"kernel k(x: array[float32]), tid 1\n  {body}"), {0})
 
 
 def test_kernels_with_an_order_and_arrays_of_four_axes_stay():
-    assert batch_to_threads(read("kernel k(x: array[float32]), tid 1, in order\n  store x[0], 1.0"), {0}) is None
+    assert not becomes_threads(read("kernel k(x: array[float32]), tid 1, in order\n  store x[0], 1.0"), {0})
     full = read("kernel k(x: array4d[float32]), tid 1\n  store x[0, 0, 0, 0], 1.0")
-    assert batch_to_threads(full, {0}) is None and batch_to_threads(full, ()) is not None
+    assert not becomes_threads(full, {0}) and becomes_threads(full, ())

@@ -5,7 +5,7 @@ import pytest
 from textual_ir import agree, expect, read
 
 from jwarp.backend.interpreter.machine import run
-from jwarp.passes.instrument import instrument, without_checks
+from jwarp.passes.instrument import instrument, shadowed, without_checks
 
 COPY = """
     kernel k(x: array[float32], n: array[int32], y: array[float32]), tid 1
@@ -22,9 +22,9 @@ COPY = """
 def test_bounds_of_every_access_are_checked_once():
     before = read(COPY)
     made = instrument(before, bounds=True, values=False)
-    assert made.shadowed == ()
+    assert made.params == before.params
     expect(
-        made.kernel,
+        made,
         """
             kernel k(x: array[float32], n: array[int32], y: array[float32]), tid 1
               %0: int32 = tid 0
@@ -42,10 +42,10 @@ def test_bounds_of_every_access_are_checked_once():
               store y[%0], %7
         """,
     )
-    agree(before, made.kernel)
+    agree(before, made)
     x = [np.arange(4, dtype=np.float32), np.array([0, 4, 1], np.int32), np.zeros(3, np.float32)]
     with pytest.raises(RuntimeError, match="index outside of `x`"):
-        run(made.kernel, (3,), x)
+        run(made, (3,), x)
 
 
 def test_what_is_checked_in_a_branch_is_checked_again_after_it():
@@ -64,7 +64,7 @@ def test_what_is_checked_in_a_branch_is_checked_again_after_it():
         values=False,
     )
     expect(
-        made.kernel,
+        made,
         """
             kernel k(x: array[float32], n: array[int32]), tid 1
               %0: int32 = tid 0
@@ -98,7 +98,7 @@ def test_components_are_checked_together_and_tiles_not_at_all():
         values=False,
     )
     expect(
-        made.kernel,
+        made,
         """
             kernel k(x: array[vec3], t: array[float32]), tid 1, block_dim 4
               %0: int32 = tid 0
@@ -127,7 +127,7 @@ def test_a_nan_that_a_select_passes_over_is_none():
         values=True,
     )
     expect(
-        made.kernel,
+        made,
         """
             kernel k(x: array[float32], y: array[float32]), tid 1
               %0: int32 = tid 0
@@ -145,10 +145,10 @@ def test_a_nan_that_a_select_passes_over_is_none():
         """,
     )
     x, y = np.array([-1.0, 4.0], np.float32), np.zeros(1, np.float32)
-    np.testing.assert_array_equal(run(made.kernel, (2,), [x, y])[1], [2.0])
+    np.testing.assert_array_equal(run(made, (2,), [x, y])[1], [2.0])
     with pytest.raises(RuntimeError, match="`sqrt` gives NaN"):
         run(
-            instrument(read(COPY), bounds=False, values=True).kernel,
+            instrument(read(COPY), bounds=False, values=True),
             (2,),
             [x, np.arange(2, dtype=np.int32), np.zeros(2, np.float32), np.zeros(2, np.uint32)],
         )
@@ -162,9 +162,9 @@ def test_threads_leave_their_numbers_where_they_may_race():
           store y[%1], 1.0
     """)
     made = instrument(before, bounds=False, values=True)
-    assert made.shadowed == (1,)
+    assert shadowed(before) == shadowed(made) == (1,)
     expect(
-        made.kernel,
+        made,
         """
             kernel k(x: array[int32], y: array[float32], "store of y": array[uint32]), tid 1
               %0: int64 = thread
@@ -181,16 +181,16 @@ def test_threads_leave_their_numbers_where_they_may_race():
         """,
     )
     y, marks = np.zeros(3, np.float32), np.zeros(3, np.uint32)
-    apart = run(made.kernel, (3,), [np.array([2, 0, 1], np.int32), y, marks])
+    apart = run(made, (3,), [np.array([2, 0, 1], np.int32), y, marks])
     np.testing.assert_array_equal(apart[1], np.ones(3))
     np.testing.assert_array_equal(apart[2], [2, 3, 1])
     with pytest.raises(RuntimeError, match="race: this thread stores to an element of `y` that another thread"):
-        run(made.kernel, (3,), [np.array([2, 0, 2], np.int32), y, marks])
+        run(made, (3,), [np.array([2, 0, 2], np.int32), y, marks])
 
 
 def test_without_checks():
     before = read(COPY)
     assert without_checks(before) is before
-    made = without_checks(instrument(before, bounds=True, values=False).kernel)
+    made = without_checks(instrument(before, bounds=True, values=False))
     agree(before, made)
     assert "check" not in str(made.body)

@@ -42,15 +42,25 @@ class Shaped:
     Attributes:
         program: What it runs.
         template: What all commands of such launches have in common.
-        way: The way back through such launches, once somebody has asked for it.
+        backward: The backward passes of such launches, once somebody has asked for them.
     """
 
-    __slots__ = ("__weakref__", "_converts", "_native", "_written", "changes", "program", "settings", "template", "way")
+    __slots__ = (
+        "__weakref__",
+        "_converts",
+        "_native",
+        "_written",
+        "backward",
+        "changes",
+        "program",
+        "settings",
+        "template",
+    )
 
     def __init__(self, program: Program, template: dict[str, Any]):
         self.program, self.template = program, template
         self.settings, self.changes = config.settings, options.changes
-        self.way: Any = None
+        self.backward: Any = None
         self._native: _native.HostLaunch | None = None
         self._converts: Sequence[tuple[int, Convert]] = ()
         self._written: Sequence[int] = program.written

@@ -81,7 +81,7 @@ class ArrayLaunch(Command):
         block_dim: Threads of a block.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
         inputs, outputs: As they were given, None for no outputs.
-        way: The way back through it, once somebody has asked for it, where it repeats no other launch.
+        backward: Its backward passes, once somebody has asked for them, where it repeats no other launch.
     """
 
     adjoint = False
@@ -89,7 +89,7 @@ class ArrayLaunch(Command):
     ran: Ready | None = None  # what it has run, where that was not prepared
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
-    way: Any = None
+    backward: Any = None
     device = CPU  # where its arrays are
     ids: IdLists | None = None  # of a graph's launch: the arrays of ids that tables were given for
     _made_of: Program | None = None
@@ -258,7 +258,7 @@ class ArrayLaunch(Command):
             leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
             parts.update(zip(self.kernel.groups[u], leaves, strict=True))
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
-        self.way = None
+        self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return parts
 

@@ -41,7 +41,7 @@ def stays(node: If) -> bool | None:
 
 
 def _works_together(block: Block) -> bool:
-    """Whether there is something in a block that all lanes of a block do together."""
+    """True if a block contains an operation that all lanes perform together."""
     ops = (n for n in walk(block) if isinstance(n, Op))
     return any(
         n.row.is_tile or n.name == "barrier" or any(isinstance(x.type, TileType) for x in (*n.args, n.result) if x)

@@ -19,7 +19,7 @@ from jwarp.collector import no_collection
 from jwarp.compiler import cpu, cuda, pipeline
 from jwarp.compiler.derivation_cache import NO_SHELF, Shelf
 from jwarp.compiler.handwritten import Handwritten
-from jwarp.compiler.passes import Context, applies, run
+from jwarp.compiler.passes import Context, applies, note, run
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -222,6 +222,7 @@ class GeneratedProgram(Program):
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
+        note("as read for derivatives", self.users_kernel)
         kernel, order = run(pipeline.INLINED, self.users_kernel, self.context), self.kernel.order
         return kernel if kernel.order is order else dataclasses.replace(kernel, order=order)
 

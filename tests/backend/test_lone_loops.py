@@ -5,7 +5,7 @@
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled
+from compiled_variants import VARIANTS, Compiled
 
 import jwarp as wp
 from jwarp.analysis.lone_loops import lone_loops

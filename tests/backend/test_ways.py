@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 
 import pytest
-from harness import TARGETS
+from compiled_variants import TARGETS
 from kernel_sources import Writer, load
 
 from jwarp.backend.cpu import emit

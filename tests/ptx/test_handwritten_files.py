@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from own_process import own_process
+from forked_tests import own_process
 from ptx_running import PtxHandwritten, ptx_of
 
 import jwarp as wp

@@ -154,7 +154,7 @@ def _body(emitter: BodyEmitter, runs: str) -> list[str]:
         _block_loop(emitter, coordinates)
     else:
         _vector_loop(emitter, coordinates)
-    return _assembled(code, rows, starts, following, runs, emitter.past_caches.end())
+    return _assembled(code, rows, starts, following, runs, emitter.nontemporal.end())
 
 
 def _assembled(
@@ -211,7 +211,7 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes]) -> None:
     elif emitter.pays_in_full(kernel.body) or not code.options.target.masks:
         memory.active_lanes = "%left"
         is_full = code.define(f"icmp sge i64 %left, {width}")
-        emitter.two_ways(is_full, lambda: emitter.in_full(write), lambda: emitter.in_part(write_part))
+        emitter.fast_or_slow(is_full, lambda: emitter.in_full(write), lambda: emitter.in_part(write_part))
     else:
         code.declare("i64", "llvm.smin.i64", ["i64", "i64"])
         memory.active_lanes = code.define(f"call i64 @llvm.smin.i64(i64 %left, i64 {width})")

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 
 from jwarp.analysis.intervals import Interval, Intervals, top
-from jwarp.analysis.lone_loops import lone_loops, taken_in
+from jwarp.analysis.lane_serialised import lane_serialised_loops, live_ins
 from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape, Uniformity
 from jwarp.ir.attributes import RecordField, RecordFields
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, While, walk
@@ -15,13 +15,15 @@ from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, While, 
 MAX_LANES = 64
 
 
-def shapes_of(kernel: Kernel, calls: ShapesOfCalls | None = None) -> Mapping[Value, Shape]:
+def shapes_of(
+    kernel: Kernel, calls: ShapesOfCalls | None = None, serialised: frozenset[For | While] | None = None
+) -> Mapping[Value, Shape]:
     """The shape of every value of a kernel, but for those in functions, which are in `calls` afterwards.
 
     Lanes are along its last launch dimension; in a kernel with tiles, only in the loops that have them.
     """
     analysis = _Lanes(kernel, calls or ShapesOfCalls(kernel))
-    analysis.serialised = lone_loops(kernel)
+    analysis.serialised = lane_serialised_loops(kernel) if serialised is None else serialised
     analysis.block(kernel.body)
     return analysis.shapes
 
@@ -95,7 +97,7 @@ class _Lanes(Uniformity):
 
     def one_by_one(self, node: For | While) -> None:
         """A lane-serialised loop: nothing differs in it but what its iterations with lanes have."""
-        given = {x: self.shapes[x] for x in taken_in(node)}
+        given = {x: self.shapes[x] for x in live_ins(node)}
         self.shapes.update(dict.fromkeys(given, UNIFORM))
         self.has_lanes = False
         super().node(node)

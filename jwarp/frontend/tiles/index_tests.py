@@ -20,7 +20,7 @@ from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, walk
 def drop_sign_tests(kernel: Kernel, tests: Collection[Operand]) -> Kernel:
     """The kernel with `tests`, each `index >= 0` or `index < end`, settled where they plainly hold.
 
-    Tests that the author of a kernel wrote are not among them: integers wrap, and who asks is told.
+    Tests that the author of a kernel wrote are not among them, as integers wrap.
     """
     if not tests:
         return kernel

@@ -1,7 +1,7 @@
-"""Scalar code becomes mapped code: what differs between lanes is a tile with one element for each of them.
+"""The lifter of scalar code to mapped code: a divergent scalar becomes a tile with one element for each lane.
 
 A lane is a thread of a block, or an element of a tile that a function is applied to. Values that are the same for
-all lanes stay scalars, and are filled into tiles where they meet others. Control flow that lanes do not take
+all lanes stay scalars, and are filled into tiles where an operand is divergent. Control flow that lanes do not take
 together becomes mapped control flow. Inside it everything is mapped, so what is the same for all stands before it.
 """
 
@@ -69,13 +69,13 @@ class Lifter:
 
     @property
     def mapped(self) -> bool:
-        """Whether lanes may go their own ways here."""
+        """True where control flow is divergent."""
         return self.before is not None
 
     # -- operands
 
     def plain(self, x: Operand) -> Operand:
-        """What a value is that is the same for all lanes."""
+        """The operand that a uniform value is now."""
         return self.replaced.get(x, x) if isinstance(x, Value) else x
 
     def lane(self, x: Operand, out: list[Node], span: Span) -> Operand:
@@ -147,7 +147,7 @@ class Lifter:
         self.lift(node, out)
 
     def is_each(self, node: Op) -> bool:
-        """Whether every lane makes the operation, also where they all make the same."""
+        """True if every lane executes the operation, also where they all execute the same."""
         return False
 
     def lift(self, node: Op, out: list[Node]) -> None:

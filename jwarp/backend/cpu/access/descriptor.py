@@ -139,6 +139,7 @@ def describe(body: Body, nodes: Sequence[Op], run: bool = False) -> Access:
     known = tuple(p for p in positions if p is not None)
     kind = "atomic" if first.row.is_atomic else first.name
     dims = array.dims
+    elements = pattern_of(shapes[:dims], types[:dims])
     return Access(
         nodes=tuple(nodes),
         kind=kind,
@@ -150,8 +151,8 @@ def describe(body: Body, nodes: Sequence[Op], run: bool = False) -> Access:
         type=array.dtype,
         size=math.prod(array.components),
         components=known if len(known) == len(nodes) else None,
-        elements=pattern_of(shapes[:dims], types[:dims]),
-        numbers=pattern_of(shapes, types),
+        elements=elements,
+        numbers=pattern_of(shapes, types) if len(shapes) > dims else elements,
         mask=Mask.FULL if body.mask is None else Mask.LEADING if body.first_lanes_active else Mask.PARTIAL,
         never_full=body.is_partial,
         proved=all(node in body.trusted for node in nodes),

@@ -21,7 +21,7 @@ from jwarp.types import ArrayType, int32
 MAX_NODES = 24
 
 
-def with_runs(kernel: Kernel) -> Kernel:
+def with_unrolled_runs(kernel: Kernel) -> Kernel:
     """The kernel with such loops; the same one, if it has none."""
     if not any(isinstance(n, For) and _may_run(kernel, n) for n in walk(kernel.body)):
         return kernel

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import Shape
 from jwarp.backend.cpu.body import Body
-from jwarp.backend.cpu.shapes import Shape
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.nodes import Const, Op
 from jwarp.types import ArrayType, ScalarType, int32, int64

@@ -1,4 +1,4 @@
-"""Derivatives of launches: a linear primitive beside the launch, and the rules that lead from one to the other."""
+"""Derivatives of launches: a linear primitive for the tangent of a launch, and the rules between the two."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def launch_of_derivative(
 def _executor(
     launch: Launch, derived: DerivedLaunch, wanted: Mapping[int, Mask], extents: Extents, batch: Batch
 ) -> StepExecutor:
-    """What runs a derivative of a launch."""
+    """The executor of the steps of a launch's derivative."""
     steps = derivative_steps(derived, launch.geometry, extents, launch.block_dim)
     return StepExecutor(steps, wanted, extents, batch, is_cut=launch.is_cut)
 
@@ -230,7 +230,7 @@ def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
 
 
 def _reads_no_more(program: GeneratedProgram, tangent: Variant, known: set[Source]) -> bool:
-    """True if a tangent certainly reads no primal operands but `known`, as can be told without deriving it."""
+    """True if a tangent provably reads no primal operands but `known`, without deriving it."""
     looked_at = None if tangent.along else program.looked_at
     if looked_at is None:
         return False

@@ -35,7 +35,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop along `axes`, the last of which runs fastest; with `lanes`, its trips may run together."""
+    """A loop along `axes`, the last of which runs fastest; with `lanes`, its iterations may run together."""
 
     axes: tuple[Axis, ...]
     lanes: bool

@@ -15,6 +15,8 @@ from jwarp.config import Settings
 from jwarp.frontend.builtins.scalar import together
 from jwarp.ir.nodes import For, While, walk
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(5)
 N, WIDE = 37, 24
 

@@ -19,6 +19,8 @@ from jwarp.backend.cuda import nvrtc
 from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import config
 
+pytestmark = pytest.mark.quick
+
 FATBIN = b"\x50\xed\x55\xba"
 ELF = b"\x7fELF"
 

@@ -34,7 +34,10 @@ PLAIN = Settings(cache_dir="")
 GROUP = 12
 
 
-@pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
+@pytest.mark.parametrize(
+    "type_",
+    [pytest.param(t, id=n, marks=[pytest.mark.quick] if n in ("int32", "float32") else []) for n, t in SCALARS.items()],
+)
 def test_operations(type_):
     """All operations and conversions at corner values, to the bit but for elementary functions."""
     both = [(ops_of(type_), inputs_of(type_, 1)), (casts_of(type_), operand_sets(type_, 1, 5)[:1])]

@@ -1,6 +1,7 @@
 """Kernels whose threads run in order, as text for GPUs that is run on the processor, in any order of its threads."""
 
 import numpy as np
+import pytest
 from counter_kernels import KERNELS, N, in_turn, point
 from cuda_on_host import BACKWARD, FORWARD, compile_host, run_host
 
@@ -11,6 +12,8 @@ from jwarp.compiler.cuda import CudaKernel
 from jwarp.compiler.derive import Variant, derive
 from jwarp.compiler.program import program_of
 from jwarp.config import Settings
+
+pytestmark = pytest.mark.quick
 
 PLAIN = Settings(cache_dir="")
 ORDERED = Settings(cache_dir="", deterministic=wp.DeterministicMode.RUN_TO_RUN)

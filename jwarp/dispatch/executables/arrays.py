@@ -380,7 +380,7 @@ def host_of(given: array) -> np.ndarray:
     Raises:
         LaunchError: it stands for a value that JAX traces.
     """
-    return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.expose(given.layout)
 
 
 def _program(kernel: Kernel) -> Program:

@@ -333,19 +333,19 @@ class Lanes(Lifter):
 
     def op_rule(self, node: Op, out: list[Node]) -> None:
         """Note a call of a function with a gradient of its own, which lanes make each if anything differs."""
-        told = node.told(Rule)
-        if told.gradient not in self.lane_variation.rules:
+        rule = node.told(Rule)
+        if rule.gradient not in self.lane_variation.rules:
             out.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
             return
-        gradient = self.kernel.gradients[told.gradient]
-        if self.lane_variation.arrays_of(told) & self.lane_variation.arrays or not node.args:
+        gradient = self.kernel.gradients[rule.gradient]
+        if self.lane_variation.arrays_of(rule) & self.lane_variation.arrays or not node.args:
             raise CompileError(
                 "a function with a gradient of its own is called here for each thread of a block, with a local array "
                 "of the thread or without a number",
                 node.span,
                 "give it the numbers that it needs, or arrays of the kernel",
             )
-        self.gradients[told.gradient] = lifted(gradient, self.block_dim, len(node.args))
+        self.gradients[rule.gradient] = lifted(gradient, self.block_dim, len(node.args))
         asked = [self.extent(extent_in(self.kernel, gradient, extent), out, node.span) for extent in extents(gradient)]
         out.append(dataclasses.replace(node, args=self.lanes_of((*node.args, *asked), out, node.span)))
 

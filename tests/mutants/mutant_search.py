@@ -23,6 +23,7 @@ from planted_mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parent.parent.parent
 FOUND_OF_TEN = 9
+SECONDS = 900  # some faults make loops that do not end
 # A finder of an editable installation would find the package as it is.
 PLUGIN = """import sys
 kept = ("_frozen_importlib", "_pytest")
@@ -83,7 +84,12 @@ def _first_failure(folder: Path, chosen: list[str]) -> str:
     """The first test that fails of a copy of the package; "" if all pass."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-p", "without_finder", "-p", "no:cacheprovider", "-x", "-q"]
-    done = subprocess.run([*command, *chosen], cwd=folder, env=environment, capture_output=True, text=True)
+    try:
+        done = subprocess.run(
+            [*command, *chosen], cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"none: the tests do not end within {SECONDS} s"
     found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
     if found or done.returncode == 0:
         return found[0] if found else ""

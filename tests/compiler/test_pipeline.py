@@ -9,7 +9,7 @@ from cuda_tiles import Scattered, in_blocks_of
 from kernel_sources import Writer, load
 
 import jwarp as wp
-from jwarp.analysis.lone_loops import has_lanes, in_turn, lone_loops
+from jwarp.analysis.lane_serialised import has_lanes, in_turn, lane_serialised_loops
 from jwarp.compiler import pipeline
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.compiler.cuda import CudaKernel
@@ -89,7 +89,7 @@ def is_native(kernel: Kernel, target: str) -> bool:
 def has_settled_lanes(kernel: Kernel, target: str) -> bool:
     if target == "cuda":
         return bool(kernel.block_dim) or not has_lanes(kernel)
-    return in_turn(kernel, lone_loops(kernel)) == kernel
+    return in_turn(kernel, lane_serialised_loops(kernel)) == kernel
 
 
 HOLDS = {

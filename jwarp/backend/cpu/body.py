@@ -7,19 +7,19 @@ import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jwarp.analysis.lone_loops import lone_loops
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.repeats import Repeat
 from jwarp.analysis.sums import sums_of
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
+from jwarp.analysis.vector_lanes import ShapesOfCalls
 from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.access.block_memory import BlockMemory
 from jwarp.backend.cpu.access.nontemporal import NonTemporal
 from jwarp.backend.cpu.access.thread_private import PrivateMemory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape, ShapesOfCalls
 from jwarp.backend.cpu.tape import TapeMemory
 from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, walk_all
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, While, walk_all
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
 
@@ -79,7 +79,7 @@ class Body(Visitor):
         self.code, self.memory, self.proofs, self.shapes = code, memory, proofs, shapes
         self.trusted = trusted
         self.sites = {text: site for site, text in enumerate(failures, 1)}
-        self.lone = lone_loops(proofs.kernel)
+        self.serialised: frozenset[For | While] = frozenset()  # the loops that lanes run one after the other
         self.used, self.sums = contents_of(proofs.kernel.body).used, sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
         self.unchanged: dict[Value, tuple[Operand, str]] = {}  # what values are in the lanes outside of a mask

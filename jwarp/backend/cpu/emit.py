@@ -11,7 +11,9 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from jwarp.analysis.lane_serialised import lane_serialised_loops
 from jwarp.analysis.ownership import Definitions, definitions_of
+from jwarp.analysis.uniformity import VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
 from jwarp.backend.cpu.access.addresses import Element
 from jwarp.backend.cpu.access.descriptor import Pattern, describe, elements_of
@@ -22,11 +24,8 @@ from jwarp.backend.cpu.access.shared_loads import is_in_row
 from jwarp.backend.cpu.access.strategies import choose
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.loops.lane_serialised import lone
-from jwarp.backend.cpu.loops.masked import conditional, counted
-from jwarp.backend.cpu.loops.vectorised import vectors
+from jwarp.backend.cpu.loops.strategies import choose_loop
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shapes import VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.contents import contents_of
@@ -111,18 +110,7 @@ class BodyEmitter(Body):
             self.varying_if(node)
 
     def loop(self, node: For | While) -> None:
-        if node in self.lone:
-            self.lone, others, self.is_alone = frozenset(), self.lone, True
-            lone(self, node, lambda: self.one_loop(node))
-            self.lone, self.is_alone = others, False
-        else:
-            self.one_loop(node)
-
-    def one_loop(self, node: For | While) -> None:
-        if isinstance(node, While):
-            conditional(self, node)
-        else:
-            (counted if node.lanes is None else vectors)(self, node)
+        choose_loop(self, node).write(self, node)
 
     def pure(self, node: Op) -> None:
         """An operation of the rule table; of uniform values it is one scalar instruction."""
@@ -486,6 +474,7 @@ def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:
     made.functions, made.ways = caller.functions, caller.ways
     assert isinstance(caller, BodyEmitter)
     made.is_short, made.is_long = caller.is_short, caller.is_long
+    made.serialised = lane_serialised_loops(kernel)
     return made
 
 

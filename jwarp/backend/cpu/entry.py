@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.analysis.lane_serialised import lane_serialised_loops
 from jwarp.analysis.ranges import Proofs, components_fit
+from jwarp.analysis.uniformity import UNIFORM, Shape
+from jwarp.analysis.vector_lanes import ShapesOfCalls, shapes_of
 from jwarp.backend.cpu.access.addresses import ZEROS, Memory
 from jwarp.backend.cpu.body import Functions
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
 from jwarp.backend.cpu.repeated import repeats_of
-from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls, shapes_of
 from jwarp.ir.functions import arrays_of_functions
 from jwarp.ir.nodes import Kernel, Node, walk_all
 from jwarp.types import ArrayType, int32
@@ -53,8 +55,10 @@ def generate(
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     memory = Memory(code, kernel, first_extent)
     of_calls = ShapesOfCalls(kernel)
-    shapes, trusted = shapes_of(kernel, of_calls), _trusted(proofs, checked, bounds)
+    serialised = lane_serialised_loops(kernel)
+    shapes, trusted = shapes_of(kernel, of_calls, serialised), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
+    emitter.serialised = serialised
     emitter.functions = Functions(emitter_of_function, of_calls, arrays_of_functions(kernel))
     if emitter.is_long:
         emitter.functions.repeats = repeats_of(emitter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,8 +57,12 @@ class Strategy:
 
 def choose(access: Access) -> Strategy | None:
     """The cheapest strategy that applies to an access; None where no one makes several operations at once."""
-    found = [strategy for strategy in STRATEGIES[access.kind] if strategy.applies(access)]
-    return min(found, key=lambda strategy: strategy.cost(access), default=None)
+    chosen, least = None, math.inf
+    for strategy in STRATEGIES[access.kind]:
+        cost = strategy.cost(access)
+        if cost < least and strategy.applies(access):
+            chosen, least = strategy, cost
+    return chosen
 
 
 # -- when strategies apply
@@ -318,7 +323,7 @@ ATOMICS = (
     Strategy(
         "one atomic per vector, counted",
         lambda a: a.one and a.numbers is Pattern.UNIFORM and a.nodes[0].name == "atomic_add" and a.type.is_int,
-        _cost(costs.ATOMIC_ONE), atomics.combined_count, _words("one atomic per vector"),
+        _cost(costs.ATOMIC_ONE + 1), atomics.combined_count, _words("one atomic per vector"),
     ),
     Strategy(
         "atomic",

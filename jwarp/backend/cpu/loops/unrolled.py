@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from jwarp.analysis.uniformity import Shape
+from jwarp.analysis.vector_lanes import shapes_of
 from jwarp.backend.cpu.access.grouping import RUN
-from jwarp.backend.cpu.shapes import Shape, shapes_of
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
@@ -21,7 +22,7 @@ from jwarp.types import ArrayType, int32
 MAX_NODES = 24
 
 
-def with_runs(kernel: Kernel) -> Kernel:
+def with_unrolled_runs(kernel: Kernel) -> Kernel:
     """The kernel with such loops; the same one, if it has none."""
     if not any(isinstance(n, For) and _may_run(kernel, n) for n in walk(kernel.body)):
         return kernel

@@ -1,9 +1,9 @@
 """Runs several iterations of a loop at once, operation by operation, where all threads go over the same elements.
 
 Quotients and roots of float32 that are rounded as IEEE 754 says have a branch for rare operands, behind which nothing
-of the next iteration can begin. Those of several iterations have one together. Loop-carried values are made in the order
-of the iterations, so that results have the same bits; and sums that threads have in common are summed up by warps for
-several iterations in one go.
+of the next iteration can begin. Those of several iterations have one together. Loop-carried values are made in the
+order of the iterations, so that results have the same bits; and sums that threads have in common are summed up by warps
+for several iterations in one go.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class _Search:
                 return self.repeated(since, iteration)
 
     def repeated(self, since: Accesses, iteration: Callable[[Accesses], tuple[Accesses, Accesses]]) -> Accesses:
-        """The accesses after a loop; `iteration` gives those at its end, and at that of an iteration, from earlier ones."""
+        """The accesses after a loop; `iteration` gives those at its end and after one iteration, from earlier ones."""
         start = since
         while True:
             left, again = iteration(start)

@@ -119,11 +119,10 @@ EXEMPT = (
     "jwarp/analysis",
     "jwarp/api/geometry/sole_owner.py",
     "jwarp/arrays",
-    "jwarp/backend",
-    "jwarp/compiler",
+    "jwarp/backend/cpu",
+    "jwarp/backend/interpreter",
     "jwarp/dispatch",
     "jwarp/ir",
-    "jwarp/launching",
     "jwarp/passes",
     "jwarp/types",
 )

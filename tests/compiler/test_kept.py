@@ -128,7 +128,7 @@ def told(kernel):
     found = [format_kernel(made.kernel), made.fingerprint, made.written, sorted(made.counters), made.lasts]
     found += [write_conflicts.gatherable(made, geometry, extents, {}), write_conflicts.depends_on_integers(made)]
     found += [write_conflicts.may_coincide(made, g) for g in (geometry, large)]
-    found += [write_conflicts.meetings(made, repeated=r) for r in (False, True)]
+    found += [write_conflicts.write_conflicts(made, repeated=r) for r in (False, True)]
     gathered = write_conflicts.gatherable(made, geometry, extents, {})
     variants = [
         Variant("adjoint", (0,), (last,), fresh=(last,)),
@@ -207,7 +207,7 @@ def test_files_may_move(load, nothing_is_made):
 
 
 def origin(kernel, **settings):
-    return program_of(kernel, dataclasses.replace(config.settings, **settings)).shelf.origin
+    return program_of(kernel, dataclasses.replace(config.settings, **settings)).cache.origin
 
 
 def test_the_origin_counts_all_that_a_program_is_made_from(load, monkeypatch):

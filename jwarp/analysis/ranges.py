@@ -274,12 +274,12 @@ class _Analysis(Visitor):
             elif not holds and isinstance(then, Const) and then.value:  # not (a or b)
                 added = self.assume(node.cond, False) + self.assume(orelse, False)
         elif isinstance(node, Op):
-            if node.name == "not":
+            if node.row.is_complement:
                 return self.assume(node.args[0], not holds)
-            if node.name == ("and" if holds else "or"):
+            if node.row.absorbs is (not holds):
                 for arg in node.args:
                     added += self.assume(arg, holds)
-            elif node.name in _COMPARISONS and node.args[0].type.is_int:
+            elif node.row.is_comparison and node.args[0].type.is_int:
                 added = self.compare(node, holds)
         return added
 
@@ -288,7 +288,7 @@ class _Analysis(Visitor):
             getattr(self.facts[atom], side).remove(bound)
 
     def compare(self, node: Op, holds: bool) -> list[tuple[Value, str, Bound]]:
-        name = node.name if holds else _OPPOSITES[node.name]
+        name = node.name if holds else node.row.opposite
         kind = node.args[0].type
         x, y = (self.number(a) for a in node.args)
         side = both(x.side, y.side, self.exact(x, kind), self.exact(y, kind))
@@ -407,7 +407,6 @@ _COMPARISONS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "eq": ((1, 0), (-1, 0)),
     "ne": (),
 }
-_OPPOSITES = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
 # -- the forms of operations: one row each; an operation without a row gives an atom

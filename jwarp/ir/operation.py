@@ -90,6 +90,8 @@ class Operation:
     nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
     and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
+    One that `is_composed` of others becomes these before code is generated.
+
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is. Those that are `is_total` have, and so have their
     derivatives, finite values for all finite operands that are not too large.
@@ -121,6 +123,7 @@ class Operation:
     is_common: bool = False
     moves_bits: bool = False
     for_derivatives: bool = False
+    is_composed: bool = False
     combines: str = ""
     least: int = 1
     # What follows, for code that asks often. `fits` says whether an attribute is of the type that it should be.

@@ -118,6 +118,11 @@ _TABLE: list[Operation] = [
         erfcinv="inverse of erfc: infinite at 0 and 2, NaN outside",
     ),
     *_rows(1, FLOAT, same, sqrt="square root"),
+    Operation(
+        *("norm", None, FLOAT, same, "the square root of the sum of the squares of `args`, added up in their order"),
+        is_composed=True,
+    ),
+    *_rows(3, FLOAT, same, "is_composed", over="args (x, y, z): x / y as x * z, where z is the inverse of y, or 0"),
     *_rows(
         1,
         FLOAT,
@@ -144,6 +149,12 @@ _TABLE: list[Operation] = [
     ),
     *_rows(2, NUMBER, to_bool, lt="x < y", le="x <= y", gt="x > y", ge="x >= y"),
     *_rows(2, ANY, to_bool, eq="x == y", ne="x != y"),
+    *_rows(
+        1,
+        FLOAT,
+        lambda args: bool_,
+        nonzero="x != 0, where x is a derivative; in a derivative of that also where its tangent is not zero",
+    ),
     Operation(
         "select",
         3,

@@ -31,7 +31,7 @@ def kernels(F):
 
     @wp.kernel
     def angle(x: wp.array[quat], y: wp.array[F]):
-        axis, angle = wp.quat_to_axis_angle(x[0])
+        _axis, angle = wp.quat_to_axis_angle(x[0])
         y[0] = angle
 
     def size(v):

@@ -1415,7 +1415,7 @@ def block_dim() -> int:
     """How many threads a block of this launch has."""
 
 def bvh_get_group_root(id: uint64, group: int) -> int:
-    """What queries take as `root` for the boxes of one group; -1, which is all boxes, where there is no such group."""
+    """The `root` of queries for the boxes of one group; -1, which is all boxes, where there is no such group."""
 
 def bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuery:
     """The boxes of a tree that meet the box from `low` to `high`: a loop goes over their numbers.
@@ -1428,7 +1428,7 @@ def bvh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> BvhQueryTiled:
     """`tile_bvh_query_aabb` by its older name."""
 
 def bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery:
-    """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
+    """The boxes of a tree that a ray intersects when they are grown by `radius` on all sides, as `bvh_query_ray`."""
 
 def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool:
     """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
@@ -1440,7 +1440,7 @@ def bvh_query_next_tiled(query: BvhQueryTiled) -> tile[int]:
     """`tile_bvh_query_next` by its older name."""
 
 def bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery:
-    """The boxes of a tree that a ray from `start` along `dir` meets, in no order: a loop goes over their numbers."""
+    """The boxes of a tree that a ray from `start` along `dir` intersects, in no order. A loop gives their numbers."""
 
 def bvh_query_ray_tiled(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled:
     """`tile_bvh_query_ray` by its older name."""
@@ -1792,7 +1792,7 @@ def mesh_get_bvh(id: uint64) -> uint64:
     """The tree of the boxes of a mesh's faces, for the queries of trees."""
 
 def mesh_get_group_root(id: uint64, group: int) -> int:
-    """What queries take as `root` for the faces of one group; -1, which is all faces, where there is no such group."""
+    """The `root` of queries for the faces of one group; -1, which is all faces, where there is no such group."""
 
 def mesh_get_index(id: uint64, index: int) -> int:
     """The number of the point of corner `index`; -1 where there is none."""
@@ -1929,7 +1929,7 @@ def mesh_query_point_sign_winding_number(
 ) -> bool: ...
 @_overload
 def mesh_query_ray(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> MeshQueryRay:
-    """Where a ray from `start` first meets a mesh, if it does so before `start + max_t * dir`.
+    """Where a ray from `start` first intersects a mesh, if it does so before `start + max_t * dir`.
 
     With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
     faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
@@ -1951,10 +1951,10 @@ def mesh_query_ray(
     root: int = -1,
 ) -> bool: ...
 def mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> bool:
-    """Whether a ray meets a mesh before `start + max_t * dir`."""
+    """True if a ray intersects a mesh before `start + max_t * dir`."""
 
 def mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int:
-    """How many faces of a mesh a ray meets."""
+    """How many faces of a mesh a ray intersects."""
 
 def mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery:
     """The faces of a mesh with a point within `radius` of `center`: a loop goes over their numbers."""
@@ -2610,7 +2610,7 @@ def tile_bvh_query_next(query: BvhQueryTiled) -> tile[int]:
     """
 
 def tile_bvh_query_ray(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled:
-    """A block's query for the boxes of a tree that a ray meets, in no order, for `tile_bvh_query_next`."""
+    """A block's query for the boxes of a tree that a ray intersects, in no order, for `tile_bvh_query_next`."""
 
 def tile_cholesky(A: tile[T], fill_mode: str = "lower") -> tile[T]:
     """The triangular factor of a symmetric positive definite tile `A` of float32 or float64.
@@ -2826,7 +2826,7 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
 @_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_query_valid(query: BvhQueryTiled | MeshQueryAABBTiled) -> bool:
-    """Whether a block's query goes on: True at first, and then whether the last tile had any number in it."""
+    """True if a block's query goes on: at first, and then as long as the last tile had a number in it."""
 
 @_overload
 def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:

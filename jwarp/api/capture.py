@@ -14,8 +14,8 @@ from jwarp.arrays.commands import Command, capture, listeners, submit
 from jwarp.bind.compat import is_not_tracing
 from jwarp.bind.control import traced_if, traced_while
 from jwarp.devices import CPU, get_device
-from jwarp.dispatch.captures import Graph
-from jwarp.dispatch.native_steps import Branch, Loop
+from jwarp.dispatch.tape.graphs import Graph
+from jwarp.dispatch.tape.native_steps import Branch, Loop
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import int32
 
@@ -139,8 +139,8 @@ def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stre
     """Do something while an array of one int32 is not 0: in a capture, each time that the graph is launched.
 
     While JAX traces, it becomes `jax.lax.while_loop` over the arrays that the body writes, or, with `max_trips` of
-    `wp.functionalize`, a loop of so many trips that reverse mode goes through. The body is run twice then, to find out
-    what it writes, and to trace it.
+    `wp.functionalize`, a loop of so many iterations, which has a gradient in reverse mode. The body runs twice: to
+    find what it writes, and to trace it.
 
     Args:
         condition: The array, which the body changes.

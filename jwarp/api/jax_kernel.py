@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.call import Call, read_kernel
@@ -23,7 +24,6 @@ from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
-from jwarp.launching.program import program_of
 from jwarp.types import ArrayType, StructType, has_arrays, indexedarray
 from jwarp.wire import Role
 
@@ -272,7 +272,7 @@ class KernelFunction:
 
 
 def _signature(inputs: Sequence[Parameter]) -> inspect.Signature:
-    """What may be passed: for `help`, and for the names of arguments in JAX's messages."""
+    """The signature for `help`, and for the names of arguments in JAX's messages."""
     options = ("launch_dims", "output_dims")
     is_free = not any(param.name in options for param in inputs)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_free else inspect.Parameter.POSITIONAL_ONLY
@@ -470,7 +470,7 @@ def _warn_without_effect(**keywords: Any) -> None:
 
 
 def _is_geometry(kind: Any) -> bool:
-    """Whether all arrays of a parameter are those of grids, trees and meshes."""
+    """True if all arrays of a parameter belong to grids, trees and meshes."""
     if not isinstance(kind, StructType) or not has_arrays(kind):
         return False
     return kind.is_handle or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))

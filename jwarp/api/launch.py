@@ -10,13 +10,13 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
-from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import arrays, eager, route
 from jwarp.dispatch.executables.arrays import holds_arrays
+from jwarp.dispatch.steps.array_adjoint import launch_adjoint
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
@@ -116,7 +116,7 @@ def launch(
         outputs: One entry for each remaining parameter, or a dict by name. A `jax.ShapeDtypeStruct` or a
             shape (int, tuple or list) is an array that starts as zeros; a JAX array is the content that
             the output starts from. Elements that no thread writes keep zero or that content. NumPy arrays,
-            and other arrays in this computer's memory that have `__dlpack__`, are written in place, if all
+            and other arrays in host memory that have `__dlpack__`, are written in place, if all
             outputs are such; strides may be any. So are arrays of CuPy, PyTorch and others in the memory
             of an NVIDIA GPU. One that is also given as an input, as the same view, is
             one array to the kernel.

@@ -13,9 +13,9 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.api.modules import Module, get_module
+from jwarp.arrays.arithmetic import operate
 from jwarp.arrays.array import array
 from jwarp.arrays.create import empty
-from jwarp.arrays.operators import operate
 from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe
@@ -107,7 +107,7 @@ def map(
 
 
 def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], out: Any, block_dim: Any) -> Any:
-    """The results in arrays that change, new ones unless some are given."""
+    """The results as mutable arrays, new ones unless some are given."""
     if out is not None:
         places = _places(out, mapped, [dims] * len(mapped.results))
     else:
@@ -197,7 +197,7 @@ def _taken(data: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _key(x: Any) -> Any:
-    """What must be alike for an input to be read alike."""
+    """The specialisation key of an input."""
     if isinstance(x, (Struct, bool, int, float)):
         return type(x)
     if type(x) is array:
@@ -255,7 +255,7 @@ def _components(arguments: Sequence[Argument]) -> int:
 
 
 def _annotated(function: Func | Builtin, count: int) -> list[Any]:
-    """What the annotations of a function ask for; None where anything may be right."""
+    """The declared types of a function's parameters; None for a parameter of any type."""
     if isinstance(function, Builtin) or len(function.overloads) > 1:
         return [None] * count
     return list(function.wanted[:count])

@@ -8,8 +8,8 @@ from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch.array_adjoint import adjoint_of, asked_gradients
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
@@ -17,6 +17,7 @@ from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import arrays, route
 from jwarp.dispatch.executables.arrays import holds_arrays
 from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.steps.array_adjoint import adjoint_of, asked_gradients
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -24,7 +25,6 @@ from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.program import program_of
 from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.types import StructType, arrays_of, renewed
@@ -91,8 +91,8 @@ class Launch(Record):
         self._cotangents: dict[int, Any] | None = None
         self._gradients_named = False
         self._ready: Ready | None = None
-        self._command: Command | None = None  # of a launch on arrays that change, or its adjoint
-        self._asked: list[Any] = [None] * len(kernel.signature)  # gradients of arrays that change, None for their own
+        self._command: Command | None = None  # of a launch on mutable arrays, or its adjoint
+        self._asked: list[Any] = [None] * len(kernel.signature)  # gradients of mutable arrays, None for their own
         self._replay: Callable[[], None] | None = None  # what runs it
         self._is_in_place = False  # whether it is one
 
@@ -115,7 +115,7 @@ class Launch(Record):
 
     @property
     def descriptor(self) -> LaunchDescriptor:
-        """What the launch does, without its data.
+        """The launch without its data.
 
         Raises:
             LaunchError: `dim` is symbolic.
@@ -233,7 +233,7 @@ class Launch(Record):
             self._values[u] = value
 
     def _read(self, index: int, value: Any, is_changing: bool) -> Any:
-        """What a parameter is given, of a grid, tree or mesh what that holds."""
+        """The argument for a parameter: the parts of a grid, tree or mesh, and other values unchanged."""
         found = arrays_of(value, reader(is_changing)) if index in self._handles else None
         return value if found is None else found
 
@@ -279,7 +279,7 @@ class Launch(Record):
         self._ready = None
 
     def _set_in_place(self, values: Mapping[int, Any]) -> None:
-        """Set parameters of a launch on arrays that change."""
+        """Set parameters of a launch on mutable arrays."""
         for u, value in values.items():
             arrays.check_value(self.kernel, u, value)
         numbers = all(self.kernel.signature[u].is_value for u in values)
@@ -291,7 +291,7 @@ class Launch(Record):
             self._command = None
 
     def _set_gradient_in_place(self, index: int, value: Any) -> None:
-        """Set the gradient that an adjoint on arrays that change writes to; None for that of the array."""
+        """Set the gradient that an adjoint on mutable arrays writes to; None for that of the array."""
         self._refuse_gradient(index, value)
         self._asked[index] = value
         self._is_in_place, self._command, self._replay = True, None, None
@@ -413,7 +413,7 @@ class Launch(Record):
             checks.check_extents(self._call(dims))
 
     def _prepared(self) -> Ready:
-        """What runs the launch, made once for the values that are set."""
+        """The executable of the launch, made once for the values that are set."""
         self._require_all()
         assert self._dim is not None
         return route.ready(self._call(self._dim))
@@ -431,7 +431,7 @@ class Launch(Record):
 
 
 def is_for_handles(kind: Any) -> bool:
-    """Whether a parameter of this type takes what a grid, tree or mesh holds, also in a struct."""
+    """True if a parameter of this type takes a grid, tree or mesh, also as a field of a struct."""
     return isinstance(kind, StructType) and (kind.is_handle or kind.holds_handles)
 
 

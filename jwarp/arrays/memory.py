@@ -1,4 +1,4 @@
-"""What arrays are views of: memory, where it was made, and what is kept of its content before it changes."""
+"""The memory that arrays are views of: its origin, and copies that are saved before its content changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _forgetting = threading.Lock()  # handles that nobody has
 
 
 class Memory(abc.ABC):
-    """What arrays are views of.
+    """Memory that arrays are views of.
 
     Attributes:
         device: Where it is.
@@ -74,7 +74,7 @@ class Memory(abc.ABC):
         """Set the elements that a view shows to `value`, an array of NumPy (or JAX) that broadcasts to them."""
 
     @abc.abstractmethod
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that is not watched.
 
         Raises:
@@ -118,7 +118,7 @@ class Memory(abc.ABC):
 
 
 class Kept:
-    """What a view of memory showed when the handle was made."""
+    """A handle to the content of a view at one time."""
 
     __slots__ = ("__weakref__", "_saved", "memory", "view")
 
@@ -132,7 +132,7 @@ class Kept:
 
     @property
     def is_saved(self) -> bool:
-        """Whether there is a copy of it, as the memory has changed."""
+        """True if the content was copied because the memory has changed."""
         return self._saved is not None
 
     def move_to(self, copy: Memory) -> None:
@@ -169,7 +169,7 @@ Saved = tuple[np.ndarray, np.ndarray, list[Kept]]
 
 
 class HostMemory(Memory):
-    """Bytes of this computer's memory, aligned to 64 where they are its own.
+    """Bytes of host memory, aligned to 64 where they are its own.
 
     `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
     Where somebody asks for it, `saves` gets what is copied for handles: the copy, what it is of, and the handles.
@@ -177,14 +177,14 @@ class HostMemory(Memory):
 
     saves: ClassVar[list[Saved] | None] = None
 
-    __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
+    __slots__ = ("buffer", "exposed_views", "is_exposed", "snapshot", "start")
 
     def __init__(self, buffer: np.ndarray, start: int, *, is_exposed: bool = False):
         super().__init__(CPU)
         self.buffer = buffer
         self.is_exposed = is_exposed
         self.start = start
-        self.lent: list[weakref.ref[np.ndarray]] = []
+        self.exposed_views: list[weakref.ref[np.ndarray]] = []
         self.snapshot: Any = None  # of its content, for the layer that knows JAX
 
     def read(self, view: View) -> np.ndarray:
@@ -205,27 +205,27 @@ class HostMemory(Memory):
         if self.is_watched:
             self.will_write()
 
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that may write to them and is not watched: as if it did so now."""
         if self.is_watched:
             self.will_write()
         self.snapshot = None
-        if len(self.lent) > 8:
-            self.lent = [known for known in self.lent if known() is not None]
+        if len(self.exposed_views) > 8:
+            self.exposed_views = [known for known in self.exposed_views if known() is not None]
         # NumPy's views of an array refer to the first one below it that is of memory which is no array's. So they keep
         # this one alive, and it tells that there are any.
         made = np.asarray(_Elements(self.buffer, self.start, view))
-        self.lent.append(weakref.ref(made))
+        self.exposed_views.append(weakref.ref(made))
         return made if made.dtype == view.dtype else made.view(view.dtype)
 
     @property
     def is_open(self) -> bool:
-        """Whether someone may write to it without saying so."""
-        return self.is_exposed or any(known() is not None for known in self.lent)
+        """True if somebody may write to the memory without notice."""
+        return self.is_exposed or any(known() is not None for known in self.exposed_views)
 
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
-        if self.is_exposed or (self.lent and self.is_open):
+        if self.is_exposed or (self.exposed_views and self.is_open):
             self._save()  # writes through these views are not seen
         return handle
 
@@ -259,7 +259,7 @@ def host_memory(nbytes: int, *, zeroed: bool = False) -> HostMemory:
     return HostMemory(whole[first : first + nbytes], address + first)
 
 
-class _Lender:
+class _ForeignBytes:
     """Bytes at an address, which belong to `owner`."""
 
     def __init__(self, address: int, nbytes: int, owner: Any, *, is_read_only: bool = False):
@@ -277,8 +277,8 @@ class _Lender:
 
 def borrowed_memory(address: int, nbytes: int, owner: Any, *, is_read_only: bool = False) -> HostMemory:
     """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
-    lent = np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only))
-    return HostMemory(lent, address, is_exposed=True)
+    borrowed = np.asarray(_ForeignBytes(address, nbytes, owner, is_read_only=is_read_only))
+    return HostMemory(borrowed, address, is_exposed=True)
 
 
 def shown_by(content: np.ndarray, element: Element) -> tuple[HostMemory, View]:

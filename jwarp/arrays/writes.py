@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.content import value_of
-from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.view import View
 from jwarp.errors import KernelTypeError, LaunchError
@@ -58,7 +58,7 @@ class Computation(Call):
     Attributes:
         name: What it is called in errors.
         changed: The arrays that it may change.
-        reads: The arrays whose content before it the way back needs.
+        reads: The arrays whose content before it the backward pass needs.
         given: All arrays that it reads.
         back: Takes the gradients of what it left to those of what it found, in `grad` of the arrays, given the contents
             of `reads`; None where it has no derivative.

@@ -64,7 +64,7 @@ def gradients(
 
 
 def _is_plain_write(row: Operation) -> bool:
-    """Whether an operation changes an array as tangents change theirs: it clears, stores or adds."""
+    """True if tangents are written by the same operation: it clears, stores or adds."""
     changes = row.attribute is ArrayNumber and row.changes_elements and not row.uses_log
     return changes and (not row.is_atomic or row.combines == "add")
 
@@ -201,12 +201,12 @@ class _Directions(Rebuilder):
         """By the gradient that its author gave a function: a row of the Jacobian for one result."""
         if node.attr is None:
             return {}
-        told = node.told(Detached)
-        gradient = self.authored[told.rule]
+        attr = node.told(Detached)
+        gradient = self.authored[attr.rule]
         arrays = {number for kind, number, _ in gradient.feeds if kind == "array"}
         # What is stored comes before the rule, and has the numbers that this has as operands.
-        is_stored = told.result < 0
-        given = node.args[1:] if is_stored else self.rules[told.rule].args
+        is_stored = attr.result < 0
+        given = node.args[1:] if is_stored else self.rules[attr.rule].args
         if not any(map(self.of, given)) and not any(map(self.twins_of, arrays)):
             return {}
         if arrays or is_stored:
@@ -215,14 +215,14 @@ class _Directions(Rebuilder):
                 node.span,
                 "give it the elements that it needs",
             )
-        rule, row = self.rules[told.rule], dict[int, Operand]()
+        rule, row = self.rules[attr.rule], dict[int, Operand]()
 
         def add(position: int, value: Operand) -> None:
             row[position] = self.builder.op("add", row[position], value) if position in row else value
 
         arguments: Any = self.operands(rule.args)
         nothing: Any = None  # of which it asks about arrays
-        Inlined(self.builder, nothing, gradient, arguments, _unit(gradient, told.result), nothing, add).run()
+        Inlined(self.builder, nothing, gradient, arguments, _unit(gradient, attr.result), nothing, add).run()
         found: Tangents = {}
         for position, slope in row.items():
             for k, tangent in self.of(rule.args[position]).items():
@@ -287,7 +287,7 @@ class _Directions(Rebuilder):
 
 
 def row_gives_none(node: Op) -> bool:
-    """Whether the result is no number that changes smoothly: a truth value, or a float rounded to an integer."""
+    """True if the result has no derivative: a truth value, or a float rounded to an integer."""
     assert node.result is not None
     rounded = node.result.type.is_int and node.name != "bitcast"
     return node.result.type.kind == "bool" or rounded

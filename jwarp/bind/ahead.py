@@ -1,7 +1,7 @@
 """Compiles for GPUs ahead: while one launch of a program is lowered, threads compile those that were traced after it.
 
 JAX lowers launches one after the other, and NVRTC compiles in several threads at a time. Whatever is wrong with a
-kernel is told where that is lowered, as it would be without threads.
+kernel is reported where that is lowered, as it would be without threads.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from jwarp.analysis.affine import Extents
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor
+from jwarp.types.arrays import Extents
 
 MOST = 16  # threads
 MOST_TRACED = 512
@@ -29,7 +29,7 @@ class Traced(NamedTuple):
 
 
 class Ahead:
-    """What was traced and has not been lowered, in order, and what of it threads are at work on, or are done with.
+    """The launches that were traced and not lowered yet, in order, and the compilations that were begun for them.
 
     Attributes:
         threads: How many there are. With fewer than two nothing is begun ahead.
@@ -73,7 +73,7 @@ class Ahead:
         return own.result()
 
     def _after(self, ask: Hashable) -> list[Hashable]:
-        """What was traced after an ask; what was traced before it is forgotten, as it was lowered, or never will be."""
+        """The launches traced after this one. Those before it are dropped: they were lowered or never will be."""
         if ask not in self._traced:
             return []
         while True:

@@ -13,12 +13,12 @@ from jax.custom_derivatives import SymbolicZero
 from jwarp.bind.handwritten import Launch, dims_of, handwritten_p, keywords_of, unbatched, with_keywords
 from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import Shapes
+from jwarp.compiler.derive import switched_off
+from jwarp.compiler.program import Program, program_of
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched
-from jwarp.launching.derive import switched_off
 from jwarp.launching.handwritten_adjoint import AdjointParameter, parameters_of
-from jwarp.launching.program import Program, program_of
 from jwarp.wire import Role
 
 # How a launch on JAX values is bound, whatever its kernel is written in.
@@ -121,7 +121,7 @@ class HandwrittenCall:
 
     @property
     def kept(self) -> set[tuple[str, int]]:
-        """What the adjoint reads of the launch's values."""
+        """The values of the launch that the adjoint reads."""
         adjoint = self.definition.adjoint
         if isinstance(adjoint, Kernel):
             return {(known.kind, known.param) for known in parameters_of(self.definition, adjoint)}
@@ -172,7 +172,7 @@ class HandwrittenCall:
         outputs: Mapping[int, Any],
         arriving: Mapping[int, Any],
     ) -> Any:
-        """What the adjoint's parameter is given: an array, or the shape of one that starts as zeros."""
+        """The argument for a parameter of the adjoint: an array, or the shape of one that starts as zeros."""
         p = param.param
         if param.kind == "gradient":
             return (1, *self.shapes[p]) if self.definition.params[p].is_value else self.shapes[p]

@@ -9,24 +9,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.analysis.affine import Extents
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import ahead, compat
 from jwarp.bind.devices import architectures, may_have_gpu
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET, note_place
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
+from jwarp.compiler.batch_to_threads import spread_launch
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.private_elements import with_own_elements
+from jwarp.compiler.program import GeneratedProgram, GpuCode, Program
+from jwarp.compiler.vector_axis import with_lanes
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch
-from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
 from jwarp.launching.geometry import MAX_EXTENT
-from jwarp.launching.lanes import with_lanes
-from jwarp.launching.own_elements import with_own_elements
-from jwarp.launching.program import GeneratedProgram, GpuCode, Program
 from jwarp.launching.sizes import Symbolic, are_known
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -117,7 +117,7 @@ def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[...,
 def made_once(
     launch: Descriptor, zeros: Sequence[tuple[int, ...]], key: Hashable, make: Callable[[], Callable[..., list[Any]]]
 ) -> Callable[..., list[Any]]:
-    """What `make` makes of a launch; the same for the same launch and `key`, as long as the kernel is there."""
+    """The result of `make` for a launch, cached by launch and `key` for as long as the kernel exists."""
     owner = launch.program.owner
     kernel = owner() if owner else None
     if kernel is None or not is_fixed(launch, zeros):
@@ -126,7 +126,7 @@ def made_once(
 
 
 def is_fixed(launch: Descriptor, zeros: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no size of a launch without a batch is symbolic, so that it may be kept."""
+    """True if no size of a launch without a batch is symbolic, so that it may be cached."""
     return are_known((launch.geometry.dims, (launch.geometry.repeat,), *zeros))
 
 
@@ -274,7 +274,7 @@ def _lower_cpu(
 
 
 def _shown_name(program: Program) -> str:
-    """What profiles and HLO call a launch: `jwarp.spring`, `jwarp.spring.adjoint(x, k)`."""
+    """The name of a launch in profiles and HLO: `jwarp.spring`, `jwarp.spring.adjoint(x, k)`."""
     variant = program.kernel.variant
     return f"jwarp.{program.name}" + (f".{variant}" if variant != "forward" else "")
 
@@ -323,7 +323,7 @@ def note_ahead(launch: Descriptor, batch: Batch, extents: Extents) -> None:
 
 
 def _is_known(traced: ahead.Traced) -> bool:
-    """Whether no size is symbolic."""
+    """True if no size is symbolic."""
     return is_fixed(traced.launch, [shape or () for shape in (traced.batch.extents, *traced.extents)])
 
 
@@ -336,7 +336,7 @@ def _compiled(traced: ahead.Traced, how: tuple[tuple[str, ...], bool]) -> GpuCod
 
 
 def is_empty(launch: Descriptor, batch: Batch) -> bool:
-    """Whether the launch has no threads."""
+    """True if the launch has no threads."""
     return 0 in (*launch.geometry.dims, *batch.extents, launch.geometry.repeat)
 
 
@@ -344,9 +344,9 @@ def lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
     """A launch without threads, which no GPU takes: its results are what they start as."""
 
     def starts(*given: Any) -> list[Any]:
-        held = dict(zip(launch.operands, given, strict=True))
+        values = dict(zip(launch.operands, given, strict=True))
         avals = zip(launch.results, ctx.avals_out, strict=True)
-        return [held[p] if p in held else jnp.zeros(aval.shape, aval.dtype) for p, aval in avals]
+        return [values[p] if p in values else jnp.zeros(aval.shape, aval.dtype) for p, aval in avals]
 
     return compat.mlir.lower_fun(starts, multiple_results=True)(ctx, *operands)
 

@@ -1,7 +1,7 @@
 """Launches that XLA cuts into pieces, one for each device, where their arrays are sharded under plain jit.
 
-A launch has factors: launch axes along which it is independent, and the axes of its batch. XLA's partitioner is told
-which axis of which operand and result goes along with each, and asks for the program of a piece when it knows the
+A launch has factors: launch axes along which it is independent, and the axes of its batch. XLA's partitioner is given
+the axis of each operand and result that belongs to a factor. It asks for the program of a piece when it knows the
 shardings.
 """
 
@@ -20,11 +20,11 @@ from jwarp.bind import compat
 from jwarp.bind.derivatives import DERIVATIVES
 from jwarp.bind.primitive import Shapes, core_extents, cut_launch_p, launch_p
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.errors import CompileError, LaunchError
 from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor
-from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import Symbolic
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role

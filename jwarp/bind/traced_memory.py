@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.arrays import making
+from jwarp.arrays import allocation
 from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
@@ -45,7 +45,7 @@ _scopes: list[Scope] = []
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 
 
-def held_back(value: Any) -> Any:
+def constant_if_stopped(value: Any) -> Any:
     """The value, as a constant where all that is written is one."""
     return jax.lax.stop_gradient(value) if CONSTANT.get() else value
 
@@ -72,7 +72,7 @@ class TracedMemory(Memory):
 
     @property
     def value(self) -> Any:
-        """What it holds now."""
+        """The current value."""
         if self.ended is not None:
             raise LaunchError(
                 f"{self.made_at} was made in {self.ended}, and is used after that has ended",
@@ -87,7 +87,7 @@ class TracedMemory(Memory):
 
     @value.setter
     def value(self, value: Any) -> None:
-        now, value = compat.trace_state(), held_back(value)
+        now, value = compat.trace_state(), constant_if_stopped(value)
         if now == self.trace:
             self._value = value
         elif _scopes and _scopes[-1].trace == now:
@@ -166,7 +166,7 @@ class TracedMemory(Memory):
         handle.save(lambda: before.read(view))
         return handle
 
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """The elements that a view shows, which are not to be written.
 
         Raises:
@@ -199,7 +199,7 @@ def _cast(value: Any, dtype: np.dtype) -> Any:
 
 
 def _is_all(view: View, value: Any) -> bool:
-    """Whether a view shows a value as it is: what most arrays do."""
+    """True if a view shows a value as it is, as most arrays do."""
     return not view.offset and view.full_shape == value.shape and view.dtype == value.dtype and view.is_contiguous
 
 
@@ -251,7 +251,7 @@ def _is_packed(axes: list[tuple[int, int]]) -> bool:
 
 
 class Token:
-    """What stands for the address of an array's elements while JAX traces: there are no addresses."""
+    """The stand-in for the address of an array's elements while JAX traces, when there are no addresses."""
 
     __slots__ = ("memory", "offset")
 
@@ -331,11 +331,11 @@ def _refuse_wide(element: Element) -> None:
         )
 
 
-making.set_tracing(_Tracing())
+allocation.set_tracing(_Tracing())
 
 
 def value_of(memory: Memory, view: View) -> Any:
-    """What a view shows now, as a JAX value: of host memory a copy, which stays valid until something is written.
+    """The current content of a view as a JAX value; of host memory a copy, which is valid until something is written.
 
     Raises:
         KernelTypeError: it is of a type that JAX does not have while its 64-bit types are off.

@@ -1,4 +1,4 @@
-"""What the rules of the language take: the builder, the function being read, the tiles, and checked operations."""
+"""The context of all lowering rules: the builder, the current function, the tiles, and checked operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.func import Func
-from jwarp.frontend.syntax.operators import SYMBOLS
+from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source, count_loads, indexed_names
 from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import (
@@ -83,7 +83,7 @@ class Frame:
     memory: dict[str, ArrayRef] = field(
         default_factory=dict
     )  # the arrays of variables that have their components there
-    lent: frozenset[int] = frozenset()  # those of variables of the caller
+    borrowed: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
     given: frozenset[int] = frozenset()  # arrays that the function was called with
     in_nest: bool = False  # whether this is a loop over constants that stays one, as there may be much code in it
@@ -105,8 +105,11 @@ Warnings = dict[tuple[Span, str], None]
 
 @dataclass
 class Kept:
-    """What calls of one kind give: `result`, of values that are those of the first call, in order its arguments' and
-    the results' of `code`, which is the number of a function or what is copied; and the warnings of reading it."""
+    """Memoised lowering: the code and result of a function for one specialisation key.
+
+    `code` is the number of an outlined function, or a block to copy. `result` is in terms of the first call's values:
+    `given`, those of its arguments, and `made`, the results of `code`. `warnings` were given while it was read.
+    """
 
     code: int | Block
     result: Binding
@@ -165,7 +168,7 @@ class Context:
         self.stack: list[Func] = []  # the functions being read
         self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
-        self.lent: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
+        self.borrowed: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
         self.functions = Functions()
         self.only_scalars = False  # whether variables must not be in memory
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
@@ -176,7 +179,7 @@ class Context:
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
         self.only_values = False  # whether to leave out what is for derivatives
         self.left_out = False  # whether something was
-        self.in_lanes = False  # whether this is a loop whose trips may run together, each of them in a lane
+        self.in_lanes = False  # whether this is a loop whose iterations may run together, each of them in a lane
 
     # -- places in the source
 
@@ -293,13 +296,13 @@ class Context:
     # -- functions
 
     def apply(self, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:
-        """What `function`, an argument of the call at `span`, gives for `values`, which are written at `spans`."""
+        """Apply `function`, an argument of the call at `span`, to `values`, which are written at `spans`."""
         return self.applied(self, function, values, spans, span)
 
     # -- parameters and arrays
 
     def parameter(self, index: int, param: Param, span: Span) -> Binding:
-        """What parameter `index` is: an array, or the value that was passed."""
+        """The binding of parameter `index`: an array, or the value that was passed."""
         if isinstance(param.type, ArrayType):
             array = ArrayRef(index, param.name, param.type)
             return self.load(array, (), span) if param.type.dims == 0 else array
@@ -353,7 +356,7 @@ class Context:
         return _element(array, items)
 
     def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:
-        """What `each` gives for the one of the options that the array is."""
+        """Build `each` for every option of an array that a condition selects, and select among the results."""
 
         def chosen(k: int) -> Binding:
             if k == len(array.options) - 1:
@@ -424,7 +427,7 @@ class Context:
                 f"{local.size * local.dtype.bits // 8} bytes, `{local.name}`, they have more",
                 span,
                 "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
-                "of its body once for each trip: wp.config.max_unroll",
+                "of its body once for each iteration: wp.config.max_unroll",
             )
 
     def another_local(self, number: int, span: Span) -> int:

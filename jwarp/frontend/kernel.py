@@ -93,7 +93,7 @@ class PythonKernel(Kernel):
         return tuple(u for u, p in enumerate(self.signature) if _is_of_ids(p.type))
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
-        return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))
+        return _SPECIALISED.of(self).made(kinds, lambda: HandleSpecialised(self, kinds))
 
     @functools.cached_property
     def _irs(self) -> Cache[tuple, Read]:
@@ -135,7 +135,7 @@ class PythonKernel(Kernel):
         return made.kernel, functools.partial(self._whole, settings, made) if made.left_out else None
 
     def _thread(self, settings: Settings) -> Read | None:
-        """What one thread does, or what it does for values; None where threads work in blocks."""
+        """The IR of one thread, or of one thread computing values; None where threads work in blocks."""
         self._check_modules()
         if self._tiled:
             return None
@@ -149,7 +149,7 @@ class PythonKernel(Kernel):
 
     @property
     def uses_tiles(self) -> bool:
-        """Whether it uses functions on tiles or wp.block_dim(), so that its threads work in blocks."""
+        """True if the kernel uses functions on tiles or wp.block_dim(), so that its threads work in blocks."""
         if self._tiled is None:
             self.values_ir(self.settled(config.settings))
         return bool(self._tiled)
@@ -180,7 +180,7 @@ class PythonKernel(Kernel):
             return self._irs.made(lanes, lambda: self._kept(lanes, settings, made)).kernel
 
     def _values(self, key: tuple, settings: Settings) -> Read:
-        """What one thread does, without what is for derivatives if that can be read later, from the same."""
+        """The IR of one thread, without the parts for derivatives where these can be read later."""
 
         def made() -> Read:
             found = self._thread_of((*key, True), settings)
@@ -193,7 +193,7 @@ class PythonKernel(Kernel):
             return self._irs.made(key, made)
 
     def _whole(self, settings: Settings, values: Read) -> nodes.Kernel:
-        """What one thread does, with what is for derivatives, if all else in it still is as in `values`."""
+        """The IR of one thread with the parts for derivatives, provided that the rest still is as in `values`."""
         self._check_modules()
         key = (settings.max_unroll, settings.debug, 0)
 
@@ -213,7 +213,7 @@ class PythonKernel(Kernel):
 
     @property
     def _digest(self) -> str | None:
-        """Of all that it would now be read from; None where that cannot be told."""
+        """Of all that it would now be read from; None where that is unknown."""
         content = self._content
         return None if content is None else content.digest
 
@@ -222,11 +222,11 @@ class PythonKernel(Kernel):
         return content_of(self.python, self._definition, self.signature, self._variables)
 
     def _thread_of(self, key: tuple, settings: Settings) -> Read:
-        """What one thread does, under the settings that `key` has."""
+        """The IR of one thread under the settings in `key`."""
         return self._kept(key, settings, lambda: self._read(key))
 
     def _read(self, key: tuple) -> Read:
-        """What one thread does."""
+        """Lower the source to the IR of one thread."""
         modules = dict(self._modules)
         found = lower_kernel_source(
             self.source, self.signature, self.params, *key, variables=self._variables, modules=modules
@@ -235,7 +235,7 @@ class PythonKernel(Kernel):
         return found
 
     def _kept(self, key: tuple, settings: Settings, make: Callable[[], Read]) -> Read:
-        """What `make` gives, from disk if a kernel of the same content was read under the same settings."""
+        """The result of `make`, or that from disk of a kernel of the same content under the same settings."""
         version = sources() if settings.cache_dir else None
         content = self._content if version else None
         if not version or not content:
@@ -251,8 +251,8 @@ class PythonKernel(Kernel):
             if entry == _USES_TILES:
                 found = None
             else:
-                told, _, encoded = entry.partition(b"\n")
-                said, left_out = json.loads(told)
+                header, _, encoded = entry.partition(b"\n")
+                said, left_out = json.loads(header)
                 if any(file not in content.files.values() for _, file, _ in said):
                     raise ValueError("warnings name a file that has moved")
                 found = Read(from_entry(encoded, content.files), said, left_out)
@@ -290,13 +290,13 @@ class PythonKernel(Kernel):
 
 
 def _are_same(x: Read, y: Read) -> bool:
-    """Whether two readings of a kernel give the same, gradients of functions included."""
+    """True if two readings of a kernel give the same IR, gradients of functions included."""
 
-    def told(read: Read) -> list[str]:
+    def fingerprints(read: Read) -> list[str]:
         gradients = [part for g in read.kernel.gradients for part in (fingerprint(known(g.kernel)), repr(g.feeds))]
         return [fingerprint(known(read.kernel)), *gradients]
 
-    return told(x) == told(y)
+    return fingerprints(x) == fingerprints(y)
 
 
 class Instance(PythonKernel):
@@ -317,7 +317,7 @@ def _instance(generic: GenericKernel, kinds: tuple[Any, ...]) -> Kernel:
     return generic.instance(kinds)
 
 
-class Handed(PythonKernel):
+class HandleSpecialised(PythonKernel):
     """A kernel that is given the arrays of grids, trees and meshes instead of numbers that name these."""
 
     def __init__(self, plain: PythonKernel, kinds: tuple[tuple[int, StructType], ...]):
@@ -332,7 +332,7 @@ class Handed(PythonKernel):
         return PythonKernel.with_handles, (self.plain, self.kinds)
 
 
-_HANDED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees and meshes", MAX_INSTANCES)
+_SPECIALISED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees and meshes", MAX_INSTANCES)
 
 
 def kernel_of(function: Callable, enable_backward: bool | None = None) -> Kernel:
@@ -364,7 +364,7 @@ def generic_of(
 
 
 def _is_of_ids(kind: Any) -> bool:
-    """Whether arrays of ids can be given for a parameter."""
+    """True if a parameter takes arrays of ids."""
     return isinstance(kind, ArrayType) and kind.element is uint64 and kind.dims > 0
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
-from jwarp.frontend.builtins.tile.calls import TileBuiltin
+from jwarp.frontend.builtins.tiles.calls import TileBuiltin
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.lowering import calls
-from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.source import Definition, check_function, read_source
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, StructValue, describe, layout
 from jwarp.ir.nodes import Value
@@ -26,7 +26,7 @@ FILE = "<wp.map>"
 
 @dataclass(frozen=True)
 class Argument:
-    """What a function that is mapped is given: values of a type, elements of an array, or one for all.
+    """An argument of a mapped function: a value, one element of an array, or a value for all elements.
 
     An array has an entry in `axes` for each of its axes: whether it has more than one element along it.
     """
@@ -41,7 +41,7 @@ def as_function(thing: Any, where: str = "wp.map") -> Func | Builtin:
     Raises:
         KernelTypeError, CompileError: it is no function, or none that kernels could call.
     """
-    thing = meaning(thing)
+    thing = canonical(thing)
     if isinstance(thing, (Func, Builtin)) and not isinstance(thing, TileBuiltin):
         return thing
     known = PYTHON_BUILTINS.get(thing) if callable(thing) else None
@@ -91,7 +91,7 @@ def _binding(kind: Any) -> Binding:
 
 
 def parameter_names(function: Func | Builtin, count: int) -> list[str]:
-    """What the inputs of a function are called in its kernel."""
+    """The names of a function's inputs in its kernel."""
     if isinstance(function, Func):
         names = list(function.signature.parameters)
         required = [name for name, p in function.signature.parameters.items() if p.default is p.empty]
@@ -131,7 +131,7 @@ def map_kernel(function: Func | Builtin, arguments: Sequence[Argument], results:
 
 
 def _outer(function: Any) -> dict[str, Any]:
-    """What the names in the text of a kernel stand for."""
+    """The outer names in the source of a kernel, with their values."""
     return {"_function": function, "_tid": tid}
 
 

@@ -1,4 +1,4 @@
-"""What the solvers' iterations are made of: numbers of each system, kernels on vectors, and the loop around them.
+"""The parts of a Krylov iteration: numbers of each system, kernels on vectors, and the loop around them.
 
 Everything an iteration needs stays in arrays, so that it can be captured. Rows of the array `s` are numbers, its
 columns are systems. A system whose residual is small enough stays as it is: its row GO is 0.
@@ -166,16 +166,16 @@ class LinearSolverState:
 
     def _by_checks(self) -> tuple[int, float, float]:
         done = 0
-        residual, tolerance = self._told(done)
+        residual, tolerance = self._reported(done)
         while done < self.maxiter and residual > tolerance:
             until = min(done + self.check_every, self.maxiter)
             while done < until:
                 self._iterate()
                 done += self.cycle
-            residual, tolerance = self._told(done)
+            residual, tolerance = self._reported(done)
         return done, residual, tolerance
 
-    def _told(self, done: int) -> tuple[float, float]:
+    def _reported(self, done: int) -> tuple[float, float]:
         """The residual and the tolerance of the system that is furthest from its own."""
         known = self.s.numpy()[:2].astype(np.float64)
         worst = (

@@ -14,8 +14,8 @@ from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, operands, results, walk_node
 from jwarp.tiling.elements import Elements
-from jwarp.tiling.forms import Computed, Counted, Filled, Form, Viewed, result_of, row_major
 from jwarp.tiling.parts import Nest, free_operands
+from jwarp.tiling.symbolic_tiles import Computed, Counted, Filled, Form, Viewed, result_of, row_major
 from jwarp.types import ScalarType, int32, scalar_of, shape_of
 
 # With less than so many elements along its last axis, a tile may better be walked along another one.
@@ -35,7 +35,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop along `axes`, the last of which runs fastest; with `lanes`, its trips may run together."""
+    """A loop along `axes`, the last of which runs fastest; with `lanes`, its iterations may run together."""
 
     axes: tuple[Axis, ...]
     lanes: bool
@@ -46,7 +46,7 @@ class Loop:
 
 
 def neutral(kind: str, type: ScalarType) -> Const:
-    """What changes nothing when it is combined with other values."""
+    """The neutral element of a reduction."""
     if type.kind == "bool":
         return Const(type, kind == "and")
     whole: dict[str, int | float]
@@ -140,7 +140,7 @@ class NestWriter:
             yield row_major(self.shape)
 
     def leaves(self, node: Node) -> Iterable[Form]:
-        """What a node reads, but for what the nest computes and for tiles that it takes elements of."""
+        """The tiles that a node reads, except for those that the nest computes and those that are indexed."""
         # Of the tile in memory that an operation takes elements of, or changes in place, it uses any element.
         indexed = isinstance(node, Op) and node.row.is_tile and (node.row.indices is not None or node.result is None)
         skipped = operands(node)[:1] if indexed else ()
@@ -241,7 +241,7 @@ class NestWriter:
     # -- one element
 
     def element_body(self, carried: dict[Op, Operand]) -> dict[Op, Operand]:
-        """What is done for one element: memory is read, then everything is computed, then memory is written."""
+        """Emit the body for one element: read memory, compute, write memory."""
         self.env, self.loaded = {}, {}
         for node in self.nest.nodes:
             for leaf in self.leaves(node):
@@ -271,7 +271,7 @@ class NestWriter:
                 self.of_form(form)
 
     def is_there(self, leaf: Form) -> bool:
-        """Whether a leaf is no result of the nest, or one that is computed already."""
+        """True if a leaf is not a result of the nest, or is computed already."""
         return not isinstance(leaf, Viewed) or leaf.base not in self.inside or leaf.base in self.env
 
     def element(self, x: Operand) -> Operand:

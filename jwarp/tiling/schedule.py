@@ -24,8 +24,8 @@ from jwarp.ir.nodes import (
     walk_node,
 )
 from jwarp.ir.operation import Memory
-from jwarp.tiling.forms import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
 from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole, free_operands, tiles_in
+from jwarp.tiling.symbolic_tiles import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
 from jwarp.tiling.whole import WHOLE
 from jwarp.types import TileType, shape_of
 
@@ -140,7 +140,7 @@ class _BlockScheduler:
         if isinstance(node, Op) and node.result in self.forms.sources:
             first, homes = self.needs_of([self.forms.sources[node.result]], shape)
         waits = max((*(self.readable.get(a, 0) for a in reads), *(self.writable.get(a, 0) for a in writes)), default=0)
-        if waits > first and self.is_beside(node, waits - 1):
+        if waits > first and self.stores_adjacent(node, waits - 1):
             waits -= 1
         first = max(first, waits)
         if in_order:
@@ -167,8 +167,8 @@ class _BlockScheduler:
                 self.scheduler.stored.add(result)
         return at
 
-    def is_beside(self, node: Node, at: int) -> bool:
-        """Whether a node stores to no element that the nest `at` touches, but to another component of each of them.
+    def stores_adjacent(self, node: Node, at: int) -> bool:
+        """True if a node stores to no element that the nest `at` touches, but to another component of each of them.
 
         Nor may a scalar be loaded from the array between the two.
         """
@@ -178,7 +178,7 @@ class _BlockScheduler:
         if any(node.array in arrays_read(n) for n in self.made.before[at + 1]):
             return False
         touching = (n for n in nest.nodes if node.array in set.union(*_memory(n)[:2]))
-        return all(isinstance(n, Op) and n.name == "store" and _are_beside(n, node) for n in touching)
+        return all(isinstance(n, Op) and n.name == "store" and _are_disjoint_components(n, node) for n in touching)
 
     def fits(self, at: int, shape: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
         nest = self.made.parts[at]
@@ -212,7 +212,7 @@ class _BlockScheduler:
         return first, homes
 
     def is_own(self, leaf: Viewed, shape: tuple[int, ...]) -> bool:
-        """Whether a nest over `shape` that computes the base has the element at hand."""
+        """True if a nest over `shape` computes exactly the element of the base that it needs."""
         return shape_of(leaf.base.type) == shape and leaf.is_whole(shape)
 
     def store_needed(self, xs: Iterable[Operand], shape: tuple[int, ...], at: int) -> None:
@@ -425,7 +425,7 @@ def _shape_of(node: Op) -> tuple[int, ...]:
 
 
 def _takes_back(node: Node) -> bool:
-    """Whether a node takes records away that another one added: the last first."""
+    """True if a node removes records that another one added, which happens in reverse order."""
     rows = (n.row for n in walk_node(node) if isinstance(n, Op))
     return any(row.takes is not Memory.NONE or Memory.TAPE in row.reads for row in rows)
 
@@ -438,8 +438,8 @@ def _memory(node: Node) -> tuple[set[ArrayName], set[ArrayName], bool]:
     return reads, writes, any(n.row.in_order for n in ops)
 
 
-def _are_beside(one: Op, other: Op) -> bool:
-    """Whether two stores to an array have indices where one is always another number and the others agree."""
+def _are_disjoint_components(one: Op, other: Op) -> bool:
+    """True if two stores to an array have indices of which one pair always differs and the others agree."""
     assert one.row.indices is not None and other.row.indices is not None
     pairs = list(zip(one.args[one.row.indices], other.args[other.row.indices], strict=True))
     apart = [pair for pair in pairs if pair[0] != pair[1]]

@@ -5,6 +5,8 @@ import pytest
 import jwarp as wp
 from jwarp.analysis.thread_values import common_sums
 
+pytestmark = pytest.mark.quick
+
 A = wp.array[float]
 
 

@@ -15,6 +15,8 @@ import jwarp as wp
 from jwarp.dispatch.executables import array_plans
 from jwarp.dispatch.executables import arrays as array_launches
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def scaled(x: wp.array[float], s: float, y: wp.array[float]):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from tile_kernels import COLUMNS, ROWS, Program
 
 from jwarp.autodiff.forward import jvp
@@ -10,6 +10,8 @@ from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
+
+pytestmark = pytest.mark.quick
 
 BLOCKS = 3
 NAMES = Program.PARAMS

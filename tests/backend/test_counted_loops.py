@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled
+from compiled_variants import VARIANTS, Compiled
 from op_kernels import same
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
+
+pytestmark = pytest.mark.quick
 
 
 @wp.kernel

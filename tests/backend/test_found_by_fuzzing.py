@@ -6,15 +6,17 @@ import textwrap
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled
+from compiled_variants import VARIANTS, Compiled
 from kernel_sources import load
 from op_kernels import same
 from thread_oracle import run_threads
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
+
+pytestmark = pytest.mark.quick
 
 HEADER = "from __future__ import annotations\nimport jwarp as wp\n"
 X = np.array([3, -1, 0, 5, -2, 7, 1, 4, -8, 2, 6, -3, 9, 0, -1, 8, 2, 2, 5], np.int32)

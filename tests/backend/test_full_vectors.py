@@ -7,15 +7,17 @@ import re
 
 import numpy as np
 import pytest
-from harness import TARGETS, VARIANTS, Compiled, Variant
+from compiled_variants import TARGETS, VARIANTS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import Op, walk
+
+pytestmark = pytest.mark.quick
 
 
 @wp.kernel

@@ -12,16 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fenced import Fenced
-from harness import whole_launch
+from compiled_variants import whole_launch
+from guard_pages import Fenced
 from hostile_programs import gather
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import CpuKernel, compile_program
+from jwarp.compiler.cpu import CpuKernel, compile_program
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
-from jwarp.launching.program import program_of
+
+pytestmark = pytest.mark.quick
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 PROGRAMS = int(os.environ.get("JWARP_HOSTILE_PROGRAMS", "200"))

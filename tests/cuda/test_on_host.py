@@ -11,30 +11,33 @@ import warnings
 
 import numpy as np
 import pytest
-from fuzzing import LONG, SECONDS, first_seed
+from cuda_on_host import BACKWARD, FORWARD, HostCompiled, compile_host, pack, run_host
+from fuzz_profiles import LONG, SECONDS, first_seed
 from gradient_kernels import KINDS
-from host import BACKWARD, FORWARD, HostCompiled, compile_host, pack, run_host
 from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.emit import MAX_SITE
 from jwarp.backend.cuda.entry import generate
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import failure_texts
 from jwarp.ir.ops import ELEMENTARY
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 from jwarp.types import SCALARS, ArrayType
 
 PLAIN = Settings(cache_dir="")
 GROUP = 12
 
 
-@pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
+@pytest.mark.parametrize(
+    "type_",
+    [pytest.param(t, id=n, marks=[pytest.mark.quick] if n in ("int32", "float32") else []) for n, t in SCALARS.items()],
+)
 def test_operations(type_):
     """All operations and conversions at corner values, to the bit but for elementary functions."""
     both = [(ops_of(type_), inputs_of(type_, 1)), (casts_of(type_), operand_sets(type_, 1, 5)[:1])]

@@ -1,16 +1,19 @@
 """Kernels whose threads run in order, as text for GPUs that is run on the processor, in any order of its threads."""
 
 import numpy as np
+import pytest
 from counter_kernels import KERNELS, N, in_turn, point
-from host import BACKWARD, FORWARD, compile_host, run_host
+from cuda_on_host import BACKWARD, FORWARD, compile_host, run_host
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
+
+pytestmark = pytest.mark.quick
 
 PLAIN = Settings(cache_dir="")
 ORDERED = Settings(cache_dir="", deterministic=wp.DeterministicMode.RUN_TO_RUN)

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from running import run_kernel, values_of
+from run_three_ways import run_kernel, values_of
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
+
+pytestmark = pytest.mark.quick
 
 N = 23
 GRAVITY = wp.vec3(0.0, 0.0, -9.5)

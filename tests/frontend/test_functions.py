@@ -8,11 +8,13 @@ import types
 
 import numpy as np
 import pytest
-from running import values_of
+from run_three_ways import values_of
 
 import jwarp as wp
 from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.ir.nodes import For, walk
+
+pytestmark = pytest.mark.quick
 
 FACTOR = 3
 LIMIT = wp.constant(np.float32(2.5))

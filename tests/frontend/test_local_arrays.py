@@ -5,11 +5,13 @@ import types
 
 import numpy as np
 import pytest
-from running import run_kernel
+from run_three_ways import run_kernel
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
+
+pytestmark = pytest.mark.quick
 
 N = 41
 SCALAR = {int: np.int32, float: np.float32}

@@ -18,10 +18,10 @@ class Lowered:
     def __init__(self, function, *args):
         import jax
 
-        from jwarp.backend.cuda.compile import CudaKernel
-        from jwarp.backend.cuda.handwritten import Handwritten
         from jwarp.backend.cuda.shared import room_of
         from jwarp.bind import primitive
+        from jwarp.compiler.cuda import CudaKernel
+        from jwarp.compiler.handwritten import Handwritten
 
         texts, calls = {}, []
         image, own_image, lowering = CudaKernel.image, Handwritten.image, jax.ffi.ffi_lowering
@@ -62,7 +62,7 @@ def registered(checks):
 
 def run_lowered(lowered, operands, results):
     """Runs the call on arrays, as XLA would on those of a GPU."""
-    from host import compile_host
+    from cuda_on_host import compile_host
     from mock_driver import driver
 
     for entry, text in lowered.texts.items():

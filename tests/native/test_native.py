@@ -31,7 +31,9 @@ from native_kernels import (
 )
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import compile_program
+from jwarp.compiler.cpu import compile_program
+
+pytestmark = pytest.mark.quick
 
 
 @pytest.fixture(autouse=True)

@@ -8,13 +8,13 @@ import re
 
 import numpy as np
 import pytest
-from host import pack
+from cuda_on_host import pack
 from ptx_running import PtxKernel
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.launching.program import program_of
 
 pytestmark = pytest.mark.usefixtures("compiler")
 A = wp.array[float]

@@ -12,11 +12,11 @@ import warnings
 import numpy as np
 import pytest
 from cuda_compiling import saxpy, stencil
+from cuda_on_host import pack
 from cuda_tiles import Scattered, in_blocks_of
-from fuzzing import LONG, SECONDS, first_seed
+from fuzz_profiles import LONG, SECONDS, first_seed
 from gradient_kernels import KINDS
 from handwritten_kernels import grow_kernel, powers_adjoint_kernel, powers_kernel
-from host import pack
 from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
 from ptx_checks import Counts
@@ -26,14 +26,14 @@ from tile_programs import product, softmax
 
 import jwarp as wp
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
 from jwarp.ir.ops import ELEMENTARY
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 from jwarp.types import SCALARS, ArrayType, bfloat16, float16, float32, float64, int64
 
 pytestmark = pytest.mark.usefixtures("compiler")

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from exact_tiles import Maker
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp.autodiff.forward import jvp
@@ -24,6 +24,8 @@ from jwarp.ir.verify import verify
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
 from jwarp.types import ArrayType, TileType, float32, float64, int32, tile_type, vector
+
+pytestmark = pytest.mark.quick
 
 
 def without_tiles(kernel: Kernel, flat: bool) -> Kernel:

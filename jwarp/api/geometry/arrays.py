@@ -96,7 +96,7 @@ def refuse_ended(owner: Geometry, leaves: Sequence[str]) -> None:
 
 
 def content_of(value: Any) -> Any:
-    """What an array holds now, as JAX or NumPy has it; other values as they are."""
+    """The current content of an array, as a JAX or NumPy array; other values unchanged."""
     if isinstance(value, (jax.Array, np.ndarray)):
         return value
     if is_on_gpu(value):
@@ -107,7 +107,7 @@ def content_of(value: Any) -> Any:
 
 
 def is_on_gpu(value: Any) -> bool:
-    """Whether it is an array of jwarp's in the memory of a GPU."""
+    """True for a `wp.array` in the memory of a GPU."""
     return isinstance(value, array) and value.device is not None and value.device.is_cuda
 
 
@@ -119,13 +119,13 @@ def common_gpu(where: str, **given: Any) -> Device | None:
     """
     found = {name: value.device for name, value in given.items() if isinstance(value, array) and value.device}
     if len(set(map(str, found.values()))) > 1:
-        told = ", ".join(f"'{name}' on {device}" for name, device in found.items())
-        raise LaunchError(f"{where}: the arrays are on several devices, {told}", hint="a.to(device) is a copy there")
+        listed = ", ".join(f"'{name}' on {device}" for name, device in found.items())
+        raise LaunchError(f"{where}: the arrays are on several devices, {listed}", hint="a.to(device) is a copy there")
     return next((device for device in found.values() if device.is_cuda and is_not_tracing()), None)
 
 
 def here(device: Device | None) -> contextlib.AbstractContextManager[Any]:
-    """Where JAX works out what is made of arrays on a GPU: in this computer's memory, not where it would do so."""
+    """Have JAX compute on the host, even from arrays on a GPU."""
     if device is None:
         return contextlib.nullcontext()
     try:
@@ -135,7 +135,7 @@ def here(device: Device | None) -> contextlib.AbstractContextManager[Any]:
 
 
 def brought(part: Any) -> Any:
-    """A part of a tree or mesh in this computer's memory, where it was on a GPU; read-only, as those made here are."""
+    """A part of a tree or mesh in host memory, where it was on a GPU; read-only, as those made here are."""
     if not is_on_gpu(part):
         return part
     found = np.array(part.host())
@@ -144,12 +144,12 @@ def brought(part: Any) -> Any:
 
 
 def settled(made: Any, *given: Any) -> Any:
-    """What was made of arrays, after what may be written to later has been read."""
+    """Wait for a result that was computed from mutable arrays, so that these may be written to."""
     return made if all(isinstance(x, jax.Array) or x is None for x in given) else jax.block_until_ready(made)
 
 
 def is_here(value: Any) -> bool:
-    """Whether an array's content is known, and in this computer's memory as a whole."""
+    """True if an array's content is known, and all of it is in host memory."""
     if not isinstance(value, jax.Array):
         return isinstance(value, np.ndarray)
     is_known = not isinstance(value, jax.core.Tracer) and value.is_fully_addressable
@@ -172,7 +172,7 @@ def read_groups(where: str, groups: Any, count: int) -> jax.Array:
 
 
 def fixed(value: Any) -> bool:
-    """Whether it is an array of NumPy's that nobody can write to, so that JAX's may take its place."""
+    """True for a NumPy array that nobody can write to, so that a JAX array may replace it."""
     return type(value) is np.ndarray and not value.flags.writeable and value.base is None
 
 

@@ -21,9 +21,9 @@ from jwarp.api.geometry.arrays import (
     refuse_ended,
     settled,
 )
-from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
+from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.call.held import held, struct_of
 from jwarp.errors import KernelTypeError, LaunchError
@@ -106,7 +106,7 @@ class Bvh(Geometry):
             self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups, self.leaf_size))
 
     def _is_there(self) -> bool:
-        """Whether all is on a GPU, as kernels take it."""
+        """True if all arrays are on a GPU, in the form that kernels take."""
         given = self.lowers, self.uppers
         is_known = all(map(is_on_gpu, given)) and is_not_tracing() and self.items.shape[0] > 0
         are_alike = is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
@@ -131,7 +131,7 @@ class Bvh(Geometry):
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
-        """What a kernel is given."""
+        """The arguments for a kernel."""
         refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         return self.in_place

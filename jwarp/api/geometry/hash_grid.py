@@ -26,8 +26,8 @@ from jwarp.api.geometry.arrays import (
 from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.launch import launch
+from jwarp.arrays.rematerialised import can_be_made
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.remade import can_be_made
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.builders import CELLS, sorted_by_cells, starts_of_cells
 from jwarp.lib.geometry.hash_grid import KINDS
@@ -79,7 +79,7 @@ class HashGrid(Geometry):
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
-        """What a kernel is given."""
+        """The arguments for a kernel."""
         refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         return self.in_place
@@ -195,7 +195,7 @@ def _starts(cells: Any, total: int) -> Any:
 
 
 def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """As `_built`, of arrays in this computer's memory. What comes back is read-only."""
+    """As `_built`, of arrays in host memory. What comes back is read-only."""
     count, total = len(points), math.prod(dims)
     cells = np.zeros(count, np.int32)
     launch(CELLS[_SCALARS[points.dtype.name]], count, [points, scale.item(), *dims], [cells])

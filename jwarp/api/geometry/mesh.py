@@ -26,9 +26,9 @@ from jwarp.api.geometry.arrays import (
     settled,
 )
 from jwarp.api.geometry.bvh import check_options
-from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here, repeat_faces
+from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.bind.compat import is_not_tracing
@@ -200,7 +200,7 @@ class Mesh(Geometry):
         stay(self, ["edge"])
 
     def _is_here(self, *given: Any) -> bool:
-        """Whether all is to be worked out in this computer's memory."""
+        """True if everything is to be computed in host memory."""
         return is_not_tracing() and not self.support_winding_number and all(map(is_here, given))
 
     def _read(self) -> tuple[Any, Any]:
@@ -232,7 +232,7 @@ class Mesh(Geometry):
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
-        """What a kernel is given."""
+        """The arguments for a kernel."""
         refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         indices = content_of(self.indices)

@@ -1,4 +1,4 @@
-"""Works out what trees and meshes hold from where their boxes and points are, in this computer's memory."""
+"""Computes the arrays of trees and meshes from their boxes and points, in host memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jwarp.api.geometry.repeats import Repeat, repeat_of
+from jwarp.api.geometry.refit_replays import Repeat, repeat_of
 from jwarp.api.geometry.tree import EMPTY, Tree, leaves_of
 from jwarp.api.launch import launch
 from jwarp.lib.geometry.refits import boxes_in_slots, faces_in_slots, leaves_around, nodes_around, sixteens_around
@@ -33,7 +33,7 @@ def boxes_refitted_here(lowers: np.ndarray, uppers: np.ndarray, items: Any, grou
 
 
 def refitted_here(points: np.ndarray, indices: np.ndarray, items: Any, groups: Any, size: int) -> Refitted:
-    """What a mesh without winding numbers holds, whose faces come in the order `items`. Its arrays are read-only."""
+    """The arrays of a mesh without winding numbers whose faces are in the order `items`. They are read-only."""
     nodes, bounds = _empty_tree(len(items), size)
     slots = len(bounds)
     corners = np.empty((slots, 9), np.float32)
@@ -87,7 +87,7 @@ def refit_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: i
 
 
 def repeat_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: int, given: Any) -> Repeat | None:
-    """What repeats `refit_faces` as long as all corners are numbers; `given` is what the mesh was given."""
+    """The replay of `refit_faces` for corners that are all numbers; `given` are the arrays of the mesh."""
     tree, corners, _, (boxes, faces, starts), _ = made
     order = np.asarray(tree.items)
     used, leaves = -(-len(order) // WIDTH), -(-len(order) // size)

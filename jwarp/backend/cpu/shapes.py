@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jwarp.analysis.lone_loops import lone_loops, taken_in
+from jwarp.analysis.lane_serialised import lane_serialised_loops, live_ins
 from jwarp.ir.attributes import RecordField, RecordFields
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
 from jwarp.ir.visit import Visitor
@@ -40,13 +40,15 @@ def join(x: Shape, y: Shape) -> Shape:
     return x if x == y else VARYING
 
 
-def shapes_of(kernel: Kernel, calls: ShapesOfCalls | None = None) -> Mapping[Value, Shape]:
+def shapes_of(
+    kernel: Kernel, calls: ShapesOfCalls | None = None, serialised: frozenset[For | While] | None = None
+) -> Mapping[Value, Shape]:
     """The shape of every value of a kernel, but for those in functions, which are in `calls` afterwards.
 
     Lanes are along its last launch dimension; in a kernel with tiles, only in the loops that have them.
     """
     analysis = _Analysis(kernel, calls or ShapesOfCalls(kernel))
-    analysis.lone = lone_loops(kernel)
+    analysis.serialised = lane_serialised_loops(kernel) if serialised is None else serialised
     analysis.block(kernel.body)
     return analysis.shapes
 
@@ -75,7 +77,7 @@ class _Analysis(Visitor):
         self.limits: dict[Value, Limits] = {}
         self.calls: dict[Operand, tuple[Shape, ...]] = {}  # of the results, by what stands for them
         self.has_lanes = not self.kernel.block_dim
-        self.lone: frozenset[int] = frozenset()
+        self.serialised: frozenset[For | While] = frozenset()
 
     @functools.cached_property
     def uniform_fields(self) -> frozenset[RecordField]:
@@ -123,7 +125,7 @@ class _Analysis(Visitor):
             self.loop(node)
 
     def node(self, node: Node) -> None:
-        if id(node) in self.lone and self.has_lanes:
+        if node in self.serialised and self.has_lanes:
             assert isinstance(node, (For, While))
             self.one_by_one(node)
         else:
@@ -131,7 +133,7 @@ class _Analysis(Visitor):
 
     def one_by_one(self, node: For | While) -> None:
         """A loop that threads run one after the other: nothing differs in it but what its trips with lanes have."""
-        given = {x: self.shapes[x] for x in taken_in(node)}
+        given = {x: self.shapes[x] for x in live_ins(node)}
         self.shapes.update(dict.fromkeys(given, UNIFORM))
         self.has_lanes = False
         super().node(node)

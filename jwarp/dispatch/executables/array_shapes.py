@@ -12,6 +12,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind import compat
+from jwarp.compiler.program import Program
 from jwarp.config import config
 from jwarp.dispatch.call.held import held
 from jwarp.dispatch.executables import eager
@@ -21,7 +22,6 @@ from jwarp.dispatch.executables.ready import Ready
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launching.program import Program
 from jwarp.types import CompositeValue, Geometry, Struct
 from jwarp.types.handles import Id
 
@@ -42,15 +42,25 @@ class Shaped:
     Attributes:
         program: What it runs.
         template: What all commands of such launches have in common.
-        way: The way back through such launches, once somebody has asked for it.
+        backward: The backward passes of such launches, once somebody has asked for them.
     """
 
-    __slots__ = ("__weakref__", "_converts", "_native", "_written", "changes", "program", "settings", "template", "way")
+    __slots__ = (
+        "__weakref__",
+        "_converts",
+        "_native",
+        "_written",
+        "backward",
+        "changes",
+        "program",
+        "settings",
+        "template",
+    )
 
     def __init__(self, program: Program, template: dict[str, Any]):
         self.program, self.template = program, template
         self.settings, self.changes = config.settings, options.changes
-        self.way: Any = None
+        self.backward: Any = None
         self._native: _native.HostLaunch | None = None
         self._converts: Sequence[tuple[int, Convert]] = ()
         self._written: Sequence[int] = program.written

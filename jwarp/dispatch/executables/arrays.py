@@ -12,13 +12,14 @@ import jax
 import numpy as np
 
 from jwarp._native import BoundHostLaunch, run_array_launch
+from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.caches import Cache
+from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
 from jwarp.dispatch.call import checks
@@ -39,7 +40,6 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.program import Program, program_of
 from jwarp.types import Struct, array_of, indexedarray, renewed
 from jwarp.types.handles import owner_of
 from jwarp.wire import Role
@@ -81,7 +81,7 @@ class ArrayLaunch(Command):
         block_dim: Threads of a block.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
         inputs, outputs: As they were given, None for no outputs.
-        way: The way back through it, once somebody has asked for it, where it repeats no other launch.
+        backward: Its backward passes, once somebody has asked for them, where it repeats no other launch.
     """
 
     adjoint = False
@@ -89,7 +89,7 @@ class ArrayLaunch(Command):
     ran: Ready | None = None  # what it has run, where that was not prepared
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
-    way: Any = None
+    backward: Any = None
     device = CPU  # where its arrays are
     ids: IdLists | None = None  # of a graph's launch: the arrays of ids that tables were given for
     _made_of: Program | None = None
@@ -258,7 +258,7 @@ class ArrayLaunch(Command):
             leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
             parts.update(zip(self.kernel.groups[u], leaves, strict=True))
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
-        self.way = None
+        self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return parts
 
@@ -380,7 +380,7 @@ def host_of(given: array) -> np.ndarray:
     Raises:
         LaunchError: it stands for a value that JAX traces.
     """
-    return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.expose(given.layout)
 
 
 def _program(kernel: Kernel) -> Program:

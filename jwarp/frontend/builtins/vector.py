@@ -11,7 +11,7 @@ from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, define
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, describe
 from jwarp.frontend.values.composites import Emitter, elementwise, from_rows, total
-from jwarp.frontend.values.kinds import ELEMENTWISE, binary, operator, unary
+from jwarp.frontend.values.operator_table import ELEMENTWISE, binary, operator, unary
 from jwarp.frontend.values.spatial import identity as without_rotation
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
@@ -264,7 +264,7 @@ def _by_component(name: str, operation: str) -> Rule:
 
 
 def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], span: Span) -> Binding:
-    """What the scalar function `name` is for vectors and matrices, where it is anything."""
+    """Apply the scalar function `name` to vectors and matrices, where that is defined."""
     if len(args) == 2 and (operation in ("mul", "div") or operation in ELEMENTWISE):
         return binary(e, f"wp.{name}", operation, args[0], args[1], span)
     if operation in ("min", "max"):

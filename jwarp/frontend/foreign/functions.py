@@ -6,9 +6,9 @@ import functools
 import weakref
 from typing import Any
 
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.func import Func
-from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
 
 
@@ -34,14 +34,14 @@ class ForeignFunc(Func):
         return {name: value for name, value in vars(function).items() if name not in own} if function else {}
 
     def __getattr__(self, name: str) -> Any:
-        """What somebody has set as an attribute of the function."""
+        """An attribute that a program has set on the function."""
         if "_of_warp" not in self.__dict__ or name not in (found := self.attributes):
             raise AttributeError(name)
         return found[name]
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
-        return {name: meaning(kind) for name, kind in self._types.items()}
+        return {name: canonical(kind) for name, kind in self._types.items()}
 
 
 class ForeignNative(NativeFunc):
@@ -54,7 +54,7 @@ class ForeignNative(NativeFunc):
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
-        return {name: meaning(kind) for name, kind in self._types.items()}
+        return {name: canonical(kind) for name, kind in self._types.items()}
 
 
 def function_of(function: Any) -> Func:

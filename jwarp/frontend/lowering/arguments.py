@@ -72,14 +72,14 @@ def _constant_text(ctx: Context, node: ast.expr) -> str | None:
 def _argument(ctx: Context, node: ast.expr, constants: tuple[type, ...]) -> Binding:
     if isinstance(node, ast.Constant) and isinstance(node.value, constants):
         return PythonRef(node.value)
-    if id(node) in ctx.lent:
+    if id(node) in ctx.borrowed:
         assert isinstance(node, ast.Name)
         return ctx.frame.env[node.id]
     return lower(ctx, node)
 
 
 def _items(ctx: Context, value: Binding, span: Span) -> Sequence[Binding]:
-    """What `*value` stands for."""
+    """The values that `*value` expands to."""
     if isinstance(value, Composite):
         return tuple(composites.read(ctx, value, (k,), span) for k in range(value.type.shape[0]))
     if isinstance(value, tuple):

@@ -11,8 +11,8 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import State, merge, restore, state_of
 from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
-from jwarp.frontend.syntax.operators import COMPARISONS
-from jwarp.frontend.values import kinds
+from jwarp.frontend.syntax.python_operators import COMPARISONS
+from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -78,11 +78,11 @@ def _chain(ctx: Context, node: ast.Compare, left: Binding, position: int) -> Ope
 def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
     span, (symbol, name) = ctx.span(node), COMPARISONS[type(operator)]
     if isinstance(left, Composite) or isinstance(right, Composite):
-        same = kinds.equal(ctx, symbol, left, right, span)
+        same = operator_table.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
     if name in ("eq", "ne") and is_id(left) + is_id(right) == 1 and _is_zero(left) + _is_zero(right) == 1:
         return FALSE if name == "eq" else TRUE
-    left, right = _beside(left, right, span), _beside(right, left, span)
+    left, right = _literal_as(left, right, span), _literal_as(right, left, span)
     x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
     if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True
         x, y = (ctx.emit("cast", operand, span=span, type=int32) for operand in (x, y))
@@ -97,7 +97,7 @@ def _is_zero(binding: Binding) -> bool:
     return isinstance(binding, (Number, Const)) and binding.value == 0
 
 
-def _beside(binding: Binding, other: Binding, span: Span) -> Binding:
+def _literal_as(binding: Binding, other: Binding, span: Span) -> Binding:
     """An integer that is written out, in the type of the integer that it is compared with if that has it."""
     value = binding.value if isinstance(binding, Number) else None
     kind = other.type if isinstance(other, (Value, Const)) else None
@@ -150,7 +150,7 @@ def _logical(ctx: Context, is_and: bool, first: Operand, second: Callable[[], Op
 
 
 def is_eager(ctx: Context, nodes: list[Node]) -> bool:
-    """Whether running `nodes` where they are not needed costs little and does nothing."""
+    """True if evaluating `nodes` speculatively is cheap and has no effect."""
     pure = all(isinstance(n, Op) and n.row.is_pure for n in nodes)
     return pure and len(nodes) <= (0 if ctx.debug else MAX_EAGER_OPS)
 
@@ -194,7 +194,7 @@ def choice(ctx: Context, node: ast.IfExp) -> Binding:
 
 
 def has_changed(ctx: Context, before: State) -> bool:
-    """Whether a variable stands for something else than before: a part of the expression at hand has changed it."""
+    """True if a part of the current expression has assigned a variable since `before`."""
     return any(value is not before.env.get(name) for name, value in ctx.frame.env.items())
 
 
@@ -211,7 +211,7 @@ def unchanged_tiles(ctx: Context, span: Span) -> Iterator[None]:
     """Refuse changes of tiles in a part of an expression that a condition may skip."""
     before = dict(ctx.tiles.cells)
     yield
-    if any(ctx.tiles.cells[cell] is not held for cell, held in before.items()):
+    if any(ctx.tiles.cells[cell] is not content for cell, content in before.items()):
         raise CompileError(
             "a tile is changed in a part of an expression that depends on a condition",
             span,

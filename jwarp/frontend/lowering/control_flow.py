@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering import stored
+from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.rules import lower, lower_condition, lower_statement, statement
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
-from jwarp.frontend.values import array_choices
+from jwarp.frontend.values import array_joins
 from jwarp.frontend.values.bindings import (
     Binding,
     Stored,
@@ -40,7 +40,7 @@ from jwarp.types import int32
 
 @dataclass(frozen=True)
 class State:
-    """What the names of the current function stand for at one point of it."""
+    """The bindings of the current function's names at one point of it."""
 
     env: dict[str, Binding]
     unset: set[str]
@@ -48,17 +48,17 @@ class State:
 
     @property
     def has_returned(self) -> bool:
-        """Whether the function certainly has returned."""
+        """True if the function has certainly returned."""
         return self.env.get("$return") == TRUE
 
     @property
     def has_left(self) -> bool:
-        """Whether what follows here never runs: its values do not matter there."""
+        """True if the code that follows never runs, so that its values do not matter."""
         return self.has_returned or self.env.get("$continue") == TRUE
 
 
 def state_of(ctx: Context) -> State:
-    """What the names and tiles stand for now."""
+    """The current bindings of names and contents of tiles."""
     return State(dict(ctx.frame.env), set(ctx.frame.unset), dict(ctx.tiles.cells))
 
 
@@ -113,7 +113,7 @@ def _unless_jumped(ctx: Context, rest: list[ast.stmt]) -> None:
 
 
 def not_jumped(ctx: Context, flags: tuple[str, ...], span: Span) -> Operand:
-    """Whether none of these flags is set."""
+    """The truth value that none of these flags is set."""
     jumped: Operand = FALSE
     for flag in flags:
         value = ctx.frame.env.get(flag, FALSE)
@@ -129,7 +129,7 @@ def break_(ctx: Context, node: ast.Break) -> None:
 
 @statement(ast.Continue)
 def continue_(ctx: Context, node: ast.Continue) -> None:
-    """Set the flag of the trip."""
+    """Set the flag of the iteration."""
     _set_flag(ctx, "$continue", node)
 
 
@@ -159,15 +159,19 @@ def return_(ctx: Context, node: ast.Return) -> None:
 
 
 def _returned(ctx: Context, node: ast.Return) -> Binding:
-    """What `return` gives; a variable of the caller's that was changed in place is that itself."""
+    """The value of a `return`; a variable of the caller's that was changed in place stays that variable."""
     value, frame = node.value, ctx.frame
     assert value is not None
     if isinstance(value, ast.Call):
-        ctx.lent = frozenset() if stored.returns_in_loops(ctx) else stored.lent_by_return(ctx, value)
+        ctx.borrowed = (
+            frozenset()
+            if indexed_composites.returns_in_loops(ctx)
+            else indexed_composites.borrowed_by_return(ctx, value)
+        )
         result = lower(ctx, value)
-        ctx.lent = frozenset()
-        return stored.left(ctx, result, ctx.span(value))
-    same = stored.returned(ctx, node) if frame.lent else []
+        ctx.borrowed = frozenset()
+        return indexed_composites.left(ctx, result, ctx.span(value))
+    same = indexed_composites.returned(ctx, node) if frame.borrowed else []
     items = value.elts if isinstance(value, ast.Tuple) else [value]
     parts = tuple(frame.env[n.id] if isinstance(n, ast.Name) and n.id in same else lower(ctx, n) for n in items)
     return parts if isinstance(value, ast.Tuple) else parts[0]
@@ -223,7 +227,7 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
             unset.add(name)
         if holds_tile(x) or holds_tile(y):
             x, y = (_loose_in(ctx, state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True))
-        if stored.holds_stored(x) or stored.holds_stored(y):
+        if indexed_composites.holds_stored(x) or indexed_composites.holds_stored(y):
             x, y = _stored_in(ctx, name, (x, y), nodes, span)
         if (holds_array(x) or holds_array(y)) and (name == "$result" or not (left.has_returned or right.has_returned)):
             x, y = _arrays_alike(ctx, name, (x, y), nodes, span)
@@ -257,15 +261,15 @@ def _arrays_alike(
     if x is None or y is None:
         if name == "$result":  # another return decides
             return pair
-        x, y = (array_choices.absent(y) if x is None else x), (array_choices.absent(x) if y is None else y)
+        x, y = (array_joins.absent(y) if x is None else x), (array_joins.absent(x) if y is None else y)
     inside = {value for block in nodes for node in block for value in results_of(node)}
-    form = array_choices.common(x, y, lambda scalar: scalar not in inside)
+    form = array_joins.common(x, y, lambda scalar: scalar not in inside)
     if form is None:
         return pair
     found = []
     for binding, block in zip((x, y), nodes, strict=True):
         with ctx.builder.block() as alike:
-            found.append(array_choices.fitted(ctx, binding, form, span))
+            found.append(array_joins.fitted(ctx, binding, form, span))
         block.extend(alike)
     return tuple(found)
 
@@ -273,7 +277,7 @@ def _arrays_alike(
 def _merged_cells(
     ctx: Context, states: tuple[State, State], yields: tuple[list[Operand], list[Operand]], results: list[Value]
 ) -> Cells:
-    """What tiles hold that are there before two branches, after either."""
+    """The contents of tiles at the join of two branches, for tiles that exist before these."""
     left, right = (state.cells for state in states)
     cells: Cells = {}
     for cell in sorted(left.keys() & right.keys()):
@@ -292,7 +296,7 @@ def _merged_cells(
 def _stored_in(
     ctx: Context, name: str, pair: tuple[Binding | None, ...], nodes: tuple, span: Span
 ) -> tuple[Binding | None, ...]:
-    """What a variable whose components may be in memory stands for behind two branches."""
+    """The binding at the join of two branches of a variable whose components may be in memory."""
     x, y = pair
     if x is None or y is None:
         if name != "$result":  # of the caller's variables, which hold something before the branches
@@ -302,11 +306,11 @@ def _stored_in(
         return pair
     if layout(x, span) == layout(y, span):
         return pair
-    return tuple(stored.value_after(ctx, b, into, span) for b, into in zip(pair, nodes, strict=True))
+    return tuple(indexed_composites.value_after(ctx, b, into, span) for b, into in zip(pair, nodes, strict=True))
 
 
 def _loose_in(ctx: Context, state: State, binding: Binding | None, nodes: list[Node], span: Span) -> Binding | None:
-    """What the tiles in `binding` hold at the end of a branch, whose `nodes` get what reads them."""
+    """The contents of the tiles in `binding` at the end of a branch; the reading operations go to `nodes`."""
     after, ctx.tiles.cells = ctx.tiles.cells, state.cells
     with ctx.builder.block() as reads:
         found = ctx.tiles.loose(binding, span)
@@ -366,7 +370,7 @@ def _in_general(value: StructValue) -> StructValue:
 
 
 def _are_other_things(x: Binding | None, y: Binding | None, span: Span) -> bool:
-    """Whether arrays are in `x` or `y`, and things of other types in the other one."""
+    """True if one side holds arrays and the other side things of other types."""
     if not (holds_array(x) or holds_array(y)):
         return False
     return x is None or y is None or layout(x, span) != layout(y, span)

@@ -9,14 +9,14 @@ from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.jax_function import JaxFunction
-from jwarp.frontend.lowering import stored
+from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
-from jwarp.frontend.lowering.functions import called, kept, kind_of
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.ids import with_objects
+from jwarp.frontend.lowering.local_array_copies import arrays_of
+from jwarp.frontend.lowering.memoised_calls import called, kept, kind_of
 from jwarp.frontend.lowering.natives import native_result
-from jwarp.frontend.lowering.own_copies import arrays_of
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.native_texts.reader import for_processors, why_not
@@ -39,7 +39,7 @@ from jwarp.types import Bound, StructType, filled, fits, uint64
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
-    """What a function gives, whose body is read here."""
+    """Inline a call of a function: read its body at the call."""
     span = given.span
     if ctx.tables:
         given = with_objects(ctx, function, given)
@@ -47,18 +47,20 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
-    arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
+    arguments = indexed_composites.borrowed(ctx, function, _bound(function, given, bound), span)
     call = kind_of(ctx, function, arguments)
     if call is not None and (known := called(ctx, call, span)) is not None:
         return known
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
-    lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
+    borrowed = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
     caller, ctx.frame = (
         ctx.frame,
-        Frame(function.source, env=dict(arguments), variables=bound, memory=lent, given=arrays_of(arguments.values())),
+        Frame(
+            function.source, env=dict(arguments), variables=bound, memory=borrowed, given=arrays_of(arguments.values())
+        ),
     )
-    ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
+    ctx.frame.borrowed, ctx.borrowed = frozenset(array.index for array in borrowed.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
     only_scalars, trials = ctx.only_scalars, ctx.trials
@@ -69,14 +71,14 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         ctx.trials = 0  # what is kept of it is for later calls, too, and those need the whole of it
     try:
         for name, binding in ctx.frame.env.items():
-            ctx.frame.env[name] = stored.in_memory(ctx, name, binding, span)
+            ctx.frame.env[name] = indexed_composites.in_memory(ctx, name, binding, span)
         if isinstance(function, NativeFunc):
             result = native_result(ctx, function, span)
         else:
             lower_statements(ctx, function.source.tree.body)
             result = result_of(ctx, function, span)
         after = ctx.frame.env
-        ctx.free += [array for array in ctx.frame.memory.values() if array.index not in ctx.frame.lent]
+        ctx.free += [array for array in ctx.frame.memory.values() if array.index not in ctx.frame.borrowed]
     except JwarpError as error:
         raise _inside(error, function, span) from None
     finally:
@@ -97,11 +99,11 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
 
 
 def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> Binding:
-    """What a function of jax.numpy gives."""
+    """Lower a call of a function of jax.numpy."""
     span = given.span
     bound = _bound(function, given, {})
     own = function.signature.bind(*given.values, **given.named).arguments  # without defaults, which Python fills in
-    arguments = {name: stored.as_value(ctx, bound[name], span) for name in own}
+    arguments = {name: indexed_composites.as_value(ctx, bound[name], span) for name in own}
     try:
         return function.lowered(ctx, arguments, span)
     except JwarpError as error:
@@ -109,7 +111,7 @@ def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> 
 
 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
-    """What a function of native code gives: on GPUs it itself, elsewhere what stands for it."""
+    """Lower a call of a native function: on GPUs the function itself, elsewhere its counterpart."""
     span, cpu = given.span, for_processors(function)
     if ctx.block_dim:
         if cpu is None:
@@ -154,7 +156,7 @@ def _with_replay(ctx: Context, replay: Func, arguments: dict[str, Binding], resu
     ctx.stack.append(replay)
     first = ctx.first_local + len(ctx.locals)
     try:
-        with ctx.builder.block() as nodes, stored.scalars_only(ctx):
+        with ctx.builder.block() as nodes, indexed_composites.scalars_only(ctx):
             lower_statements(ctx, replay.source.tree.body)
             again = result_of(ctx, replay, span)
     except JwarpError as error:
@@ -218,7 +220,7 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
 
 
 def result_of(ctx: Context, function: Func, span: Span) -> Binding:
-    """What the function that was just read returns, checked against its annotation."""
+    """The result of the function that was just read, checked against its annotation."""
     env = ctx.frame.env
     result = env.get("$result", ())
     if "$result" in env and env.get("$return") != TRUE:
@@ -272,7 +274,7 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
 
 
 def takes(function: Func, given: Arguments) -> bool:
-    """Whether a call fits the parameters of `function` and their annotations."""
+    """True if a call fits the parameters of `function` and their annotations."""
     try:
         bound = function.signature.bind(*given.values, **given.named).arguments
     except TypeError:

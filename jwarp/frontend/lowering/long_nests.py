@@ -1,6 +1,6 @@
 """Which short loops over constants stay loops: nests of much code that index nothing but arrays and a few components.
 
-Reading them once for each trip costs as many times the time to compile, and the code is no faster for it.
+Reading them once for each iteration costs as many times the time to compile, and the code is no faster for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_CHOICES = 16
 
 
 def stays_loop(ctx: Context, loop: ast.For, name: str, count: int) -> bool:
-    """Whether a loop of `count` trips, which could be unrolled, is to be a loop."""
+    """True if a loop of `count` iterations that could be unrolled is better left a loop."""
     if count < 2 or _nodes(loop.body) * count <= (SHORT_LOOP if ctx.frame.in_nest else LONG_NEST):
         return False
     if ctx.block_dim or ctx.debug or ctx.only_scalars or ctx.in_gradient or ctx.in_lanes:
@@ -37,7 +37,7 @@ def _nodes(statements: list[ast.stmt]) -> int:
     found = 0
     for statement in statements:
         if isinstance(statement, ast.For):
-            found += _nodes(statement.body) * _trips(statement)
+            found += _nodes(statement.body) * _iterations(statement)
         elif isinstance(statement, (ast.If, ast.While)):
             found += len(nodes_in(statement.test)) + _nodes([*statement.body, *statement.orelse])
         else:
@@ -45,8 +45,8 @@ def _nodes(statements: list[ast.stmt]) -> int:
     return found
 
 
-def _trips(loop: ast.For) -> int:
-    """The trips of a loop over a range between numbers; one of others."""
+def _iterations(loop: ast.For) -> int:
+    """The iterations of a loop over a range between numbers; one of others."""
     match loop.iter:
         case ast.Call(func=ast.Name(id="range"), args=[*bounds], keywords=[]) if 1 <= len(bounds) <= 3:
             numbers = [b.value for b in bounds if isinstance(b, ast.Constant) and type(b.value) is int]
@@ -56,7 +56,7 @@ def _trips(loop: ast.For) -> int:
 
 
 def _carries_sums_alone(ctx: Context, loop: ast.For) -> bool:
-    """Whether all that a trip leaves for later are numbers, vectors and matrices that it adds to."""
+    """True if the loop carries nothing but numbers, vectors and matrices that it adds to."""
     frame, nodes = ctx.frame, nodes_in(loop)
     sums = {
         id(n.target)
@@ -107,7 +107,7 @@ def _names_in(tree: ast.AST) -> set[str]:
 
 
 def indexes_components(ctx: Context, loop: ast.For, name: str) -> bool:
-    """Whether the variables of the loops index vectors or matrices of many components."""
+    """True if the loop variables index vectors or matrices of many components."""
     variables = _known_in_copies(ctx, loop, name)
     for node in nodes_in(loop):
         if (
@@ -124,8 +124,9 @@ def indexes_components(ctx: Context, loop: ast.For, name: str) -> bool:
 
 
 def _indexes_little(ctx: Context, loop: ast.For, name: str) -> bool:
-    """Whether the variables of the loops index arrays and vectors or matrices of few components, and no function of
-    the user's gets them, which might."""
+    """True if the loop variables index only arrays, and vectors or matrices of few components.
+
+    Passing one to a function of the user's counts as other use, since that might index anything."""
     variables = _known_in_copies(ctx, loop, name)
 
     def depends(tree: ast.AST) -> bool:

@@ -16,17 +16,17 @@ from jwarp.frontend.lowering import (
     calls,
     conditions,
     control_flow,
+    host_calls,  # noqa: F401 lets functions be called outside kernels
     loops,
     names,
     operators,
-    outside,  # noqa: F401 lets functions be called outside kernels
     statements,
     subscripts,
 )
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.ids import as_array, refuse_writes
+from jwarp.frontend.lowering.indexed_composites import in_memory
 from jwarp.frontend.lowering.inlining import result_of
-from jwarp.frontend.lowering.stored import in_memory
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import structs
 from jwarp.frontend.values.bindings import StructValue
@@ -92,10 +92,9 @@ Warned = tuple[str, str, int]  # what is said, of which file and line
 
 
 class Read(NamedTuple):
-    """What was read of a kernel, and what its author is warned of; None where it depends on more than `content` counts.
+    """A kernel that was read, and its warnings; these are None where they depend on more than `content` counts.
 
-    `left_out` says whether something that is for derivatives is missing; `digest` is then that of what was read.
-    """
+    `left_out` is true if parts for derivatives are missing; `digest` is then that of the source that was read."""
 
     kernel: Kernel
     said: list[Warned] | None

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, public
 from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.indexed_composites import as_value, in_memory
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.lowering.stored import as_value, in_memory
 from jwarp.frontend.syntax.source import Known
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -62,7 +62,7 @@ def name(ctx: Context, node: ast.Name) -> Binding:
 
 
 def read_name(ctx: Context, name: str, span: Span) -> Binding:
-    """What a name stands for: a variable, or a Python object from outside."""
+    """The binding of a name: a variable, or a Python object from outside."""
     frame = ctx.frame
     if name in frame.env:
         if name in frame.unset:
@@ -88,7 +88,7 @@ def read_name(ctx: Context, name: str, span: Span) -> Binding:
 
 
 def _is_set(ctx: Context, name: str, span: Span) -> Operand:
-    """Whether this thread has given the variable a value; only debug mode keeps that."""
+    """The truth value that this thread has assigned the variable; only debug mode tracks that."""
     return ctx.scalar(ctx.frame.env.get(SET + name, FALSE), span)
 
 

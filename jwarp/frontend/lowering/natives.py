@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering.stored import as_value
+from jwarp.frontend.lowering.indexed_composites import as_value
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.snippets import changed_arrays
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, OneOf, StructArray, as_operand, describe
@@ -19,7 +19,7 @@ _WAY_OUT = "write that part in the kernel language"
 
 
 def native_result(ctx: Context, function: NativeFunc, span: Span) -> Binding:
-    """What the text of `function` gives for the arguments that the variables at hand are."""
+    """The result of the native text of `function` for the variables that are its arguments."""
     env = ctx.frame.env
     given = {name: as_value(ctx, env[name], span) for name in function.signature.parameters}
     arrays = [name for name, x in given.items() if isinstance(x, ArrayRef)]

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, Span
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
+from jwarp.frontend.lowering.assignment_targets import Place, change, place_of, read
+from jwarp.frontend.lowering.indexed_composites import as_value
 from jwarp.frontend.lowering.names import assign
-from jwarp.frontend.lowering.places import Place, change, place_of, read
-from jwarp.frontend.lowering.stored import as_value
-from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import Known, variable_of
 from jwarp.frontend.values import array_views, composites
-from jwarp.frontend.values.array_choices import arrays_of
+from jwarp.frontend.values.array_joins import arrays_of
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -41,7 +41,7 @@ from jwarp.types import ArrayType, CompositeType, int32
 
 @dataclass(frozen=True)
 class _Target:
-    """What a call gives for a reference: where it is written, and the place if it is a part of something."""
+    """The argument of a call for a reference: its expression, and its place if it is a part of something."""
 
     node: ast.expr
     place: Place | None = None
@@ -56,7 +56,7 @@ Targets = dict[str, _Target]
 
 
 def reference_targets(ctx: Context, function: Func, given: Arguments, arguments: dict[str, Binding]) -> Targets:
-    """What the references of `function` are in a call, as the arguments are before it."""
+    """The targets of the references of `function` in a call, before it runs."""
     if not function.references:
         return {}
     nodes = function.signature.bind_partial(*given.nodes, **given.named_nodes).arguments
@@ -82,10 +82,10 @@ def read_again(ctx: Context, function: Func, targets: Targets, arguments: dict[s
 
     An element that the function can reach in another way as well stays where it is; others are copied to it and back.
     """
-    meeting = _meeting(targets, arguments)
+    overlapping = _overlapping(targets, arguments)
     for name, target in targets.items():
         span = ctx.span(target.node)
-        if name in meeting:
+        if name in overlapping:
             arguments[name] = _in_array(ctx, function, target, span)
         elif target.element is not None:
             arguments[name] = read(ctx, target.element, span)
@@ -93,7 +93,7 @@ def read_again(ctx: Context, function: Func, targets: Targets, arguments: dict[s
             arguments[name] = as_value(ctx, ctx.frame.env[target.node.id], span)
 
 
-def _meeting(targets: Targets, arguments: dict[str, Binding]) -> set[str]:
+def _overlapping(targets: Targets, arguments: dict[str, Binding]) -> set[str]:
     """The references to elements of arrays that another argument has an element of, or is."""
     arrays = {name: arrays_of(binding) for name, binding in arguments.items()}
     arrays |= {name: arrays_of(target.element.array) for name, target in targets.items() if target.element}
@@ -172,7 +172,7 @@ def _same(x: ast.expr, y: ast.expr) -> bool:
 
 
 def _may_meet(x: Place | None, y: Place | None) -> bool:
-    """Whether two parts of variables may have something in common."""
+    """True if two parts of variables may overlap."""
     if x is None or y is None or (x.variable or x.name) != (y.variable or y.name):
         return False
     if any(a != b for a, b in zip(x.path, y.path, strict=False)):
@@ -241,14 +241,14 @@ def _references_of(ctx: Context, call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _callee(ctx: Context, node: ast.expr) -> tuple[Any, int]:
-    """What is called by this name as far as the text tells, and how many arguments stand before the dot."""
+    """The callee under this name as far as the source tells, and the number of arguments before the dot."""
     if isinstance(node, ast.Attribute):
         if isinstance(node.value, ast.Name) and isinstance(owner := ctx.frame.env.get(node.value.id), StructValue):
             return getattr(owner.type, node.attr, None), 1
         owner, _ = _callee(ctx, node.value)
         return (vars(owner).get(node.attr), 0) if inspect.ismodule(owner) else (None, 0)
     if isinstance(node, Known):
-        return meaning(node.value), 0
+        return canonical(node.value), 0
     if isinstance(node, ast.Name):
         if node.id in ctx.frame.env:
             found = ctx.frame.env[node.id]

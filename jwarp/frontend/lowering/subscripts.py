@@ -8,7 +8,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context, scalar_hint
-from jwarp.frontend.lowering import stored, tile_subscripts
+from jwarp.frontend.lowering import indexed_composites, tile_subscripts
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.bindings import (
@@ -34,7 +34,7 @@ from jwarp.types import MAX_DIMS, CompositeType, int32
 @expression(ast.Subscript)
 def subscript(ctx: Context, node: ast.Subscript) -> Binding:
     """`x[…]`."""
-    owner = stored.variable(ctx, node.value) or lower(ctx, node.value)
+    owner = indexed_composites.variable(ctx, node.value) or lower(ctx, node.value)
     rule = _SUBSCRIPTS.get(type(owner))
     if rule is None:
         raise KernelTypeError(f"{describe(owner)} cannot be indexed", ctx.span(node), scalar_hint(owner))
@@ -56,7 +56,7 @@ def _of_composite(ctx: Context, owner: Composite, node: ast.Subscript) -> Bindin
 
 
 def _of_stored(ctx: Context, owner: Stored, node: ast.Subscript) -> Binding:
-    return stored.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
+    return indexed_composites.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
 
 
 def _of_shape(ctx: Context, owner: Shape, node: ast.Subscript) -> Binding:
@@ -116,7 +116,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
 
 
 def selectors(ctx: Context, type: CompositeType, node: ast.Subscript) -> tuple[composites.Selector, ...]:
-    """What the indices and slices of `v[…]` or `m[…]` select."""
+    """The selectors of the indices and slices in `v[…]` or `m[…]`."""
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if len(items) > len(type.shape):
         raise KernelTypeError(f"{type} takes {len(type.shape)} index(es), {len(items)} given", ctx.span(node))
@@ -176,7 +176,7 @@ def element_or_view(
             ctx.span(node),
             "give one index for each dimension: a[i], b[i, j]",
         )
-    _check_one_meaning(ctx, array, node)
+    _check_unambiguous(ctx, array, node)
     whole = array.first if isinstance(array, StructArray) else array
     selected = [_selected(ctx, whole, item) for item in items]
     indices = tuple(x for x in selected if not isinstance(x, array_views.Slice))
@@ -209,7 +209,7 @@ def _slice_bound(ctx: Context, array: ArrayRef, node: ast.expr) -> Operand:
     return ctx.emit("cast", within, span=span, type=int32)
 
 
-def _check_one_meaning(ctx: Context, array: ArrayRef | StructArray, node: ast.Subscript) -> None:
+def _check_unambiguous(ctx: Context, array: ArrayRef | StructArray, node: ast.Subscript) -> None:
     """Refuse `x[1:5][2]` of a matrix, which is row 3 in Python and in Warp column 2 of four rows."""
     inner = node.value
     if not isinstance(inner, ast.Subscript):

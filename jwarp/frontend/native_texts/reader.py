@@ -10,8 +10,8 @@ from typing import Any
 from jwarp.caches import PerOwner
 from jwarp.frontend.func import Func
 from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.native_texts.cpp_functions import TYPES
 from jwarp.frontend.native_texts.expressions import OPERATORS, Expressions, Typed, constant, converted
-from jwarp.frontend.native_texts.functions import TYPES
 from jwarp.frontend.native_texts.words import NotPlain, words_for_processors
 from jwarp.frontend.syntax.source import Source
 from jwarp.ir.attributes import NativeCall
@@ -25,7 +25,7 @@ _READ: PerOwner[NativeFunc, str, Func | str] = PerOwner("functions read from tex
 
 
 def for_processors(function: NativeFunc) -> Func | None:
-    """What stands for a function of native code on processors: what its author says, or its text if that is plain."""
+    """The processor's counterpart of a native function: the author's, or the text itself if it is plain C++."""
     if function.cpu is not None:
         return function.cpu
     found = _READ.of(function).made("", lambda: _read(function))
@@ -33,14 +33,14 @@ def for_processors(function: NativeFunc) -> Func | None:
 
 
 def why_not(function: NativeFunc) -> str:
-    """What hinders the text of a function from being read."""
+    """The reason why the text of a function cannot be read."""
     found = _READ.of(function).made("", lambda: _read(function))
     assert isinstance(found, str)
     return found
 
 
 def hindrance(call: NativeCall) -> str:
-    """What hinders the text of a call from being read, which nothing stands for."""
+    """The reason why the text of a call that has no counterpart cannot be read."""
     numbers = {p.name: _number(p.element) if p.kind == "value" else None for p in call.params}
     result = (_number(call.result),) if call.result else ()
     try:
@@ -126,7 +126,7 @@ def body_of(
 
 
 class _Statements(Expressions):
-    """Reads statements; `steps` are those that the loops around end their trips with."""
+    """Reads statements; `steps` are those that the loops around end their iterations with."""
 
     def __init__(self, words: list[str], scopes: list[dict[str, Typed]], result: ScalarType | None):
         super().__init__(words, scopes)
@@ -220,7 +220,7 @@ class _Statements(Expressions):
         return ast.Assign([ast.Name(target.node.id, ast.Store())], converted(value, target.type).node)
 
     def condition(self) -> ast.expr:
-        """What stands in parentheses and holds or not."""
+        """Parse a condition in parentheses."""
         self.take("(")
         made = converted(self.expression(), bool_).node
         self.take(")")
@@ -258,7 +258,7 @@ class _Statements(Expressions):
         return [*start, ast.While(test, [*body, *step], [])]
 
     def leave(self, made: ast.stmt) -> list[ast.stmt]:
-        """A jump out of the trip of a loop."""
+        """A jump out of the iteration of a loop."""
         self.take(";")
         if not self.steps:
             raise NotPlain("a jump outside of loops")

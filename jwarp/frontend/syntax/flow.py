@@ -1,4 +1,4 @@
-"""Finds the names that a loop's body may read before it has set them in the same trip."""
+"""Finds the names that a loop's body may read before it has set them in the same iteration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jwarp.frontend.syntax.source import assigned_names, branches_of, count_load
 
 
 def read_before_set(loop: ast.For | ast.While) -> set[str]:
-    """The names that `loop` sets and that a trip may read as an earlier one left them."""
+    """The names that `loop` sets and that an iteration may read as an earlier one left them."""
     flow = _Flow(set(assigned_names([loop])))
     if isinstance(loop, ast.While):
         flow.read([loop.test], set())
@@ -19,7 +19,7 @@ def read_before_set(loop: ast.For | ast.While) -> set[str]:
 
 
 def _variables(loop: ast.For | ast.While) -> set[str]:
-    """What each trip sets before its body runs."""
+    """The names that each iteration assigns before its body runs."""
     return {n.id for n in nodes_in(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
 
 
@@ -34,7 +34,7 @@ class _Flow:
         self.found |= loads.keys() & self.names - known
 
     def block(self, statements: Sequence[ast.stmt], known: set[str]) -> set[str]:
-        """What is certainly set after `statements`, if that is ever reached."""
+        """The names that are certainly assigned after `statements`, if their end is reached."""
         known = set(known)
         for statement in statements:
             branches = branches_of(statement)

@@ -48,7 +48,7 @@ MeshArrays.stands_for = uint64
 
 @struct
 class MeshQueryPoint:
-    """What a query for the closest or farthest point gives: all zero where `result` says that there is none.
+    """The result of a query for the closest or farthest point; all zero where `result` is False.
 
     The point is that of `mesh_eval_position(id, face, u, v)`; a `sign` below zero says that the place is inside.
     """
@@ -187,8 +187,8 @@ def closest_point(mesh: MeshArrays, point: vec3, max_dist: float32):
 
 
 @func
-def told(query: MeshQueryPoint, face: Reference(int32), bary_u: Reference(float32), bary_v: Reference(float32)):
-    """Put what a query gives into places, if it gives something, and say whether it does."""
+def written_to(query: MeshQueryPoint, face: Reference(int32), bary_u: Reference(float32), bary_v: Reference(float32)):
+    """Write the result of a query to its references, if there is one; True if there is."""
     if query.result:
         face = query.face
         bary_u = query.u
@@ -220,7 +220,7 @@ def mesh_query_point_no_sign(
     With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
     an area, or with a corner that is no number, are not found."""
     query = closest_point(id, point, max_dist)
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)
 
 
 @func
@@ -259,7 +259,7 @@ def mesh_query_furthest_point_no_sign(
 
     With places for its face and weights, it says whether there is one, and else leaves them as they are."""
     query = mesh_query_furthest_point_no_sign(id, point, min_dist)
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)
 
 
 # -- what is read of faces
@@ -267,7 +267,7 @@ def mesh_query_furthest_point_no_sign(
 
 @func
 def on_face(mesh: MeshArrays, values: array[vec3], face: int32, u: float32, v: float32):
-    """What a value of the points is at a place of a face; zero where there is no such face, or no values."""
+    """The value at a place of a face, interpolated between its points; zero if there is no such face, or no values."""
     result = vec3()
     if values.shape[0] > 0 and face >= 0 and 3 * face + 2 < mesh.indices.shape[0]:
         p = values[mesh.indices[3 * face]]

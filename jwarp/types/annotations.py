@@ -1,0 +1,58 @@
+"""Annotations of arrays, which are objects of their own."""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+
+class Written:
+    """An object that stands for the type `array_type` where a type is asked for; for none where that is None."""
+
+    __slots__ = ()
+    array_type: Any = None
+
+    def __or__(self, other: Any) -> Any:
+        """The annotation of a value of this type or another one, as `wp.array[float] | None` is."""
+        if self.array_type is None or not (other is None or isinstance(other, type)):
+            return NotImplemented
+        return typing.Union[self, other]  # noqa: UP007 of objects that are no classes
+
+
+def meant(annotation: Any) -> Any:
+    """The type or pattern that an annotation stands for; other objects are what they are."""
+    if isinstance(annotation, Written):
+        found = annotation.array_type
+        return annotation if found is None else found
+    return annotation
+
+
+def annotations_of(func: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function or class by name; as they are written where their names mean nothing here."""
+    try:
+        return typing.get_type_hints(func)
+    except Exception:
+        module = sys.modules.get(getattr(func, "__module__", None) or "")
+        names = getattr(func, "__globals__", None) or vars(module or typing)
+        return {name: _evaluated(hint, names) for name, hint in getattr(func, "__annotations__", {}).items()}
+
+
+def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
+    """The value of an annotation that was written as text; the text itself where its names are undefined."""
+    if not isinstance(hint, str):
+        return hint
+    try:
+        return eval(hint, names)  # the module's own text, as typing does it
+    except Exception:
+        return hint
+
+
+def without_none(annotation: Any) -> Any:
+    """Of an annotation of a value or None, that of the value; others are what they are."""
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation
+    kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
+    return kinds[0] if len(kinds) == 1 else annotation

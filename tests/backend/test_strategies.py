@@ -7,10 +7,10 @@ import random
 
 import pytest
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.access import costs
 from jwarp.backend.cpu.access.descriptor import Access, Mask, Pattern, Space, pattern_of
 from jwarp.backend.cpu.access.strategies import ATOMICS, LOADS, STORES, STRATEGIES, Fit, Strategy, choose
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.nodes import Op, Value
 from jwarp.types import float32, float64, int8, int32, int64
@@ -33,6 +33,7 @@ PLAIN = Access(
     components=(0,),
     elements=Pattern.CONTIGUOUS,
     numbers=Pattern.CONTIGUOUS,
+    stride=1,
     mask=Mask.FULL,
     never_full=False,
     proved=True,

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.repeats import Repeat
 from jwarp.analysis.sums import sums_of
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
+from jwarp.analysis.vector_lanes import ShapesOfCalls
 from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.access.block_memory import BlockMemory
 from jwarp.backend.cpu.access.nontemporal import NonTemporal
 from jwarp.backend.cpu.access.thread_private import PrivateMemory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape, ShapesOfCalls
 from jwarp.backend.cpu.tape import TapeMemory
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, While, walk_all

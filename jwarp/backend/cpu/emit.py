@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jwarp.analysis.lane_serialised import lane_serialised_loops
 from jwarp.analysis.ownership import Definitions, definitions_of
+from jwarp.analysis.uniformity import VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
 from jwarp.backend.cpu.access.addresses import Element
 from jwarp.backend.cpu.access.descriptor import Pattern, describe, elements_of
@@ -25,7 +26,6 @@ from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.loops.strategies import choose_loop
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shapes import VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.contents import contents_of

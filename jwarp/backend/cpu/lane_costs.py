@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from jwarp.analysis.uniformity import UNIFORM, Shape
+from jwarp.analysis.vector_lanes import shapes_of
 from jwarp.backend.cpu.access import costs
-from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, While
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType

@@ -6,10 +6,10 @@ import dataclasses
 from collections import ChainMap
 
 from jwarp.analysis.repeats import Repeat, repeated_blocks
+from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.body import Body, Made
 from jwarp.backend.cpu.code import BODY, ENTRY
 from jwarp.backend.cpu.functions import called, passed, symbol, taken, type_of, written
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.nodes import Block, Op, Value, walk
 from jwarp.ir.operation import Memory

@@ -13,7 +13,7 @@ from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.arrays import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Scratch
-from jwarp.dispatch.tape.entry import Entry
+from jwarp.dispatch.tape.entries import Entry
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,

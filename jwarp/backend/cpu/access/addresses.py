@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 

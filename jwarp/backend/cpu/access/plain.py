@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from jwarp.analysis.uniformity import UNIFORM
 from jwarp.backend.cpu.access.addresses import Element
 from jwarp.backend.cpu.access.descriptor import Access
 from jwarp.backend.cpu.access.instructions import gather, load_one, load_vector, scatter, store_one, store_vector
 from jwarp.backend.cpu.body import Body, Writer
 from jwarp.backend.cpu.code import ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM
 from jwarp.ir.nodes import Op
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.access.components import MAX_COMPONENTS
 from jwarp.backend.cpu.access.descriptor import Access, Pattern
@@ -13,7 +14,6 @@ from jwarp.backend.cpu.access.rows import LENGTHS, LONGEST_ROW, MAX_NEAR, ShortR
 from jwarp.backend.cpu.access.strided import BLOCK, AnyElements
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, Options, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.nodes import Block, Kernel, Param
 from jwarp.types import SCALARS, ArrayType, ScalarType, int32

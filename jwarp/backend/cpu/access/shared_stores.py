@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.access import instructions
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.access.descriptor import Access
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.ir.nodes import Block, Kernel, Param
 from jwarp.types import ArrayType, ScalarType, int32
 from jwarp.types.composites import of_components

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import ChainMap
 
 from jwarp.analysis.lane_serialised import live_ins
+from jwarp.analysis.uniformity import UNIFORM
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM
 from jwarp.ir.nodes import For, While
 from jwarp.types import ScalarType, bool_
 

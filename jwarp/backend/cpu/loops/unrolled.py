@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from jwarp.analysis.uniformity import Shape
+from jwarp.analysis.vector_lanes import shapes_of
 from jwarp.backend.cpu.access.grouping import RUN
-from jwarp.backend.cpu.shapes import Shape, shapes_of
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk

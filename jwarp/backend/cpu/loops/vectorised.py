@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import Shape
 from jwarp.backend.cpu.access.atomics import neutral, reduced
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Instructions, Lanes, literal, scalar_type
 from jwarp.backend.cpu.rules import LLVM_RULES, convert
-from jwarp.backend.cpu.shapes import Shape
 from jwarp.ir.nodes import Const, For, Op, Value, While, walk
 from jwarp.types import ScalarType, float32
 

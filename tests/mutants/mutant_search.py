@@ -43,7 +43,7 @@ def place_of(mutant: Mutant, package: Path) -> Path:
 
 
 def copied(folder: Path) -> Path:
-    """A copy of the package, beside links to all that tests read."""
+    """A copy of the package, with links to all that tests read."""
     shutil.copytree(ROOT / "jwarp", folder / "jwarp", ignore=shutil.ignore_patterns("__pycache__"))
     for module in sorted((ROOT / "jwarp").glob("_native*.so")) or _built():
         shutil.copy(module, folder / "jwarp")

@@ -26,7 +26,7 @@ class Conditional:
 
 
 class Derivatives(dict[Value, Conditional]):
-    """What has been added up so far, by value."""
+    """The derivatives that have been added up so far, by value."""
 
     def __init__(self, builder: Builder):
         super().__init__()
@@ -67,7 +67,7 @@ class Derivatives(dict[Value, Conditional]):
         return Conditional(value, where)
 
     def through(self, rule: Callable[[Applied, Operand], Operand], applied: Applied, given: Conditional) -> Conditional:
-        """What a rule of an operation, which is linear, makes of a derivative."""
+        """The derivative that a rule of an operation, which is linear, makes of another one."""
         if OPS[applied.name].is_tile and given.where is not None and shape_of(given.where.type):
             return self.reached(rule(applied, self.settled(given)))  # it mixes elements
         made = rule(applied, given.value)

@@ -204,7 +204,7 @@ class _Reverse(ForwardSweep):
         return self.gradients.reached(g) if x in self.optional and not isinstance(g, Const) else Conditional(g)
 
     def under(self, values: Iterable[Value], given: Iterable[Operand]) -> Derivatives:
-        """What a block starts with."""
+        """The cotangents that a block starts with."""
         made = Derivatives(self.builder)
         made.update((x, self.given(x, g)) for x, g in zip(values, given, strict=True))
         return made

@@ -1,4 +1,4 @@
-"""What a choice leaves out contributes nothing to a derivative, whatever its own derivative would be."""
+"""Choices: the values that they leave out contribute nothing to a derivative, whatever its own derivative would be."""
 
 import jax
 import jax.numpy as jnp

@@ -225,7 +225,7 @@ class _Forward(Rebuilder):
                 self.tangents.add(node.result, part)
 
     def nonzero(self, node: Op) -> None:
-        """A derivative that is zero here may not be so nearby."""
+        """True also where a derivative is zero, and changes."""
         assert node.result is not None
         (x,) = node.args
         if x not in self.active:
@@ -233,8 +233,8 @@ class _Forward(Rebuilder):
             return
         here = Value(node.result.type)
         self.builder.append(dataclasses.replace(node, result=here))
-        nearby = self.builder.op("nonzero", self.tangent(x))
-        self.builder.append(Op("or", (here, nearby), None, node.result, node.span))
+        changes = self.builder.op("nonzero", self.tangent(x))
+        self.builder.append(Op("or", (here, changes), None, node.result, node.span))
 
     # -- memory
 

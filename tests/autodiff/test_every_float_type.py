@@ -47,7 +47,7 @@ TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-6, "float64": 1e-
 
 
 def applied(name: str, args: np.ndarray) -> np.ndarray:
-    """What an operation gives of arguments of float64; for `follow` and `slope`, what it has the derivative of."""
+    """The result of an operation on float64; for `follow` and `slope`, the function whose derivative it has."""
     if name == "select":
         return np.where(args[2] < 0, *args[:2])
     if name in ("follow", "cast"):
@@ -111,7 +111,7 @@ class Made:
         self.compiled = Compiled(derived.kernel, Variant("4", "fast"))
 
     def __call__(self, given: dict[tuple[str, int], np.ndarray], *wanted: tuple[str, int]) -> np.ndarray:
-        """What it makes of arrays by what they are: those that are wanted."""
+        """The wanted results for arrays that are given by kind and parameter."""
         left = self.compiled.run((self.count,), [given[key] for key in self.keys])
         return np.array([dict(zip(self.keys, left, strict=True))[key] for key in wanted], np.float64)
 

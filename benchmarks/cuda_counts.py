@@ -40,14 +40,14 @@ from tile_programs import product  # noqa: E402
 
 import jwarp as wp  # noqa: E402
 from jwarp.autodiff.reverse import vjp  # noqa: E402
-from jwarp.backend.cuda.compile import CudaKernel  # noqa: E402
 from jwarp.backend.cuda.entry import WGMMA  # noqa: E402
 from jwarp.backend.cuda.nvrtc import compile_unit  # noqa: E402
+from jwarp.compiler.cuda import CudaKernel  # noqa: E402
+from jwarp.compiler.derive import Variant, derive  # noqa: E402
+from jwarp.compiler.program import program_of  # noqa: E402
+from jwarp.compiler.write_conflicts import gatherable  # noqa: E402
 from jwarp.config import config  # noqa: E402
-from jwarp.launching.derive import Variant, derive  # noqa: E402
 from jwarp.launching.geometry import Geometry  # noqa: E402
-from jwarp.launching.meetings import gatherable  # noqa: E402
-from jwarp.launching.program import program_of  # noqa: E402
 from jwarp.passes.own_elements import held_elements  # noqa: E402
 from jwarp.types import bfloat16, float16, float32, float64  # noqa: E402
 from jwarp.wire import Role  # noqa: E402

@@ -60,7 +60,7 @@ def _all() -> dict[str, _Any]:
 
 
 def _refused(module: str, name: str) -> _Any:
-    """What a public module does not have."""
+    """Refuse a name that a public module does not have."""
     if name.startswith("__"):
         raise AttributeError(f"module 'jwarp.{module}' has no attribute {name!r}")
     from jwarp.programs.surface import refuse_in

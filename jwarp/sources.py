@@ -23,6 +23,7 @@ PARTS = (
     "autodiff",
     "tiling",
     "backend",
+    "compiler",
     "launching",
     "wire.py",
 )

@@ -12,10 +12,10 @@ import pytest
 
 import jwarp as wp
 from jwarp import forks
-from jwarp.backend.compiled_base import AnalysedKernel
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.caches import Cache
 from jwarp.collector import no_collection
+from jwarp.compiler.analysed import AnalysedKernel
+from jwarp.compiler.cpu import CpuKernel
 
 
 @wp.kernel

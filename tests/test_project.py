@@ -9,7 +9,8 @@ import logging
 import pkgutil
 import re
 import tomllib
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from importlinter import cli
@@ -95,6 +96,109 @@ def test_no_public_name_hides_a_module():
     reached = {name: functools.reduce(getattr, name.split(".")[1:], jwarp) for name in modules}
     assert [name for name in modules if reached[name] is not modules[name]] == []
     assert len(names) > 30
+
+
+# Words that are not used, each with its replacement in docs/glossary.md: as parts of names, and in docstrings.
+PRIVATE_NAME = re.compile(
+    r"(?:^|_)(?!trip_counts?(?:_|$))"
+    r"(lone|meets|meetings?|told|untold|lent|lend|held|trips?|shelf|handed|manieth|meaning|reversals?|beside|nearby"
+    r"|closer_look|ways?_back|own_(?:elements|arrays|copies))(?=_|$)"
+)
+PRIVATE_WORD = re.compile(
+    r"\b(lone|meets|meetings?|told|untold|lent|lends?|trips?(?! counts?\b)|shelf|manieth|reversals?|beside|nearby"
+    r"|ways? back|closer look|own (?:elements|arrays|copies)|(?:be|is|are) alike|put in line|read in line"
+    r"|arrays that change|computer's memory)\b",
+    re.IGNORECASE,
+)
+# Folders that are still to be written in these words.
+EXEMPT = (
+    "jwarp/analysis",
+    "jwarp/api",
+    "jwarp/arrays",
+    "jwarp/autodiff",
+    "jwarp/backend",
+    "jwarp/bind",
+    "jwarp/caches.py",
+    "jwarp/compiler",
+    "jwarp/config.py",
+    "jwarp/devices.py",
+    "jwarp/dispatch",
+    "jwarp/errors.py",
+    "jwarp/frontend",
+    "jwarp/ir",
+    "jwarp/launching",
+    "jwarp/lib",
+    "jwarp/optim",
+    "jwarp/passes",
+    "jwarp/programs",
+    "jwarp/store.py",
+    "jwarp/tiling",
+    "jwarp/types",
+    "jwarp/wire.py",
+    "jwarp/__init__.pyi",
+    "tests",
+)
+WRITTEN_FILES = [
+    path
+    for path in [*PYTHON_FILES, *sorted((ROOT / "tests").rglob("*.py"))]
+    if not any(path.is_relative_to(ROOT / folder) for folder in EXEMPT)
+]
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """The docstrings of a file, each with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+def defined_names(path: Path) -> Iterator[tuple[int, str]]:
+    """The names that a file gives to things, each with its line, and that of the file itself."""
+    yield 0, path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+
+
+def test_the_first_line_of_a_docstring_is_a_noun_phrase_or_an_imperative():
+    def fault(path: Path) -> str:
+        return ", ".join(f"line {line}" for line, text in docstrings(path) if re.match(r"(What|Whether)\b", text))
+
+    assert not offenders(WRITTEN_FILES, fault)
+
+
+def test_names_and_docstrings_use_the_terms_of_the_glossary():
+    def fault(path: Path) -> str:
+        names = ((line, re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()) for line, name in defined_names(path))
+        found = [f"{line}: {name}" for line, name in names if PRIVATE_NAME.search(name)]
+        found += [f"{line}: '{m[0]}'" for line, text in docstrings(path) if (m := PRIVATE_WORD.search(text))]
+        return ", ".join(found)
+
+    assert not offenders(WRITTEN_FILES, fault)
+    assert PRIVATE_NAME.search("lone_loops") and PRIVATE_NAME.search("way_back") and not PRIVATE_NAME.search("alone")
+    assert PRIVATE_WORD.search("Trips of a loop.") and not PRIVATE_WORD.search("The trip count.")
+
+
+def test_no_folder_has_the_name_of_a_public_function():
+    folders = {path.parent.name: path.parent for path in PYTHON_FILES if path.parent.name != "jwarp"}
+    assert [str(folders[name]) for name in folders if callable(getattr(jwarp, name, None))] == []
+
+
+def test_no_file_name_occurs_in_more_than_three_folders():
+    folders = defaultdict(list)
+    for path in PYTHON_FILES:
+        folders[path.name].append(str(path.parent.relative_to(ROOT)))
+    excepted = ("__init__.py", "__main__.py")
+    assert {name: found for name, found in folders.items() if len(found) > 3 and name not in excepted} == {}
 
 
 def test_files_were_found():

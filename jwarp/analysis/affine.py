@@ -10,9 +10,6 @@ from itertools import product
 from jwarp.ir.nodes import Kernel
 from jwarp.types import MAX_DIMS, ArrayType, int32, int64, uint64
 
-# The extents of the axes of each parameter, None for a scalar.
-Extents = tuple[tuple[int, ...] | None, ...]
-
 # Past this many clauses a condition is not worth evaluating, and counts as unknown. That of a whole kernel may have
 # more, in proportion to the symbols: each array brings a few.
 MAX_CLAUSES = 96

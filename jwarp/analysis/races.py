@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jwarp.analysis.affine import Extents
 from jwarp.errors import Span
 from jwarp.ir.attributes import Extent
 from jwarp.ir.evaluate import as_array, evaluate
 from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Operand, Value
 from jwarp.types import ArrayType
+from jwarp.types.arrays import Extents
 
 # So many threads of a launch are looked at, those with the smallest coordinates.
 MAX_THREADS = 1 << 14

@@ -14,8 +14,8 @@ from jwarp.arrays.commands import Command, capture, listeners, submit
 from jwarp.bind.compat import is_not_tracing
 from jwarp.bind.control import traced_if, traced_while
 from jwarp.devices import CPU, get_device
-from jwarp.dispatch.captures import Graph
-from jwarp.dispatch.native_steps import Branch, Loop
+from jwarp.dispatch.tape.graphs import Graph
+from jwarp.dispatch.tape.native_steps import Branch, Loop
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import int32
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jwarp.backend.cuda.handwritten import refused_option
+from jwarp.compiler.handwritten import refused_option
 from jwarp.errors import KernelTypeError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, Grid, HandwrittenKernel
 from jwarp.frontend.foreign.kernels import as_kernel

@@ -11,17 +11,17 @@ import jax
 import numpy as np
 
 from jwarp.api.record import Launch
-from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.backend.cpu.explain import Access, LaunchExplanation, explain_launch
 from jwarp.bind import compat, values
 from jwarp.bind.derivatives import DERIVATIVES, launch_of_derivative
 from jwarp.bind.primitive import LAUNCHES, core_extents
+from jwarp.compiler.batch_to_threads import spread_launch
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.explain import Access, LaunchExplanation, explain_launch
 from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch
-from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.types import ScalarType
 from jwarp.wire import Role
 

@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jwarp.backend.annotate import annotated
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.source_lines import with_directives
 from jwarp.backend.cpu.target import host_target, target_machine
-from jwarp.backend.cuda.handwritten import Handwritten
-from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.cuda_text import cuda_text, handwritten_text
+from jwarp.compiler.derive import derive, in_known_order
+from jwarp.compiler.derived import Variant
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.config import config
 from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
@@ -19,9 +22,6 @@ from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
-from jwarp.launching.derive import derive, in_known_order
-from jwarp.launching.derived import Variant
-from jwarp.launching.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.launching.record import Record
 from jwarp.passes.simplify import simplify
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.call import Call, read_kernel
@@ -23,7 +24,6 @@ from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
-from jwarp.launching.program import program_of
 from jwarp.types import ArrayType, StructType, has_arrays, indexedarray
 from jwarp.wire import Role
 

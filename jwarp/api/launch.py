@@ -10,13 +10,13 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
-from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import arrays, eager, route
 from jwarp.dispatch.executables.arrays import holds_arrays
+from jwarp.dispatch.steps.array_adjoint import launch_adjoint
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry

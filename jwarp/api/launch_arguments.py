@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import has_content
@@ -12,7 +13,6 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, read_request
 from jwarp.launching.arguments import Matched
-from jwarp.launching.program import program_of
 from jwarp.wire import Role
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.api.modules import Module, get_module
+from jwarp.arrays.arithmetic import operate
 from jwarp.arrays.array import array
 from jwarp.arrays.create import empty
-from jwarp.arrays.operators import operate
 from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe

@@ -8,8 +8,8 @@ from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch.array_adjoint import adjoint_of, asked_gradients
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
@@ -17,6 +17,7 @@ from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import arrays, route
 from jwarp.dispatch.executables.arrays import holds_arrays
 from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.steps.array_adjoint import adjoint_of, asked_gradients
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -24,7 +25,6 @@ from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.program import program_of
 from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.types import StructType, arrays_of, renewed

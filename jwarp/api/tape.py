@@ -10,11 +10,11 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.native_steps import steps_of
-from jwarp.dispatch.scratch import Scratch
-from jwarp.dispatch.tape import Backward, OfTape, entry_of
-from jwarp.dispatch.tape_commands import FunctionEntry
-from jwarp.dispatch.tape_entry import Entry
+from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.tape.commands import FunctionEntry
+from jwarp.dispatch.tape.entry import Entry
+from jwarp.dispatch.tape.native_steps import steps_of
+from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Struct
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays import making
+from jwarp.arrays import allocation
+from jwarp.arrays.arithmetic import Operators
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, shown_by
-from jwarp.arrays.operators import Operators
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
@@ -173,7 +173,7 @@ class array(Operators, Written):
 
     def _take(self, data: Any, dtype: Any, shape: tuple[int, ...] | None, copy: bool, device: Device) -> None:
         """Begin with the content of `data`, or share it."""
-        found = making.adopted(data, dtype, shape)
+        found = allocation.adopted(data, dtype, shape)
         if found is not None:
             return self._bind(*found)
         element, content = elements_of(data, dtype, shape)
@@ -185,7 +185,7 @@ class array(Operators, Written):
         if not copy and device is CPU and isinstance(data, (np.ndarray, array)):
             return self._bind(*shown_by(content, element))
         layout = View.whole(element, extents)
-        memory: Memory = making.allocate(layout, zeroed=False, device=device)
+        memory: Memory = allocation.allocate(layout, zeroed=False, device=device)
         memory.write(layout, content)
         return self._bind(memory, layout)
 
@@ -201,14 +201,14 @@ class array(Operators, Written):
         if ptr is None:
             if low < 0:
                 raise LaunchError("wp.array: the strides of a new array are not negative")
-            return self._bind(making.allocate(layout, zeroed=False, device=device), layout)
-        found = making.pointed_to(ptr, layout)
+            return self._bind(allocation.allocate(layout, zeroed=False, device=device), layout)
+        found = allocation.pointed_to(ptr, layout)
         if found is not None:
             return self._bind(*found)
         if not int(ptr) and high > low:
             raise LaunchError(f"wp.array: at the address 0 there are no {layout.size} elements", hint="leave ptr out")
         owner = Deleting(deleter, int(ptr), high - low)
-        memory = making.memory_at(device, int(ptr) + low, high - low, owner)
+        memory = allocation.memory_at(device, int(ptr) + low, high - low, owner)
         return self._bind(memory, View(element, shape, layout.strides, -low))
 
     @classmethod
@@ -254,7 +254,7 @@ class array(Operators, Written):
             return None
         memory: Any = self.memory
         if memory.is_traced:
-            return making.token(memory, self.layout)
+            return allocation.token(memory, self.layout)
         memory.is_exposed = True  # whoever has the address may write there
         return memory.start + self.layout.offset
 
@@ -295,7 +295,7 @@ class array(Operators, Written):
         if wanted and self._grad is None:
             mine = self.layout
             layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
-            self._grad = array.of(making.allocate(layout, zeroed=True, device=self.memory.device), layout)
+            self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
         elif not wanted:
             self._grad, self._retain_grad = None, False
 
@@ -384,7 +384,7 @@ class array(Operators, Written):
 
     def _copied(self, device: Device, requires_grad: bool) -> array:
         whole = View.whole(self.dtype, self.shape)
-        made = array.of(making.allocate(whole, zeroed=False, device=device), whole)
+        made = array.of(allocation.allocate(whole, zeroed=False, device=device), whole)
         made.requires_grad = requires_grad
         submit(Copy(made, self))
         return made
@@ -465,7 +465,7 @@ class array(Operators, Written):
         if type(src) is np.ndarray and self.device is not None and listeners.idle:
             memory, layout = self.memory, self.layout
             if type(memory) is HostMemory and src.dtype == layout.dtype and src.shape == layout.full_shape:
-                making.check_writable(memory)
+                allocation.check_writable(memory)
                 return memory.write(layout, src)  # as the copy below does
         source = src if isinstance(src, array) else array(src, dtype=self.dtype, copy=False, device=CPU)
         into, out = copy_range(self, source, 0, 0, 0)
@@ -516,7 +516,7 @@ class array(Operators, Written):
         return memory.described(self.layout)
 
     def __jax_array__(self) -> Any:
-        return making.jax_value(self._require_data(), self.layout)
+        return allocation.jax_value(self._require_data(), self.layout)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays import making
+from jwarp.arrays import allocation
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import read_element
@@ -98,7 +98,7 @@ def _made(
         layout = View(layout.element, extents, tuple(map(int, strides)))
         if len(layout.strides) != len(extents) or layout.bounds[0] < 0:
             raise LaunchError(f"wp.{name}: the strides of a new array are one for each dimension, and not negative")
-    made = array.of(making.allocate(layout, zeroed=zeroed, device=where), layout)
+    made = array.of(allocation.allocate(layout, zeroed=zeroed, device=where), layout)
     if zeroed and listeners.capture is not None:
         made.zero_()  # each time that the capture runs
     if requires_grad:

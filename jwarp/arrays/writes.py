@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.content import value_of
-from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.view import View
 from jwarp.errors import KernelTypeError, LaunchError

@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from jwarp.analysis.affine import Extents
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor
+from jwarp.types.arrays import Extents
 
 MOST = 16  # threads
 MOST_TRACED = 512

@@ -13,12 +13,12 @@ from jax.custom_derivatives import SymbolicZero
 from jwarp.bind.handwritten import Launch, dims_of, handwritten_p, keywords_of, unbatched, with_keywords
 from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import Shapes
+from jwarp.compiler.derive import switched_off
+from jwarp.compiler.program import Program, program_of
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched
-from jwarp.launching.derive import switched_off
 from jwarp.launching.handwritten_adjoint import AdjointParameter, parameters_of
-from jwarp.launching.program import Program, program_of
 from jwarp.wire import Role
 
 # How a launch on JAX values is bound, whatever its kernel is written in.

@@ -14,8 +14,8 @@ from jwarp.bind import compat, derivatives, primitive
 from jwarp.bind.author_gradient import HandwrittenCall
 from jwarp.bind.handwritten import handwritten_p, unbatched
 from jwarp.bind.primitive import Shapes
+from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program
 from jwarp.launching.descriptor import Descriptor
-from jwarp.launching.program import GeneratedProgram, HandwrittenProgram, Program
 
 
 class _Rules(abc.ABC):

@@ -12,18 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.analysis.affine import Extents
 from jwarp.bind import compat
 from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import LAUNCHES, Shapes, bind, core_extents, launch_primitive, note_ahead
 from jwarp.collector import no_collection
+from jwarp.compiler.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
+from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
-from jwarp.launching.derived import DerivedLaunch, Feed, Source, Variant
 from jwarp.launching.descriptor import Descriptor, descriptor_of
-from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race, single_axes
-from jwarp.launching.program import GeneratedProgram
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 Launch = Descriptor[GeneratedProgram]

@@ -19,7 +19,7 @@ from jwarp.arrays.view import View
 from jwarp.bind import compat
 from jwarp.bind.control import Trips, bounded
 from jwarp.bind.control import arguments as tracing_with
-from jwarp.bind.rules import Rule, replaced, stopped, stopping, with_rule
+from jwarp.bind.custom_vjp import Rule, replaced, stopped, stopping, with_rule
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.bind.trees import Node, Reader, Writer, attributes, changed_paths, memories_in, values_in, whole_of
 from jwarp.caches import Cache

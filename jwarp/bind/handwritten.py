@@ -24,6 +24,7 @@ from jwarp.bind.primitive import (
     result_avals,
     run_eagerly,
 )
+from jwarp.compiler.program import HandwrittenProgram, program_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import refuse_written_inputs
@@ -31,7 +32,6 @@ from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import fold
 from jwarp.launching.handwritten import configuration
-from jwarp.launching.program import HandwrittenProgram, program_of
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.wire import Role
 

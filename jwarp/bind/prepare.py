@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.bind import compat, values
+from jwarp.compiler.program import Program
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.launching.program import Program
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.wire import Role
 

@@ -9,24 +9,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.analysis.affine import Extents
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import ahead, compat
 from jwarp.bind.devices import architectures, may_have_gpu
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET, note_place
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
+from jwarp.compiler.batch_to_threads import spread_launch
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.private_elements import with_own_elements
+from jwarp.compiler.program import GeneratedProgram, GpuCode, Program
+from jwarp.compiler.vector_axis import with_lanes
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch
-from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
 from jwarp.launching.geometry import MAX_EXTENT
-from jwarp.launching.lanes import with_lanes
-from jwarp.launching.own_elements import with_own_elements
-from jwarp.launching.program import GeneratedProgram, GpuCode, Program
 from jwarp.launching.sizes import Symbolic, are_known
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 Shapes = tuple[tuple[int, ...], ...]

@@ -20,11 +20,11 @@ from jwarp.bind import compat
 from jwarp.bind.derivatives import DERIVATIVES
 from jwarp.bind.primitive import Shapes, core_extents, cut_launch_p, launch_p
 from jwarp.caches import PerOwner
+from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.errors import CompileError, LaunchError
 from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor
-from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import Symbolic
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role

@@ -13,7 +13,7 @@ CUDA_DEBUG_TARGET = "jwarp_cuda_debug_v1"
 
 def _compile(fingerprint: str, program: bytes, version: str) -> None:
     """Compiles a kernel that came with a custom call."""
-    from jwarp.backend.cpu.compile import compile_program  # half of jwarp, which this import must not wait for
+    from jwarp.compiler.cpu import compile_program  # half of jwarp, which this import must not wait for
 
     compile_program(fingerprint, program, version)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.arrays import making
+from jwarp.arrays import allocation
 from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
@@ -331,7 +331,7 @@ def _refuse_wide(element: Element) -> None:
         )
 
 
-making.set_tracing(_Tracing())
+allocation.set_tracing(_Tracing())
 
 
 def value_of(memory: Memory, view: View) -> Any:

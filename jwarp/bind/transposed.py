@@ -18,13 +18,13 @@ from jwarp.bind.derivatives import bind_variant, known_integers
 from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import LAUNCHES, Shapes, core_extents
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.compiler.derive import derive, switched_off
+from jwarp.compiler.derived import Source, Variant
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, meetings, refuse_race, single_axes
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import derive, switched_off
-from jwarp.launching.derived import Source, Variant
 from jwarp.launching.descriptor import Descriptor
-from jwarp.launching.meetings import gatherable, is_alone, may_coincide, meetings, refuse_race, single_axes
-from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jwarp.bind import compat
-from jwarp.frontend.meaning import meaning
+from jwarp.frontend.canonicalise import meaning
 from jwarp.ir.nodes import Param
 from jwarp.launching.arguments import Argument, to_scalar
 from jwarp.launching.sizes import Symbolic

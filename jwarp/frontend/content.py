@@ -23,11 +23,11 @@ import numpy as np
 from jwarp.caches import Cache
 from jwarp.errors import JwarpError, Span
 from jwarp.frontend.by_name import ByName
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.jax_function import JaxFunction
-from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
-from jwarp.frontend.syntax.operators import OVERLOADS
+from jwarp.frontend.syntax.python_operators import OVERLOADS
 from jwarp.frontend.syntax.source import Definition, capture, file_lines, file_of
 from jwarp.ir.printing import short_file
 from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType, Written

@@ -13,7 +13,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.func import Func
-from jwarp.frontend.syntax.operators import SYMBOLS
+from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source, count_loads, indexed_names
 from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import (

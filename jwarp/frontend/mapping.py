@@ -10,12 +10,12 @@ from typing import Any
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
-from jwarp.frontend.builtins.tile.calls import TileBuiltin
+from jwarp.frontend.builtins.tiles.calls import TileBuiltin
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.lowering import calls
-from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.source import Definition, check_function, read_source
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, StructValue, describe, layout
 from jwarp.ir.nodes import Value

@@ -297,6 +297,18 @@ def item_of(kind: Any) -> Any:
     return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
 
 
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    """The kinds of which an attribute may be, None for nothing; () of a kind alone."""
+    # `Text | None` is a typing.Union, as Text is annotated.
+    is_union = isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union
+    return tuple(None if k is types.NoneType else k for k in typing.get_args(kind)) if is_union else ()
+
+
+def without_none(kind: Any) -> Any:
+    """The kind itself, of one that may be left out."""
+    return next((k for k in _kinds(kind) if k is not None), kind)
+
+
 def _plain(kind: Any) -> Any:
     """The type of a number, flag or text."""
     return kind.__origin__ if role_of(kind) is not None else kind
@@ -306,8 +318,8 @@ def checker(kind: Any) -> Callable[[Any], bool]:
     """What says whether an attribute is of this kind, down to its parts; numbers of things are at least 0."""
     if kind is None:
         return lambda attr: attr is None
-    if isinstance(kind, types.UnionType):
-        checks = [checker(None if k is types.NoneType else k) for k in kind.__args__]
+    if kinds := _kinds(kind):
+        checks = [checker(k) for k in kinds]
         return lambda attr: any(check(attr) for check in checks)
     if parts := fields_of(kind):
         fields = [(name, checker(part)) for name, part in parts]
@@ -323,8 +335,8 @@ def checker(kind: Any) -> Callable[[Any], bool]:
 
 def described(kind: Any) -> str:
     """What an attribute of this kind is, in words."""
-    if isinstance(kind, types.UnionType):
-        return " or ".join(described(None if k is types.NoneType else k) for k in kind.__args__)
+    if kinds := _kinds(kind):
+        return " or ".join(map(described, kinds))
     if role := role_of(kind):
         return _WORDS[role.what]
     if parts := fields_of(kind):
@@ -357,8 +369,7 @@ def decode(content: Any, kind: Any) -> Any:
     """The attribute of a kind that `encode` was given; of damaged content, something that does not pass its check."""
     if not isinstance(content, list):
         return content
-    if isinstance(kind, types.UnionType):
-        kind = next(k for k in kind.__args__ if k is not types.NoneType)
+    kind = without_none(kind)
     parts = fields_of(kind)
     if parts and len(parts) == len(content):
         return kind(*(decode(x, part) for x, (_, part) in zip(content, parts, strict=True)))

@@ -1,4 +1,4 @@
-"""Text of a kernel, the same on every run and machine, each new source line shown beside it."""
+"""Text of a kernel, the same on every run and machine, each new source line beside it; `ir.parse` reads it back."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import itertools
 import json
 import linecache
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jwarp.errors import Span
-from jwarp.ir.attributes import fields_of, item_of, role_of
+from jwarp.ir.attributes import fields_of, item_of, role_of, without_none
 from jwarp.ir.nodes import (
     Block,
     Const,
     For,
     Function,
+    Gradient,
     If,
     Kernel,
+    Local,
     Node,
     Op,
     Operand,
+    Order,
     Value,
     While,
 )
@@ -54,14 +58,19 @@ def _listed(*parts: str) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _is_memory(kind: Any) -> bool:
-    """Whether a field of an attribute is an array or tape."""
+def quoted(name: str) -> str:
+    """A name, as a JSON string if it is no identifier."""
+    return name if re.fullmatch(r"[^\W\d][\w.]*", name) else json.dumps(name, ensure_ascii=False)
+
+
+def is_memory(kind: Any) -> bool:
+    """True if a field of an attribute is an array or tape."""
     role = role_of(kind)
     return role is not None and role.what in ("array", "tape")
 
 
-# What is said of a kernel's order.
-_ORDERS = ("", ", in order", ", in one order", ", one by one")
+# The words for a kernel's order.
+ORDERS = {Order.ANY: "", Order.NUMBERS: "in order", Order.STEPS: "in one order", Order.APART: "one by one"}
 
 
 class _Printer:
@@ -69,24 +78,42 @@ class _Printer:
         self.kernel = kernel
         self.numbers: dict[Value, int] = {}
         self.counter = itertools.count()
+        self.names = [p.name for p in kernel.params] + [local.name for local in kernel.locals]
         self.shown = (kernel.span.file, 0)
 
     def lines(self) -> Iterator[str]:
         kernel = self.kernel
-        params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
-        blocks = f", block_dim {kernel.block_dim}" if kernel.block_dim else ""
-        order = _ORDERS[kernel.order]
-        yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}{order}"
+        params = ", ".join(f"{quoted(p.name)}: {p.type}" for p in kernel.params)
+        facts = (
+            f"block_dim {kernel.block_dim}" if kernel.block_dim else "",
+            ORDERS[kernel.order],
+            "exact" if kernel.exact else "",
+            f"variant {json.dumps(kernel.variant)}" if kernel.variant != "forward" else "",
+        )
+        yield _listed(f"kernel {quoted(kernel.name)}({params})", f"tid {kernel.tid_dims}", *facts)
         for local in kernel.locals:
-            word = "table" if local.values is not None else "shared" if local.shared else "local"
-            yield f"  {word} {local.name}: {local.type} of {list(local.shape)}"
+            yield self.local(local)
+        for number, gradient in enumerate(kernel.gradients):
+            yield from self.gradient(number, gradient)
         for number, function in enumerate(kernel.functions):
             yield from self.function(number, function)
         yield from self.block(kernel.body, "  ")
 
+    def local(self, local: Local) -> str:
+        word = "table" if local.values is not None else "shared" if local.shared else "local"
+        values = [str(x) if isinstance(x, int) else repr(float(x)) for x in local.values or ()]
+        content = f" = [{', '.join(values)}]" if local.values is not None else ""
+        return f"  {word} {quoted(local.name)}: {local.type} of {list(local.shape)}{content}"
+
+    def gradient(self, number: int, gradient: Gradient) -> Iterator[str]:
+        feeds = "; ".join(f"{kind} {of} {position}" for kind, of, position in gradient.feeds)
+        yield f"  gradient {number} [{feeds}] {{"
+        yield from (f"    {line}" for line in _Printer(gradient.kernel).lines())
+        yield "  }"
+
     def function(self, number: int, function: Function) -> Iterator[str]:
         params = ", ".join(map(self.define, function.params))
-        yield f"  function {number} {function.name}({params}) {{"
+        yield f"  function {number} {quoted(function.name)}({params}) {{"
         yield from self.block(function.body, "    ")
         yield "  }"
 
@@ -132,13 +159,14 @@ class _Printer:
         row, operands = node.row, self.operands(node.args)
         if node.attr is None or not row.fits(node.attr):
             return (operands, "" if node.attr is None else str(node.attr))
-        role = role_of(row.attribute)
+        attribute = without_none(row.attribute)
+        role = role_of(attribute)
         if role is None:
-            fields = fields_of(row.attribute) or (("", row.attribute),)
+            fields = fields_of(attribute) or (("", attribute),)
             told = [(kind, self.told(name, getattr(node.attr, name, node.attr), kind)) for name, kind in fields]
-            about = [text for kind, text in told if _is_memory(kind)]
-            return (_listed(*about, operands), *(text for kind, text in told if not _is_memory(kind)))
-        about = [self.told("", node.attr, row.attribute)]
+            about = [text for kind, text in told if is_memory(kind)]
+            return (_listed(*about, operands), *(text for kind, text in told if not is_memory(kind)))
+        about = [self.told("", node.attr, attribute)]
         if row.indices is not None:
             values = [self.operand(x) for x in node.values]
             return (", ".join([f"{about[0]}[{self.operands(node.indices)}]", *values]),)
@@ -163,11 +191,14 @@ class _Printer:
             return name if attr else ""
         if parts:
             return " ".join(filter(None, (self.told(n, getattr(attr, n), part) for n, part in parts)))
-        if isinstance(attr, tuple) and (item := item_of(kind)) is not None and (role_of(item) or fields_of(item)):
+        item = item_of(kind)
+        if isinstance(attr, tuple) and item is not None and (role_of(item) or fields_of(item)):
             return f"{name} [{'; '.join(self.told('', part, item) for part in attr)}]"
-        if isinstance(attr, tuple) and attr and isinstance(attr[0], bool):
+        if isinstance(attr, tuple) and item is bool:
             attr = tuple(k for k, flag in enumerate(attr) if flag)  # which of the operands
             return f"{name} {list(attr)}" if attr else ""
+        if isinstance(attr, tuple) and item is str:
+            return f"{name} {json.dumps(attr, ensure_ascii=False)}"
         return f"{name} {list(attr) if isinstance(attr, tuple) else attr}".lstrip()
 
     def carried(self, node: For | While) -> str:
@@ -195,13 +226,15 @@ class _Printer:
         return ", ".join(map(self.operand, operands))
 
     def param(self, index: int) -> str:
-        """The name of a parameter or local array."""
-        known = len(self.kernel.params) + len(self.kernel.locals)
-        return self.kernel.array(index).name if 0 <= index < known else f"parameter {index}"
+        """The name of a parameter or local array, with its number where others have that name."""
+        if not 0 <= index < len(self.names):
+            return f"parameter {index}"
+        name = self.names[index]
+        return f"{quoted(name)}@{index}" if self.names.count(name) > 1 else quoted(name)
 
     def function_name(self, number: int) -> str:
         functions = self.kernel.functions
-        return functions[number].name if 0 <= number < len(functions) else "(unknown)"
+        return quoted(functions[number].name) if 0 <= number < len(functions) else "(unknown)"
 
     def commented(self, text: str, span: Span) -> str:
         """`text`, with the source line beside it if it is not that of the last such comment."""

@@ -5,20 +5,32 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from jwarp.analysis.affine import Extents
 from jwarp.caches import MAX_SHAPES, PerOwner
-from jwarp.ir.nodes import Param
+from jwarp.ir.nodes import Kernel, Param
 from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.launching.program import Program
 from jwarp.launching.sizes import Formulas, is_known
+from jwarp.types.arrays import Extents
 from jwarp.wire import Binding, Role, encode_launch
 
-P = TypeVar("P", bound=Program, covariant=True)
-Q = TypeVar("Q", bound=Program)
+
+class Code(Protocol):
+    """The code of a launch, as far as the launch itself knows it: a `compiler.program.Program`, equal by content."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The parameters, the launch dimensions and the variant."""
+
+    @property
+    def name(self) -> str:
+        """The name that the author of the kernel gave it."""
+
+
+P = TypeVar("P", bound=Code, covariant=True)
+Q = TypeVar("Q", bound=Code)
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,7 @@ def extents_of(params: Iterable[Param], shapes: Iterable[tuple[int, ...]]) -> Ex
 
 LaunchKey = tuple[Geometry, tuple[Role, ...], BlockDim | None]
 
-_LAUNCHES: PerOwner[Program, LaunchKey, Descriptor] = PerOwner("launches of a program", MAX_SHAPES)
+_LAUNCHES: PerOwner[Code, LaunchKey, Descriptor] = PerOwner("launches of a program", MAX_SHAPES)
 
 
 def descriptor_of(

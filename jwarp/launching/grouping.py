@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.frontend.meaning import meaning
 from jwarp.launching.arguments import Matched, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
 from jwarp.launching.structured import by_fields

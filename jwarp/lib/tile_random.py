@@ -6,9 +6,9 @@ import functools
 import math
 from typing import Any
 
-from jwarp.frontend.builtins.tile.calls import Given, define
-from jwarp.frontend.builtins.tile.functions import elementwise
-from jwarp.frontend.builtins.tile.memory import collect
+from jwarp.frontend.builtins.tiles.calls import Given, define
+from jwarp.frontend.builtins.tiles.creation import collect
+from jwarp.frontend.builtins.tiles.map_reduce import elementwise
 from jwarp.frontend.func import Func
 from jwarp.frontend.values.bindings import PythonRef, TileRef
 from jwarp.ir.attributes import Strided

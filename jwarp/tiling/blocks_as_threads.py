@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from jwarp.ir.nodes import For, Kernel, Node, Op, While, failure_texts, has_native_code, prints, walk
 from jwarp.ir.visit import Rewriter
-from jwarp.tiling.forms import mapped_shape_of
+from jwarp.tiling.symbolic_tiles import mapped_shape_of
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
 from jwarp.tiling.whole import WHOLE, is_whole
 

@@ -15,7 +15,7 @@ from jwarp.ir.builder import Builder, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value, blocks, operands, walk
-from jwarp.tiling.forms import result_of, row_major, size_of
+from jwarp.tiling.symbolic_tiles import result_of, row_major, size_of
 from jwarp.types import int32, scalar_of, shape_of, tile_type
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from jwarp.analysis.limits import Limits
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value
-from jwarp.tiling.forms import Forms, Viewed, size_of
+from jwarp.tiling.symbolic_tiles import Forms, Viewed, size_of
 from jwarp.types import int32, int64, scalar_of, shape_of, uint32, uint64
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Op, Value, While, results
+from jwarp.tiling.allocation import Buffer, assign
 from jwarp.tiling.elements import Elements
-from jwarp.tiling.forms import Forms, Viewed
-from jwarp.tiling.memory import Buffer, assign
 from jwarp.tiling.nests import NestWriter
 from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole
 from jwarp.tiling.schedule import Scheduler
+from jwarp.tiling.symbolic_tiles import Forms, Viewed
 from jwarp.tiling.whole import write_whole
 from jwarp.types import ArrayType, scalar_of, shape_of
 

@@ -14,8 +14,8 @@ from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, operands, results, walk_node
 from jwarp.tiling.elements import Elements
-from jwarp.tiling.forms import Computed, Counted, Filled, Form, Viewed, result_of, row_major
 from jwarp.tiling.parts import Nest, free_operands
+from jwarp.tiling.symbolic_tiles import Computed, Counted, Filled, Form, Viewed, result_of, row_major
 from jwarp.types import ScalarType, int32, scalar_of, shape_of
 
 # With less than so many elements along its last axis, a tile may better be walked along another one.

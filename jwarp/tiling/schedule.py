@@ -24,8 +24,8 @@ from jwarp.ir.nodes import (
     walk_node,
 )
 from jwarp.ir.operation import Memory
-from jwarp.tiling.forms import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
 from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole, free_operands, tiles_in
+from jwarp.tiling.symbolic_tiles import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
 from jwarp.tiling.whole import WHOLE
 from jwarp.types import TileType, shape_of
 

@@ -1,5 +1,9 @@
 """The types of the kernel language: scalars, vectors, matrices, structs, tiles, and arrays of them."""
 
+from jwarp.types.annotations import Written as Written
+from jwarp.types.annotations import annotations_of as annotations_of
+from jwarp.types.annotations import meant as meant
+from jwarp.types.annotations import without_none as without_none
 from jwarp.types.arrays import AnyType as AnyType
 from jwarp.types.arrays import ArrayPattern as ArrayPattern
 from jwarp.types.arrays import ArrayType as ArrayType
@@ -132,10 +136,6 @@ from jwarp.types.tiles import scalar_of as scalar_of
 from jwarp.types.tiles import shape_of as shape_of
 from jwarp.types.tiles import tile_type as tile_type
 from jwarp.types.tiles import with_shape as with_shape
-from jwarp.types.written import Written as Written
-from jwarp.types.written import annotations_of as annotations_of
-from jwarp.types.written import meant as meant
-from jwarp.types.written import without_none as without_none
 
 globals().update(NAMED)  # vec3, mat33d, …
 globals().update(MAKERS)  # vector, matrix and those of other kinds

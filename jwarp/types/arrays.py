@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
 from jwarp.errors import KernelTypeError
+from jwarp.types.annotations import meant
 from jwarp.types.composites import Composite, CompositeType
 from jwarp.types.patterns import Bound, Pattern, as_pattern, filled, fits
 from jwarp.types.scalars import ScalarType, as_scalar
 from jwarp.types.tiles import MAX_DIMS
-from jwarp.types.written import meant
+
+# The shape of each parameter of a kernel that is an array, None for the others.
+Extents = tuple[tuple[int, ...] | None, ...]
 
 
 @dataclass(frozen=True)

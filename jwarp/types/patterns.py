@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
 from jwarp.errors import KernelTypeError
+from jwarp.types.annotations import meant
 from jwarp.types.scalars import (
     FLOATS,
     INTS,
@@ -23,7 +24,6 @@ from jwarp.types.scalars import (
     uint32,
     uint64,
 )
-from jwarp.types.written import meant
 
 # As Warp has them: `x: wp.Float` takes numbers of every type of floats. Each use stands for itself there.
 Int = TypeVar("Int", int, int8, uint8, int16, uint16, uint32, int64, uint64)

@@ -5,8 +5,8 @@ import pytest
 
 import jwarp as wp
 from jwarp.analysis.independence import Obstacle, Split, independent_axes
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.launching.program import program_of
 from jwarp.passes.simplify import simplify
 
 RNG = np.random.default_rng(5)

@@ -15,7 +15,7 @@ from kernel_sources import load
 
 import jwarp as wp
 from jwarp.analysis.affine import ALWAYS, UNKNOWN, evaluate
-from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Op, walk

@@ -9,7 +9,7 @@ import jwarp as wp
 from jwarp.analysis.affine import Affine, Symbol
 from jwarp.analysis.ranges import prove
 from jwarp.analysis.summary import Coordinate, Summary, outside, reach, summarize, summary_from_bytes
-from jwarp.backend.cpu.compile import optimized
+from jwarp.compiler.cpu import optimized
 from jwarp.config import Settings
 
 

@@ -10,8 +10,8 @@ import pytest
 import jwarp as wp
 from jwarp.api import device
 from jwarp.backend.cuda import nvrtc
-from jwarp.backend.cuda.handwritten import Handwritten
-from jwarp.launching.program import program_of
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import program_of
 
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 SHAPES = ((1,), (7,), (300,), (3, 5), (2, 3, 40), (4, 0), (0, 3))

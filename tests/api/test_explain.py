@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.backend.cpu.loading import emit
+from jwarp.backend.cpu.access.shared_loads import emit
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.config import config
 
 

@@ -7,10 +7,10 @@ import llvmlite.binding as llvm
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.target import host_target, target_machine
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.launching.program import program_of
 
 
 @wp.func

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from tape_programs import loss_of, numbers, scale, square, weighted, without
 
 import jwarp as wp
-from jwarp.dispatch import tape as tape_entries
+from jwarp.dispatch.tape import tape as tape_entries
 
 
 def went_back(monkeypatch):

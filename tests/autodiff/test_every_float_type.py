@@ -13,8 +13,8 @@ from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.autodiff.scalar_rules import DERIVATIVES
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import Settings
 from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.ir.builder import Builder, make_block, zero

@@ -12,12 +12,12 @@ from op_kernels import same
 from thread_oracle import run_threads
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.verify import verify
-from jwarp.launching.program import program_of
 
 DEBUG = Settings(cache_dir="", debug=True)
 NARROW = [v for v in VARIANTS if v.version == "launcher"]

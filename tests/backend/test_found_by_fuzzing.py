@@ -12,8 +12,8 @@ from op_kernels import same
 from thread_oracle import run_threads
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
 HEADER = "from __future__ import annotations\nimport jwarp as wp\n"

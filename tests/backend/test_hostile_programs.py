@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import CpuKernel, compile_program
+from jwarp.compiler.cpu import CpuKernel, compile_program
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
-from jwarp.launching.program import program_of
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 PROGRAMS = int(os.environ.get("JWARP_HOSTILE_PROGRAMS", "200"))

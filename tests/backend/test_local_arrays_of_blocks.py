@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jwarp as wp
-from jwarp.backend.cpu import grouped
+from jwarp.backend.cpu.access import grouped
 
 BLOCK, N = 8, 16
 

@@ -9,8 +9,8 @@ from harness import VARIANTS, Compiled
 
 import jwarp as wp
 from jwarp.analysis.lone_loops import lone_loops
-from jwarp.backend.cpu.compile import optimized
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import optimized
 from jwarp.frontend.builtins.scalar import together
 from jwarp.ir.nodes import For, While, walk
 

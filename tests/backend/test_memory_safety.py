@@ -17,8 +17,8 @@ from harness import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter import machine
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
 VERSIONS = ("launcher", "checked")

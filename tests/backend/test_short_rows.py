@@ -10,10 +10,10 @@ from harness import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
+from jwarp.backend.cpu.access.shared_loads import emit
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.cpu.loading import emit
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
 # Numbers of a row: one, as many as registers hold, more, and so many that only what lies around a lane is loaded.

@@ -14,9 +14,8 @@ import pytest
 
 import jwarp as wp
 from jwarp import store as store_module
-from jwarp.backend import compiled_base
-from jwarp.backend.cpu import compile as cpu
 from jwarp.backend.cpu.target import host_target
+from jwarp.compiler import analysed, cpu
 from jwarp.config import Settings
 from jwarp.store import MAGIC, SUFFIX, UNFINISHED, Store, key_of
 
@@ -209,7 +208,7 @@ def test_code_belongs_to_what_it_was_made_from(settings, monkeypatch):
 
 
 def test_code_is_not_kept_where_the_generator_is_unknown(settings, tmp_path, monkeypatch):
-    for module in (compiled_base, cpu):
+    for module in (analysed, cpu):
         monkeypatch.setattr(module, "identity", lambda: None)
     assert [object_code(settings)[1] for _ in range(2)] == ["compiled"] * 2
     assert not os.listdir(tmp_path)
@@ -255,7 +254,7 @@ def too_far(x: wp.array[float], y: wp.array[float]):
 PROGRAM = """
 import hashlib, json, numpy as np
 import jwarp as wp
-from jwarp.backend.cpu.compile import compile_program, lower_kernel
+from jwarp.compiler.cpu import compile_program, lower_kernel
 from stored_kernels import exported, shifted, too_far
 
 x = np.linspace(-3.0, 3.0, 40, dtype=np.float32)

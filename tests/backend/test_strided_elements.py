@@ -10,8 +10,8 @@ from harness import VARIANTS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
 ELEMENTS = {

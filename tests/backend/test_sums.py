@@ -13,8 +13,8 @@ from op_kernels import same
 import jwarp as wp
 from jwarp import _native
 from jwarp.analysis.sums import apart_of, sums_of, weight_of
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import written_params
 

@@ -16,9 +16,9 @@ from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 from jwarp import _native
 from jwarp.analysis.conditions import condition_text
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.events import record_compiles
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.attributes import Reduction, Strided, Transposes
 from jwarp.ir.builder import make_block

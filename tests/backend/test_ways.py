@@ -13,7 +13,7 @@ from kernel_sources import Writer, load
 
 from jwarp.backend.cpu import emit
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import Op, walk

@@ -13,8 +13,8 @@ from op_kernels import same
 
 import jwarp as wp
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
 SIZES = (1, 5, 16, 33)

@@ -250,10 +250,10 @@ def test_values_that_derivatives_compute_in_another_way_may_not_meet():
 
 
 def test_code_for_gpus_rounds_alike_and_does_not_wait():
-    from jwarp.backend.cuda.compile import CudaKernel
+    from jwarp.compiler.cuda import CudaKernel
+    from jwarp.compiler.derive import Variant, derive
+    from jwarp.compiler.program import program_of
     from jwarp.config import Settings
-    from jwarp.launching.derive import Variant, derive
-    from jwarp.launching.program import program_of
 
     program = program_of(copied, Settings(cache_dir=""))
     made = derive(program, Variant("adjoint", (0,), (2,)))

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jwarp as wp
 from jwarp.analysis.thread_order import awaited
 from jwarp.backend.interpreter.machine import run
-from jwarp.launching.program import program_of
+from jwarp.compiler.program import program_of
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ from launch_format import ARRAY, F32, INPUT, S32, SCALAR, UNKNOWN, ZEROS, make_l
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.bind.compat import DisabledSafetyCheck
 from jwarp.bind.targets import CUDA_TARGET
-from jwarp.launching.program import program_of
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import program_of
 
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 ARCHITECTURES = nvrtc.DEFAULT_ARCHITECTURES

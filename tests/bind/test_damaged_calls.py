@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from launch_kernels import scale
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind.targets import TARGET
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.launching.program import program_of
 
 X = np.arange(8, dtype=np.float32)
 # As jwarp writes it: no formulas, dim, repeat, no batch, and operand, result, kind, batch axes of each parameter.

@@ -12,8 +12,8 @@ from processes import run as run_process
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.backend.cpu.compile import compile_program, lower_kernel
-from jwarp.launching.program import program_of
+from jwarp.compiler.cpu import compile_program, lower_kernel
+from jwarp.compiler.program import program_of
 
 N = 70
 RNG = np.random.default_rng(11)

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 import jwarp as wp
 from jwarp import _native
+from jwarp.compiler.program import program_of
 from jwarp.config import _from_environment
-from jwarp.launching.program import program_of
 
 ROWS, COLUMNS = 60, 130
 

@@ -16,10 +16,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
 from jwarp.bind.primitive import _JITTED
-from jwarp.launching.derive import _DERIVED
+from jwarp.compiler.derive import _DERIVED
+from jwarp.compiler.program import program_of
 from jwarp.launching.descriptor import _LAUNCHES
 from jwarp.launching.geometry import fold
-from jwarp.launching.program import program_of
 from jwarp.launching.sizes import Formulas
 from jwarp.wire import Step
 

@@ -6,9 +6,9 @@ import numpy as np
 
 import jwarp as wp
 from jwarp.bind import derivatives
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 
 
 @wp.kernel

@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.derive import Variant, derive, in_known_order
+from jwarp.compiler.program import GeneratedProgram, Program, program_of
 from jwarp.config import config
 from jwarp.errors import JwarpError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.launching.derive import Variant, derive, in_known_order
-from jwarp.launching.program import GeneratedProgram, Program, program_of
 
 BLOCK = 32  # threads of a block, where the kernel has tiles and no launch of it is known
 

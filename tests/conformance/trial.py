@@ -40,9 +40,9 @@ from recording import SIZES, TEST_SECONDS, Launch, OverLimit, made_up, name_of, 
 from strict import Undefined, run_strictly
 
 import jwarp
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.launching.program import program_of
 
 STEPS = ("forward", "adjoint", "launch")
 INSTANCES = 2  # of a kernel that a factory makes, each with other values; of a generic one of Warp's, more

@@ -11,12 +11,12 @@ from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import casts_of, ops_of
 
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import DEFAULT_ARCHITECTURES, Rejected, Unit, as_compile_error, compile_unit
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 from jwarp.types import SCALARS
 
 pytestmark = pytest.mark.usefixtures("compiler")

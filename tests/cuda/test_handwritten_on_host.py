@@ -15,9 +15,9 @@ from host import BACKWARD, FORWARD, compile_host, pack
 
 import jwarp as wp
 from jwarp.api import device
-from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import program_of
 from jwarp.launching.handwritten import configuration, read_blocks
-from jwarp.launching.program import program_of
 
 ORDERS = (FORWARD, BACKWARD, 3)
 A, A2 = wp.array[float], wp.array2d[float]

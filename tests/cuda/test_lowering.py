@@ -16,7 +16,7 @@ from cuda_lowering import attribute, calls, lowered
 import jwarp as wp
 from jwarp import _native
 from jwarp.backend.cuda import nvrtc
-from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import config
 
 FATBIN = b"\x50\xed\x55\xba"

@@ -9,11 +9,11 @@ from host import BACKWARD, HostCompiled, compile_host, run_host
 from of_warp import module_of_warp
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import Rejected, as_compile_error, compile_unit
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 
 COUNT = 70
 rng = np.random.default_rng(5)

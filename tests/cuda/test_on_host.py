@@ -18,16 +18,16 @@ from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.emit import MAX_SITE
 from jwarp.backend.cuda.entry import generate
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import failure_texts
 from jwarp.ir.ops import ELEMENTARY
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 from jwarp.types import SCALARS, ArrayType
 
 PLAIN = Settings(cache_dir="")

@@ -5,12 +5,12 @@ from counter_kernels import KERNELS, N, in_turn, point
 from host import BACKWARD, FORWARD, compile_host, run_host
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 
 PLAIN = Settings(cache_dir="")
 ORDERED = Settings(cache_dir="", deterministic=wp.DeterministicMode.RUN_TO_RUN)

@@ -6,11 +6,11 @@ import pytest
 
 import jwarp as wp
 from jwarp.backend.cuda.assembler import plain_name, refusal_of
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import missing
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.launching.handwritten import configuration
-from jwarp.launching.program import program_of
 
 needs_compiler = pytest.mark.skipif(missing() is not None, reason="needs NVRTC")
 HEAD = """\

@@ -10,9 +10,9 @@ from tile_kernels import Program
 from tile_programs import product, softmax
 
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import DEFAULT_ARCHITECTURES, Unit, compile_unit
 from jwarp.backend.cuda.shared import LIMITS
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import Settings
 from jwarp.errors import KernelTypeError
 from jwarp.ir.verify import verify

@@ -9,9 +9,9 @@ from cuda_lowering import attribute, calls, lowered
 from cuda_tile_launches import BLOCK, STEP, TILE, multiply, product, softmax
 
 import jwarp as wp
-from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.entry import REDUCTIONS
 from jwarp.caches import Cache
+from jwarp.compiler import cuda
 
 FORWARD = f"tile_matmul[float32 {TILE}x{TILE}x{STEP} nn add]"
 BY_A = f"tile_matmul[float32 {TILE}x{STEP}x{TILE} nt set]"

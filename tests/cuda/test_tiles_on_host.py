@@ -17,10 +17,10 @@ from tile_programs import Tiles, product
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda.accumulators import DOUBLES, HALVES, simt_registers, tensor_registers
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import device_folder
 from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import Settings
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, If, Op, Value, While

@@ -6,10 +6,10 @@ import pytest
 
 import jwarp as wp
 from jwarp.backend.cpu.target import host_target
+from jwarp.compiler.program import program_of
+from jwarp.compiler.vector_axis import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
 from jwarp.config import config
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.lanes import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
-from jwarp.launching.program import program_of
 
 BLOCK = 32
 FEW, MANY = 5, LEAST_VECTORS * VECTOR + 3

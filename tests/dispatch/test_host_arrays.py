@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
 from jwarp.launching import geometry
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 
 
 @wp.kernel

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.target import host_target
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.program import program_of
+from jwarp.compiler.vector_axis import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
 from jwarp.config import config
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.lanes import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
-from jwarp.launching.program import program_of
 
 MANY = LEAST_VECTORS * VECTOR + 3
 SPLIT = 2 * LEAST_VECTORS * VECTOR

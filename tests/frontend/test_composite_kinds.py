@@ -9,7 +9,7 @@ from error_checks import C, T, check
 
 import jwarp as wp
 from jwarp.frontend.values.bindings import Composite
-from jwarp.frontend.values.kinds import OPERATORS
+from jwarp.frontend.values.operator_table import OPERATORS
 from jwarp.ir.builder import zero
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
 from jwarp.types import KINDS

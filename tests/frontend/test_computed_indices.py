@@ -5,7 +5,7 @@ import pytest
 from tile_running import BLOCK, run_blocks
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.compiler.cpu import lower_kernel
 from jwarp.config import config
 from jwarp.ir.nodes import Op, walk
 

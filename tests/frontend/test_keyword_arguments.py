@@ -6,7 +6,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.frontend.builtins.table import BUILTINS
-from jwarp.frontend.builtins.tile.calls import TileBuiltin
+from jwarp.frontend.builtins.tiles.calls import TileBuiltin
 
 RNG = np.random.default_rng(11)
 

@@ -8,7 +8,7 @@ import pytest
 from running import run_kernel
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
 N = 41

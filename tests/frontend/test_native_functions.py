@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.frontend.syntax.snippets import changed_arrays
 from jwarp.ir.serialize import from_bytes, to_bytes
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 
 BLOCK = 32
 

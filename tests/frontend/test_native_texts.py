@@ -11,7 +11,7 @@ import pytest
 import text_sources
 
 import jwarp as wp
-from jwarp.frontend.native_texts.functions import FUNCTIONS
+from jwarp.frontend.native_texts.cpp_functions import FUNCTIONS
 from jwarp.frontend.native_texts.reader import for_processors, why_not
 from jwarp.types import float32, float64, int32, int64, uint32, uint64
 

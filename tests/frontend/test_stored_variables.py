@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.frontend.lowering import stored
+from jwarp.frontend.lowering import indexed_composites
 from jwarp.ir.nodes import walk
 
 F, N = wp.float64, 64
@@ -224,7 +224,7 @@ def test_matrices(monkeypatch):
         return out
 
     found = run()
-    monkeypatch.setattr(stored, "MAX_SCALARS", 1 << 20)
+    monkeypatch.setattr(indexed_composites, "MAX_SCALARS", 1 << 20)
     for got, expected in zip(found, run(), strict=True):
         np.testing.assert_array_equal(got, expected)
 
@@ -274,5 +274,5 @@ def test_references(monkeypatch):
         return found
 
     found = run()
-    monkeypatch.setattr(stored, "MAX_SCALARS", 1 << 20)
+    monkeypatch.setattr(indexed_composites, "MAX_SCALARS", 1 << 20)
     np.testing.assert_array_equal(found, run())

@@ -12,8 +12,8 @@ import pytest
 from golden_kernels import KERNELS
 
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.cpu.target import Target
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.printing import format_kernel
 from jwarp.passes.simplify import simplify

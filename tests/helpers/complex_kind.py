@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jwarp as wp
-from jwarp.frontend.values import composites, kinds
+from jwarp.frontend.values import composites, operator_table
 from jwarp.frontend.values.bindings import Composite
 from jwarp.types import KINDS, CompositeKind, composite
 
@@ -36,11 +36,11 @@ def product(e, symbol, name, x, y, span):
 @contextmanager
 def complex_numbers() -> Iterator[None]:
     """The kind is in the tables."""
-    tables = (KINDS, kinds.CONSTRUCTORS, kinds.OPERATORS)
+    tables = (KINDS, operator_table.CONSTRUCTORS, operator_table.OPERATORS)
     before = [dict(table) for table in tables]
     KINDS["complex"] = COMPLEX
-    kinds.CONSTRUCTORS[COMPLEX] = composites.from_components
-    kinds.OPERATORS.update({**kinds.linear(COMPLEX), ("mul", COMPLEX, COMPLEX): product})
+    operator_table.CONSTRUCTORS[COMPLEX] = composites.from_components
+    operator_table.OPERATORS.update({**operator_table.linear(COMPLEX), ("mul", COMPLEX, COMPLEX): product})
     try:
         yield
     finally:

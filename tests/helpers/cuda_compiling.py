@@ -1,8 +1,8 @@
 """Compiles kernels for GPUs, and kernels that several tests of that take."""
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import Rejected, compile_unit
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel
 

@@ -18,10 +18,10 @@ class Lowered:
     def __init__(self, function, *args):
         import jax
 
-        from jwarp.backend.cuda.compile import CudaKernel
-        from jwarp.backend.cuda.handwritten import Handwritten
         from jwarp.backend.cuda.shared import room_of
         from jwarp.bind import primitive
+        from jwarp.compiler.cuda import CudaKernel
+        from jwarp.compiler.handwritten import Handwritten
 
         texts, calls = {}, []
         image, own_image, lowering = CudaKernel.image, Handwritten.image, jax.ffi.ffi_lowering

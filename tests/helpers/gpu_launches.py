@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from jwarp.bind import primitive
+from jwarp.compiler.program import GeneratedProgram
 from jwarp.config import config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.launching.descriptor import descriptor_of
 from jwarp.launching.geometry import fold
-from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 
 

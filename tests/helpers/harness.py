@@ -16,11 +16,13 @@ from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
 from jwarp import _native
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel, entry_name, optimized_code
 from jwarp.backend.cpu.entry import Generated
 from jwarp.backend.cpu.linker import new_linker
+from jwarp.backend.cpu.module import optimized_code
 from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.backend.cpu.units import Unit, unit_object
+from jwarp.backend.entry_names import entry_name
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, written_params
 

@@ -20,8 +20,8 @@ from guards import check_guards, guarded
 from launch_format import BATCH_AXES, SITE_BITS, WORDS
 
 from jwarp.analysis.affine import Condition
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import device_folder
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, Param, written_params
 from jwarp.types import ArrayType, int32, uint64

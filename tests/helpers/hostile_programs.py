@@ -18,13 +18,13 @@ from harness import whole_launch
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.backend.cpu.compile import CpuKernel, compile_program
+from jwarp.compiler.cpu import CpuKernel, compile_program
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.order import in_one_order
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.ir.serialize import FORMAT, MAGIC, from_bytes
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
-from jwarp.launching.running import in_one_order
 
 SECONDS_EACH = 2.0  # of processor time
 

@@ -17,8 +17,8 @@ from jax.extend.core import Literal
 
 import jwarp as wp
 from jwarp.bind.primitive import LAUNCHES
+from jwarp.compiler.program import GeneratedProgram
 from jwarp.ir import nodes
-from jwarp.launching.program import GeneratedProgram
 from jwarp.types import ArrayType, CompositeType, ScalarType, composite
 from jwarp.types.tiles import TileType, tile_type
 

@@ -13,8 +13,8 @@ from op_kernels import agree, same
 from thread_oracle import run_threads
 
 from jwarp.analysis.sums import sums_of
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.operation import Stage

@@ -302,4 +302,6 @@ def test_operations_without_fixed_types_are_accepted():
     b("load", wide, attr=0)
     b("load", i, wide, attr=2, type_=int32)
     b("check", const(True), attr="fine")
+    b("slope", const(1.0), const(1.0), const(1.0), attr="author's")
+    b("slope", const(1.0), const(1.0), const(1.0))
     verify(kernel_of(*b.nodes))

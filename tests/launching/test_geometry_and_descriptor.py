@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
+from jwarp.compiler.program import GeneratedProgram
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Block, Kernel, Param
 from jwarp.launching.descriptor import Descriptor, encode
 from jwarp.launching.geometry import Geometry, fold, read_dim
-from jwarp.launching.program import GeneratedProgram
 from jwarp.types import ArrayType, float32
 from jwarp.wire import Role
 

@@ -11,10 +11,10 @@ import pytest
 
 import jwarp as wp
 from jwarp.autodiff.custom_gradients import plain
-from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.compiler.cpu import CpuKernel
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings
 from jwarp.ir.nodes import is_plain, walk
-from jwarp.launching.program import program_of
 
 WIDTHS = {"svd2": 2, "svd3": 3, "qr3": 3, "eig3": 3}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cpu.compile import optimized
+from jwarp.compiler.cpu import optimized
 
 RNG = np.random.default_rng(9)
 COUNT = 1 << 18

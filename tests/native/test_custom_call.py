@@ -30,7 +30,7 @@ from native_kernels import (
 )
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import compile_program
+from jwarp.compiler.cpu import compile_program
 
 TARGET = "jwarp_launch_v1"
 

@@ -31,7 +31,7 @@ from native_kernels import (
 )
 
 from jwarp import _native
-from jwarp.backend.cpu.compile import compile_program
+from jwarp.compiler.cpu import compile_program
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from launch_format import (
 from native_kernels import new_fingerprint, python_entry, register
 
 from jwarp import _native, wire
-from jwarp.backend.compiled_base import COLUMN_GROUP
+from jwarp.compiler.analysed import COLUMN_GROUP
 from jwarp.types import MAX_DIMS, SCALARS
 
 

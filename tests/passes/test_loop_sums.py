@@ -86,7 +86,7 @@ def test_what_stays():
 
 
 def test_threads_in_order_stay():
-    from jwarp.launching.program import program_of
+    from jwarp.compiler.program import program_of
 
     with wp.config(deterministic=True):
         kernel = program_of(halves_only, wp.config.settings).gpu_kernel

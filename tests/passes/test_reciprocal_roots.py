@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import Op, walk
 from jwarp.passes.reciprocal_roots import by_reciprocal_roots

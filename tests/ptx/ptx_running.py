@@ -16,15 +16,15 @@ from ptx_checks import Counts
 from ptx_machine import Machine
 from ptx_memory import GlobalMemory
 
-from jwarp.backend.cuda.compile import CudaKernel
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import Unit, compile_unit, toolchain
 from jwarp.backend.cuda.records import HEAP
 from jwarp.backend.cuda.shared import room_of
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.launching.handwritten import Configuration, configuration
-from jwarp.launching.program import program_of
 
 ARCHITECTURE = "compute_90"
 PLAIN = Settings(cache_dir="")

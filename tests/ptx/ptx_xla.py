@@ -24,10 +24,10 @@ from ptx_running import ARCHITECTURE, ptx_of
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.backend.cuda.compile import CudaKernel
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.shared import room_of
 from jwarp.backend.cuda.warpgroups import SM_90
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.handwritten import Handwritten
 
 STREAM = 0x101
 WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 16: 2}  # of XLA's types, in bytes

@@ -13,8 +13,8 @@ from ptx_running import PtxKernel
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.launching.program import program_of
 
 pytestmark = pytest.mark.usefixtures("compiler")
 A = wp.array[float]

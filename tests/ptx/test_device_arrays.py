@@ -109,6 +109,23 @@ def test_adjoints_in_place():
     assert driver().allocated == len(driver().log("cuMemAlloc_v2"))
 
 
+@wp.kernel
+def columns(x: wp.array2d[float], y: wp.array2d[float]):
+    i, j = wp.tid()
+    y[0, i] = x[j, i] * x[j, i]
+
+
+@own_process(seconds=300)
+def test_along_an_axis_of_one_thread_nobody_meets():
+    """The derivative needs no second launch that says whose value is there, as on NumPy arrays."""
+    rng = np.random.default_rng(2)
+    x, y, cotangent, wanted = (rng.normal(size=(1, 6)).astype(np.float32) for _ in range(4))
+    gradient = wanted + 2 * x * cotangent
+    names = both(columns, (6, 1), [x], [y], [cotangent], [wanted, None])
+    assert [name for name in names if "columns" in name] == ["jwarp_columns"], names
+    np.testing.assert_allclose(wanted, gradient, rtol=1e-5)
+
+
 @own_process(seconds=300)
 def test_what_is_no_array_on_the_gpu():
     x, y, total = (np.zeros(n, np.float32) for n in (5, 5, 1))

@@ -6,9 +6,9 @@ import pytest
 from ptx_running import PtxHandwritten
 
 import jwarp as wp
-from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import program_of
 from jwarp.launching.handwritten import read_blocks
-from jwarp.launching.program import program_of
 
 pytestmark = pytest.mark.usefixtures("compiler")
 A2 = wp.array2d[float]

@@ -9,10 +9,10 @@ from ptx_running import PtxHandwritten, ptx_of
 
 import jwarp as wp
 from jwarp.backend.cuda import handwritten, host_headers
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.host_code import device_part
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.program import program_of
 from jwarp.frontend.cuda_kernel import Blocks
-from jwarp.launching.program import program_of
 
 F, I, U = wp.array[float], wp.array[int], wp.array[wp.uint32]
 

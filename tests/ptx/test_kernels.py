@@ -26,14 +26,14 @@ from tile_programs import product, softmax
 
 import jwarp as wp
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.records import grows
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cuda import CudaKernel
+from jwarp.compiler.derive import Variant, derive
+from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
 from jwarp.ir.ops import ELEMENTARY
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import program_of
 from jwarp.types import SCALARS, ArrayType, bfloat16, float16, float32, float64, int64
 
 pytestmark = pytest.mark.usefixtures("compiler")

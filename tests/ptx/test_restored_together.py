@@ -11,7 +11,7 @@ import jwarp as wp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda.records import grows, restored_together
 from jwarp.backend.interpreter.machine import run
-from jwarp.launching.program import program_of
+from jwarp.compiler.program import program_of
 
 pytestmark = pytest.mark.usefixtures("compiler")
 ROWS, COLUMNS, TRIPS = 3, 24, 6

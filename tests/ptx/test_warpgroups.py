@@ -12,9 +12,9 @@ from tile_programs import looped, operands, product
 
 import jwarp as wp
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.cuda import compile as cuda_compile
 from jwarp.backend.cuda import nvrtc
-from jwarp.launching.program import program_of
+from jwarp.compiler import cuda as cuda_compile
+from jwarp.compiler.program import program_of
 from jwarp.types import bfloat16, float16, float32
 
 pytestmark = pytest.mark.usefixtures("compiler")

@@ -21,9 +21,9 @@ from jwarp.api.geometry.arrays import (
     refuse_ended,
     settled,
 )
-from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
+from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.call.held import held, struct_of
 from jwarp.errors import KernelTypeError, LaunchError

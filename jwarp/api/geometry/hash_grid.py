@@ -26,8 +26,8 @@ from jwarp.api.geometry.arrays import (
 from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.launch import launch
+from jwarp.arrays.rematerialised import can_be_made
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.remade import can_be_made
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.builders import CELLS, sorted_by_cells, starts_of_cells
 from jwarp.lib.geometry.hash_grid import KINDS

@@ -26,9 +26,9 @@ from jwarp.api.geometry.arrays import (
     settled,
 )
 from jwarp.api.geometry.bvh import check_options
-from jwarp.api.geometry.own import is_alone, stay
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import Refitted, refit_faces, refitted_here, repeat_faces
+from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.bind.compat import is_not_tracing

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jwarp.api.geometry.repeats import Repeat, repeat_of
+from jwarp.api.geometry.refit_replays import Repeat, repeat_of
 from jwarp.api.geometry.tree import EMPTY, Tree, leaves_of
 from jwarp.api.launch import launch
 from jwarp.lib.geometry.refits import boxes_in_slots, faces_in_slots, leaves_around, nodes_around, sixteens_around

@@ -9,12 +9,12 @@ from jwarp.analysis.lone_loops import lone_loops
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.repeats import Repeat
 from jwarp.analysis.sums import sums_of
+from jwarp.backend.cpu.access.addresses import Memory
+from jwarp.backend.cpu.access.block_memory import BlockMemory
+from jwarp.backend.cpu.access.nontemporal import PastCaches
+from jwarp.backend.cpu.access.thread_private import PrivateMemory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
-from jwarp.backend.cpu.local_arrays import PrivateMemory
-from jwarp.backend.cpu.memory import Memory
-from jwarp.backend.cpu.past_caches import PastCaches
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls
-from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Const, Kernel, Node, Operand, Value

@@ -12,14 +12,16 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jwarp.analysis.ownership import Definitions, definitions_of
-from jwarp.backend.cpu import atomics, effects, elements, functions, quotients, repeated, runs
+from jwarp.backend.cpu import effects, functions, quotients, repeated
+from jwarp.backend.cpu.access import atomics, components
+from jwarp.backend.cpu.access.addresses import Element
+from jwarp.backend.cpu.access.grouped import Accesses
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.grouped import Accesses
-from jwarp.backend.cpu.lanes import vectors
-from jwarp.backend.cpu.lone import lone
-from jwarp.backend.cpu.loops import conditional, counted
-from jwarp.backend.cpu.memory import Element
+from jwarp.backend.cpu.loops import unrolled
+from jwarp.backend.cpu.loops.lane_serialised import lone
+from jwarp.backend.cpu.loops.masked import conditional, counted
+from jwarp.backend.cpu.loops.vectorised import vectors
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
@@ -72,9 +74,9 @@ class BodyEmitter(Accesses):
 
     def together(self, nodes: Sequence[Node], at: int) -> int:
         """Write the accesses from `at` on that one way makes together; how many these are."""
-        made = runs.run_of(nodes, at, self.definitions)
+        made = unrolled.run_of(nodes, at, self.definitions)
         if not self.run_of_loads(made):
-            made = elements.group(nodes, at, self.memory.arrays)
+            made = components.group(nodes, at, self.memory.arrays)
             if not any(written(made) for written in self.ways_of_groups):
                 return 0
         self.note(made)

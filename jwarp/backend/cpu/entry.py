@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.analysis.ranges import Proofs, components_fit
+from jwarp.backend.cpu.access.addresses import ZEROS, Memory
 from jwarp.backend.cpu.body import Functions
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
-from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.repeated import repeats_of
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls, shapes_of
 from jwarp.ir.functions import arrays_of_functions

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.body import Body, Made
 from jwarp.backend.cpu.code import BODY, ENTRY, Code
-from jwarp.backend.cpu.memory import Memory
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.ir.nodes import Function, Kernel, Op, Operand
 from jwarp.types import ScalarType, bool_

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp import forks
-from jwarp.backend.cpu import gemm, loading
+from jwarp.backend.cpu import gemm
+from jwarp.backend.cpu.access import shared_loads
+from jwarp.backend.cpu.access.shared_loads import Loading
 from jwarp.backend.cpu.linker import link
-from jwarp.backend.cpu.loading import Loading
 from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import Target, host_target, machine_code
 from jwarp.backend.events import CompileEvent, announce
@@ -28,7 +29,7 @@ Unit = Request | Loading
 
 def unit_object(unit: Unit, target: Target) -> bytes:
     """The object code of one unit."""
-    text = gemm.emit(unit, target) if isinstance(unit, Request) else loading.emit(unit, target)
+    text = gemm.emit(unit, target) if isinstance(unit, Request) else shared_loads.emit(unit, target)
     return machine_code(optimized_module(text, target), target)
 
 

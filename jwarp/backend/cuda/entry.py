@@ -101,12 +101,6 @@ def _placed(lines: list[str], file: str) -> list[str]:
     return [f'#line {number} "{file}"' if line == OWN else line for number, line in enumerate(lines, 2)]
 
 
-def entry_name(kernel: Kernel) -> str:
-    """The symbol of a kernel's entry; ASCII whatever the kernel is called."""
-    safe = "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
-    return f"jwarp_{safe}"
-
-
 def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> set[int]:
     """The ids of the accesses that a version does not test."""
     if not bounds:

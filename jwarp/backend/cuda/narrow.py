@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Sequence
 
-from jwarp.analysis.affine import Extents
 from jwarp.analysis.ownership import added_to
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.staged import Staged, component_of
 from jwarp.ir.nodes import Kernel, Op, Operand, Value
 from jwarp.types import ArrayType, int32
+from jwarp.types.arrays import Extents
 
 # An index is a value plus a number up to this, so that neighbours' places are a common one plus multiples of strides.
 REACH = 8

@@ -8,12 +8,12 @@ from typing import Any
 from jwarp.analysis.read_first import reads_first as in_order
 from jwarp.arrays.array import array
 from jwarp.arrays.overlap import overlap
+from jwarp.compiler.program import Program
 from jwarp.config import config
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.functions import without_reading_functions
-from jwarp.launching.program import Program
 
 
 def identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jwarp.arrays import making
+from jwarp.arrays import allocation
 from jwarp.arrays.array import array
 from jwarp.arrays.view import View
 from jwarp.devices import CPU, Device
@@ -52,6 +52,6 @@ def shown_on_device(given: array) -> Any:
 def copy_on_device(given: array) -> Any:
     """The same for a copy of an array on a GPU."""
     layout = View.whole(given.layout.element, given.shape)
-    memory = making.allocate(layout, zeroed=False, device=given.memory.device)
+    memory = allocation.allocate(layout, zeroed=False, device=given.memory.device)
     memory.copy_from(layout, given.memory, given.layout)
     return shown_on_device(array.of(memory, layout))

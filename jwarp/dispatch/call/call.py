@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from jwarp.compiler.program import Program
 from jwarp.dispatch.call.kinds import Kind, is_mutable, is_on_device, kind_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
@@ -17,7 +18,6 @@ from jwarp.launching import grouping
 from jwarp.launching.adjoints import Request
 from jwarp.launching.arguments import Matched, without_absent
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.program import Program
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jwarp.analysis.affine import Extents
 from jwarp.bind import compat, values
+from jwarp.compiler.program import Program
 from jwarp.dispatch.call import dlpack
 from jwarp.dispatch.call.kinds import is_mutable
 from jwarp.dispatch.executables.host_arrays import Place, Use
@@ -16,8 +16,8 @@ from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
-from jwarp.launching.program import Program
 from jwarp.types import ArrayType
+from jwarp.types.arrays import Extents
 
 
 def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:

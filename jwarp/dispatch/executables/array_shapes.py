@@ -12,6 +12,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind import compat
+from jwarp.compiler.program import Program
 from jwarp.config import config
 from jwarp.dispatch.call.held import held
 from jwarp.dispatch.executables import eager
@@ -21,7 +22,6 @@ from jwarp.dispatch.executables.ready import Ready
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launching.program import Program
 from jwarp.types import CompositeValue, Geometry, Struct
 from jwarp.types.handles import Id
 

@@ -11,15 +11,15 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.calls import bind
+from jwarp.bind.custom_vjp import is_stopped
 from jwarp.bind.prepare import prepare_arranged
-from jwarp.bind.rules import is_stopped
 from jwarp.bind.traced_memory import TracedMemory, value_of
+from jwarp.compiler.program import Program
 from jwarp.dispatch.call.aliases import identical, refuse_unordered
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched, without_absent
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.program import Program
 from jwarp.wire import Role
 
 

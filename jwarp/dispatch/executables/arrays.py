@@ -12,13 +12,14 @@ import jax
 import numpy as np
 
 from jwarp._native import BoundHostLaunch, run_array_launch
+from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.caches import Cache
+from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
 from jwarp.dispatch.call import checks
@@ -39,7 +40,6 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.program import Program, program_of
 from jwarp.types import Struct, array_of, indexedarray, renewed
 from jwarp.types.handles import owner_of
 from jwarp.wire import Role

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat, values
+from jwarp.compiler.derive import switched_off
+from jwarp.compiler.vector_axis import with_lanes
+from jwarp.compiler.write_conflicts import refuse_race
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import read_contents, read_gradient, read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
 from jwarp.dispatch.executables.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.host_adjoint import InPlaceAdjoint
+from jwarp.dispatch.steps.host_adjoint import InPlaceAdjoint
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
-from jwarp.launching.derive import switched_off
 from jwarp.launching.descriptor import extents_of
-from jwarp.launching.lanes import with_lanes
-from jwarp.launching.meetings import refuse_race
 from jwarp.launching.sizes import refuse_symbolic
 
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 import jwarp._native as _native
-from jwarp.analysis.affine import Extents
 from jwarp.arrays.overlap import share_elements
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import PerOwner
+from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.program import Program
 from jwarp.errors import LaunchError
 from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.launching.geometry import MAX_EXTENT, BlockDim, Geometry
-from jwarp.launching.program import Program
+from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
 # Extents of arrays, for each launch in place, that are remembered as checked.

@@ -14,7 +14,7 @@ from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.executables import eager
 from jwarp.dispatch.executables.host_arrays import InPlace, Use
-from jwarp.dispatch.host_adjoint import InPlaceAdjoint, Need
+from jwarp.dispatch.steps.host_adjoint import InPlaceAdjoint, Need
 from jwarp.ir.nodes import Param
 
 Convert = Callable[[Any], Any]

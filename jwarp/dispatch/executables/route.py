@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from jwarp.dispatch import device_adjoint
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.kinds import Kind
 from jwarp.dispatch.executables import eager, functional, host
 from jwarp.dispatch.executables.ready import Ready, stream_refusal
 from jwarp.dispatch.gpu import device
+from jwarp.dispatch.steps import device_adjoint
 from jwarp.errors import LaunchError
 
 # By where the results go, and whether they are gradients.

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from jwarp import _native
-from jwarp.arrays import making
+from jwarp.arrays import allocation
 from jwarp.arrays.memory import Kept, Memory
 from jwarp.arrays.view import View
 from jwarp.caches import cached
 from jwarp.devices import DEVICES, Device, DeviceError
-from jwarp.dispatch.device_memory import Work
 from jwarp.dispatch.gpu import cuda_arrays
+from jwarp.dispatch.gpu.device_memory import Work
 from jwarp.errors import LaunchError
 
 # All that arrays are used for goes on CUDA's default stream, which other libraries' default streams wait for.
@@ -225,5 +225,5 @@ def cuda_memory_at(device: Device, start: int, nbytes: int, owner: Any, *, is_re
     return CudaMemory(device, start, nbytes, owner, is_exposed=True, is_read_only=is_read_only)
 
 
-making.cuda_memory.append(cuda_memory)
-making.cuda_memory_at.append(cuda_memory_at)
+allocation.cuda_memory.append(cuda_memory)
+allocation.cuda_memory_at.append(cuda_memory_at)

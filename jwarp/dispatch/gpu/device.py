@@ -12,19 +12,19 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.bind import values
+from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import refuse_tracing
-from jwarp.dispatch.device_memory import Work
 from jwarp.dispatch.executables.host_arrays import Place, Use, without_aliases
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.dispatch.gpu.device_launch import Placed, Settled, settle
+from jwarp.dispatch.gpu.device_memory import Work
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import descriptor_of
-from jwarp.launching.program import Program
 from jwarp.types import ArrayType
 from jwarp.wire import DTYPES
 

@@ -10,10 +10,10 @@ from jwarp import _native
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import compat
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.compiler.program import Program
 from jwarp.devices import DeviceError, KernelAt, at_kernel
 from jwarp.errors import CompileError, LaunchError, Span
 from jwarp.launching.descriptor import Descriptor, extents_of
-from jwarp.launching.program import Program
 
 # What the native module takes for a parameter: an address, the bytes of a value or None; dtype code; shape.
 Placed = tuple[int | bytes | None, int, tuple[int, ...]]

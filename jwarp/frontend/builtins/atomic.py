@@ -6,7 +6,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import Builtin, check_count, define
 from jwarp.frontend.context import Context
-from jwarp.frontend.values import kinds
+from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, describe
 from jwarp.types import CompositeType
 
@@ -34,7 +34,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
             raise KernelTypeError(f"wp.{name} does not take {array.type.element}", span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":
-            values = [kinds.negated(ctx, values[0], span)]
+            values = [operator_table.negated(ctx, values[0], span)]
         return ctx.atomic(operation, array, indices, values, spans[1:], span)
 
     values = "compare: T, value: T" if compares else "value: T"
@@ -50,7 +50,7 @@ def _takes(operation: str, array: ArrayRef) -> bool:
     kind = array.type.element
     if not isinstance(kind, CompositeType) or operation in ("exch", "cas"):
         return True
-    return kind.kind.takes(operation) or kinds.by_component(operation, kind.kind)
+    return kind.kind.takes(operation) or operator_table.by_component(operation, kind.kind)
 
 
 atomic_add = _atomic("atomic_add", "add", "Add to an element of an array")

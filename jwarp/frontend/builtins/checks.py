@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.table import check_count, check_same, define
 from jwarp.frontend.context import Context
-from jwarp.frontend.values import kinds
+from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import Binding, Composite, Number, describe
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, If, Op, Operand
@@ -43,7 +43,7 @@ def _equal(ctx: Context, name: str, args: list[Binding], spans: list[Span], span
     """Whether two scalars or composites of one type are equal."""
     check_count(name, args, (2,), span)
     if any(isinstance(a, Composite) for a in args):
-        return kinds.equal(ctx, "==", args[0], args[1], span)
+        return operator_table.equal(ctx, "==", args[0], args[1], span)
     x, y = (ctx.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True))
     check_same(name, (x, y), span)
     return ctx.emit("eq", x, y, span=span)

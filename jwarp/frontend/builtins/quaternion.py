@@ -12,7 +12,7 @@ from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, define
 from jwarp.frontend.values import spatial
 from jwarp.frontend.values.bindings import Binding, Composite, describe
 from jwarp.frontend.values.composites import Emitter, component_type
-from jwarp.frontend.values.kinds import construct
+from jwarp.frontend.values.operator_table import construct
 from jwarp.types import QUATERNION, TRANSFORM, VECTOR, CompositeKind, CompositeType, composite
 
 Rule = Callable[[Emitter, Sequence[Binding], Span], Binding]

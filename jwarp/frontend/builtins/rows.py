@@ -8,10 +8,10 @@ from jwarp.frontend.builtins import prints as prints
 from jwarp.frontend.builtins import quaternion as quaternion
 from jwarp.frontend.builtins import scalar as scalar
 from jwarp.frontend.builtins import vector as vector
-from jwarp.frontend.builtins.tile import algebra as algebra
-from jwarp.frontend.builtins.tile import functions as functions
-from jwarp.frontend.builtins.tile import memory as tile_memory  # noqa: F401
-from jwarp.frontend.builtins.tile import shapes as shapes
-from jwarp.frontend.builtins.tile import stacks as stacks
-from jwarp.frontend.builtins.tile import transfers as transfers
-from jwarp.frontend.builtins.tile import transforms as transforms
+from jwarp.frontend.builtins.tiles import algebra as algebra
+from jwarp.frontend.builtins.tiles import creation as creation
+from jwarp.frontend.builtins.tiles import map_reduce as map_reduce
+from jwarp.frontend.builtins.tiles import shapes as shapes
+from jwarp.frontend.builtins.tiles import stacks as stacks
+from jwarp.frontend.builtins.tiles import transfers as transfers
+from jwarp.frontend.builtins.tiles import transforms as transforms

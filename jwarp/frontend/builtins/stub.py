@@ -19,7 +19,7 @@ from pathlib import Path
 from jwarp.constants import CONSTANTS
 from jwarp.frontend.builtins.signatures import Described
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
-from jwarp.frontend.values.kinds import OPERATORS, UNARY
+from jwarp.frontend.values.operator_table import OPERATORS, UNARY
 from jwarp.types import (
     MATRIX,
     NAMED,

@@ -11,7 +11,7 @@ from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, define
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, describe
 from jwarp.frontend.values.composites import Emitter, elementwise, from_rows, total
-from jwarp.frontend.values.kinds import ELEMENTWISE, binary, operator, unary
+from jwarp.frontend.values.operator_table import ELEMENTWISE, binary, operator, unary
 from jwarp.frontend.values.spatial import identity as without_rotation
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand

@@ -6,9 +6,9 @@ import functools
 import weakref
 from typing import Any
 
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.func import Func
-from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jwarp import forks
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.foreign.warp import is_of_warp
 from jwarp.frontend.kernel import Instance, PythonKernel, generic_of
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.frontend.meaning import meaning
 
 
 def as_kernel(thing: Any) -> Any:

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.canonicalise import reads
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.lowering.derivatives import grad
-from jwarp.frontend.meaning import reads
 from jwarp.types import (
     SCALARS,
     Reference,

@@ -10,15 +10,15 @@ from typing import Any, get_args, get_origin
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering import places, stored
+from jwarp.frontend.lowering import assignment_targets, indexed_composites
+from jwarp.frontend.lowering.local_array_copies import copied_if_own
 from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.operators import combined
-from jwarp.frontend.lowering.own_copies import copied_if_own
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
-from jwarp.frontend.syntax.operators import BINARY_OPERATORS
+from jwarp.frontend.syntax.python_operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.tiles import operators, subscripts
-from jwarp.frontend.values import array_views, composites, kinds
+from jwarp.frontend.values import array_views, composites, operator_table
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -59,10 +59,10 @@ def assignment(ctx: Context, node: ast.Assign) -> None:
     else:
         first = targets[0]
         ctx.assigned_name = first.id if isinstance(first, ast.Name) else ""
-        ctx.lent = stored.lent_by_assignment(ctx, targets, value)
+        ctx.lent = indexed_composites.lent_by_assignment(ctx, targets, value)
         binding = lower(ctx, value)
         ctx.assigned_name, ctx.lent = "", frozenset()
-        binding = stored.assigned(ctx, targets, binding, ctx.span(value))
+        binding = indexed_composites.assigned(ctx, targets, binding, ctx.span(value))
         if holds_tile(binding):
             binding = _assigned_tile(ctx, targets, value, binding)
     named = all(isinstance(target, ast.Name) for target in targets)
@@ -89,7 +89,7 @@ def _store_to(ctx: Context, target: ast.expr, binding: Binding, span: Span) -> N
     """Let a target stand for, or hold, a value that is written at `span`."""
     rule = _TARGETS.get(type(target))
     if rule is None:
-        raise places.not_assignable(ctx, target)
+        raise assignment_targets.not_assignable(ctx, target)
     rule(ctx, target, binding, span)
 
 
@@ -104,10 +104,10 @@ def _to_items(ctx: Context, target: ast.Tuple | ast.List, binding: Binding, span
 
 
 def _to_place(ctx: Context, target: ast.expr, binding: Binding, span: Span) -> None:
-    if tile := places.tile_place(ctx, target):
+    if tile := assignment_targets.tile_place(ctx, target):
         subscripts.assign(ctx, tile, binding, span)
     else:
-        places.change(ctx, places.place_of(ctx, target), "store", binding, span)
+        assignment_targets.change(ctx, assignment_targets.place_of(ctx, target), "store", binding, span)
 
 
 def _to_rest(ctx: Context, target: ast.Starred, binding: Binding, span: Span) -> None:
@@ -211,18 +211,18 @@ def augmented_assignment(ctx: Context, node: ast.AugAssign) -> None:
     target = node.target
     if isinstance(target, ast.Name):
         return _augment_name(ctx, target, node)
-    if tile := places.tile_place(ctx, target):
+    if tile := assignment_targets.tile_place(ctx, target):
         return _augment_tile(ctx, tile, node)
     operator, span, value_span = node.op, ctx.span(node), ctx.span(node.value)
-    place = places.place_of(ctx, target)
+    place = assignment_targets.place_of(ctx, target)
     value = lower(ctx, node.value)
     atomic = _atomic_operation(place, operator, span)
     if atomic:
         if isinstance(operator, ast.Sub) and layout(value, value_span) is place.kind:
-            value = kinds.negated(ctx, value, span)
-        return places.change(ctx, place, atomic, value, value_span)
-    result = combined(ctx, operator, places.read(ctx, place, span), value, node)
-    return places.change(ctx, place, "store", result, value_span)
+            value = operator_table.negated(ctx, value, span)
+        return assignment_targets.change(ctx, place, atomic, value, value_span)
+    result = combined(ctx, operator, assignment_targets.read(ctx, place, span), value, node)
+    return assignment_targets.change(ctx, place, "store", result, value_span)
 
 
 def _augment_name(ctx: Context, target: ast.Name, node: ast.AugAssign) -> None:
@@ -242,11 +242,11 @@ def _augment_tile(ctx: Context, place: subscripts.TilePlace, node: ast.AugAssign
         subscripts.assign(ctx, place, result, span)
 
 
-def _atomic_operation(place: places.Place, operator: ast.operator, span: Span) -> str:
+def _atomic_operation(place: assignment_targets.Place, operator: ast.operator, span: Span) -> str:
     """The atomic operation that `place operator= …` is; empty where it reads, computes and stores."""
     if not isinstance(place.array, ArrayRef) or place.indices is None or type(operator) not in ATOMIC_OPERATORS:
         return ""
-    if isinstance(place.kind, CompositeType) and not kinds.by_component(
+    if isinstance(place.kind, CompositeType) and not operator_table.by_component(
         BINARY_OPERATORS[type(operator)][1], place.kind.kind
     ):
         return ""

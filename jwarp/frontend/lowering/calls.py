@@ -12,7 +12,7 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.control import static
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Reading
-from jwarp.frontend.builtins.tile.calls import TileBuiltin
+from jwarp.frontend.builtins.tiles.calls import TileBuiltin
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.jax_function import JaxFunction
@@ -24,7 +24,7 @@ from jwarp.frontend.lowering.names import renamed
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import place_of
-from jwarp.frontend.values import composites, kinds, structs
+from jwarp.frontend.values import composites, operator_table, structs
 from jwarp.frontend.values.bindings import (
     Binding,
     Composite,
@@ -124,7 +124,7 @@ def _call_composite_type(ctx: Context, target: CompositeType, given: Arguments) 
         ways = " or ".join(f"({', '.join(names)})" for shape, names in target.kind.parameters if shape == target.shape)
         taken = f"no keyword arguments but {ways}" if ways else "no keyword arguments"
         raise CompileError(f"{target.name}() takes {taken}", given.span)
-    return kinds.construct(ctx, target, [*given.values, *(named[name] for name in order)], given.span)
+    return operator_table.construct(ctx, target, [*given.values, *(named[name] for name in order)], given.span)
 
 
 def _call_struct(ctx: Context, struct: StructType, given: Arguments) -> Binding:

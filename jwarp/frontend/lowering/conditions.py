@@ -11,8 +11,8 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import State, merge, restore, state_of
 from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
-from jwarp.frontend.syntax.operators import COMPARISONS
-from jwarp.frontend.values import kinds
+from jwarp.frontend.syntax.python_operators import COMPARISONS
+from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -78,7 +78,7 @@ def _chain(ctx: Context, node: ast.Compare, left: Binding, position: int) -> Ope
 def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
     span, (symbol, name) = ctx.span(node), COMPARISONS[type(operator)]
     if isinstance(left, Composite) or isinstance(right, Composite):
-        same = kinds.equal(ctx, symbol, left, right, span)
+        same = operator_table.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
     if name in ("eq", "ne") and is_id(left) + is_id(right) == 1 and _is_zero(left) + _is_zero(right) == 1:
         return FALSE if name == "eq" else TRUE

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering import stored
+from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.rules import lower, lower_condition, lower_statement, statement
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
-from jwarp.frontend.values import array_choices
+from jwarp.frontend.values import array_joins
 from jwarp.frontend.values.bindings import (
     Binding,
     Stored,
@@ -163,11 +163,13 @@ def _returned(ctx: Context, node: ast.Return) -> Binding:
     value, frame = node.value, ctx.frame
     assert value is not None
     if isinstance(value, ast.Call):
-        ctx.lent = frozenset() if stored.returns_in_loops(ctx) else stored.lent_by_return(ctx, value)
+        ctx.lent = (
+            frozenset() if indexed_composites.returns_in_loops(ctx) else indexed_composites.lent_by_return(ctx, value)
+        )
         result = lower(ctx, value)
         ctx.lent = frozenset()
-        return stored.left(ctx, result, ctx.span(value))
-    same = stored.returned(ctx, node) if frame.lent else []
+        return indexed_composites.left(ctx, result, ctx.span(value))
+    same = indexed_composites.returned(ctx, node) if frame.lent else []
     items = value.elts if isinstance(value, ast.Tuple) else [value]
     parts = tuple(frame.env[n.id] if isinstance(n, ast.Name) and n.id in same else lower(ctx, n) for n in items)
     return parts if isinstance(value, ast.Tuple) else parts[0]
@@ -223,7 +225,7 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
             unset.add(name)
         if holds_tile(x) or holds_tile(y):
             x, y = (_loose_in(ctx, state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True))
-        if stored.holds_stored(x) or stored.holds_stored(y):
+        if indexed_composites.holds_stored(x) or indexed_composites.holds_stored(y):
             x, y = _stored_in(ctx, name, (x, y), nodes, span)
         if (holds_array(x) or holds_array(y)) and (name == "$result" or not (left.has_returned or right.has_returned)):
             x, y = _arrays_alike(ctx, name, (x, y), nodes, span)
@@ -257,15 +259,15 @@ def _arrays_alike(
     if x is None or y is None:
         if name == "$result":  # another return decides
             return pair
-        x, y = (array_choices.absent(y) if x is None else x), (array_choices.absent(x) if y is None else y)
+        x, y = (array_joins.absent(y) if x is None else x), (array_joins.absent(x) if y is None else y)
     inside = {value for block in nodes for node in block for value in results_of(node)}
-    form = array_choices.common(x, y, lambda scalar: scalar not in inside)
+    form = array_joins.common(x, y, lambda scalar: scalar not in inside)
     if form is None:
         return pair
     found = []
     for binding, block in zip((x, y), nodes, strict=True):
         with ctx.builder.block() as alike:
-            found.append(array_choices.fitted(ctx, binding, form, span))
+            found.append(array_joins.fitted(ctx, binding, form, span))
         block.extend(alike)
     return tuple(found)
 
@@ -302,7 +304,7 @@ def _stored_in(
         return pair
     if layout(x, span) == layout(y, span):
         return pair
-    return tuple(stored.value_after(ctx, b, into, span) for b, into in zip(pair, nodes, strict=True))
+    return tuple(indexed_composites.value_after(ctx, b, into, span) for b, into in zip(pair, nodes, strict=True))
 
 
 def _loose_in(ctx: Context, state: State, binding: Binding | None, nodes: list[Node], span: Span) -> Binding | None:

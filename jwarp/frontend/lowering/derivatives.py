@@ -9,11 +9,11 @@ from typing import Any
 from jwarp.caches import Cache
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
-from jwarp.frontend.lowering.stored import scalars_only
-from jwarp.frontend.meaning import meaning
+from jwarp.frontend.lowering.indexed_composites import scalars_only
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,

@@ -9,14 +9,14 @@ from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.jax_function import JaxFunction
-from jwarp.frontend.lowering import stored
+from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
-from jwarp.frontend.lowering.functions import called, kept, kind_of
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.ids import with_objects
+from jwarp.frontend.lowering.local_array_copies import arrays_of
+from jwarp.frontend.lowering.memoised_calls import called, kept, kind_of
 from jwarp.frontend.lowering.natives import native_result
-from jwarp.frontend.lowering.own_copies import arrays_of
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.native_texts.reader import for_processors, why_not
@@ -47,7 +47,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
-    arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
+    arguments = indexed_composites.borrowed(ctx, function, _bound(function, given, bound), span)
     call = kind_of(ctx, function, arguments)
     if call is not None and (known := called(ctx, call, span)) is not None:
         return known
@@ -69,7 +69,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         ctx.trials = 0  # what is kept of it is for later calls, too, and those need the whole of it
     try:
         for name, binding in ctx.frame.env.items():
-            ctx.frame.env[name] = stored.in_memory(ctx, name, binding, span)
+            ctx.frame.env[name] = indexed_composites.in_memory(ctx, name, binding, span)
         if isinstance(function, NativeFunc):
             result = native_result(ctx, function, span)
         else:
@@ -101,7 +101,7 @@ def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> 
     span = given.span
     bound = _bound(function, given, {})
     own = function.signature.bind(*given.values, **given.named).arguments  # without defaults, which Python fills in
-    arguments = {name: stored.as_value(ctx, bound[name], span) for name in own}
+    arguments = {name: indexed_composites.as_value(ctx, bound[name], span) for name in own}
     try:
         return function.lowered(ctx, arguments, span)
     except JwarpError as error:
@@ -154,7 +154,7 @@ def _with_replay(ctx: Context, replay: Func, arguments: dict[str, Binding], resu
     ctx.stack.append(replay)
     first = ctx.first_local + len(ctx.locals)
     try:
-        with ctx.builder.block() as nodes, stored.scalars_only(ctx):
+        with ctx.builder.block() as nodes, indexed_composites.scalars_only(ctx):
             lower_statements(ctx, replay.source.tree.body)
             again = result_of(ctx, replay, span)
     except JwarpError as error:

@@ -11,10 +11,10 @@ from jwarp.frontend.builtins.scalar import together
 from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import queries
-from jwarp.frontend.lowering.carried import enter_loop, leaves_loop
 from jwarp.frontend.lowering.conditions import is_eager, unchanged_tiles
 from jwarp.frontend.lowering.control_flow import lower_statements, not_jumped
-from jwarp.frontend.lowering.endless import refuse_endless
+from jwarp.frontend.lowering.infinite_loops import refuse_endless
+from jwarp.frontend.lowering.loop_carried import enter_loop, leaves_loop
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.lowering.rules import lower, lower_condition, statement

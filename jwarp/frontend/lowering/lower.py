@@ -16,17 +16,17 @@ from jwarp.frontend.lowering import (
     calls,
     conditions,
     control_flow,
+    host_calls,  # noqa: F401 lets functions be called outside kernels
     loops,
     names,
     operators,
-    outside,  # noqa: F401 lets functions be called outside kernels
     statements,
     subscripts,
 )
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.ids import as_array, refuse_writes
+from jwarp.frontend.lowering.indexed_composites import in_memory
 from jwarp.frontend.lowering.inlining import result_of
-from jwarp.frontend.lowering.stored import in_memory
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import structs
 from jwarp.frontend.values.bindings import StructValue

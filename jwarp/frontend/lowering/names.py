@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, public
 from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.indexed_composites import as_value, in_memory
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.lowering.stored import as_value, in_memory
 from jwarp.frontend.syntax.source import Known
 from jwarp.frontend.values.bindings import (
     ArrayRef,

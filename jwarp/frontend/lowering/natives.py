@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering.stored import as_value
+from jwarp.frontend.lowering.indexed_composites import as_value
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.snippets import changed_arrays
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, OneOf, StructArray, as_operand, describe

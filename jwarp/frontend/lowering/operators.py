@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 
 from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.inlining import call_function, takes
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.meaning import meaning
-from jwarp.frontend.syntax.operators import BINARY_OPERATORS, OVERLOADS, UNARY_OPERATORS
+from jwarp.frontend.syntax.python_operators import BINARY_OPERATORS, OVERLOADS, UNARY_OPERATORS
 from jwarp.frontend.tiles import operators as tiles
-from jwarp.frontend.values import addresses, kinds
+from jwarp.frontend.values import addresses, operator_table
 from jwarp.frontend.values.bindings import Address, Binding, Composite, Number, TileRef
 from jwarp.types import bool_
 
@@ -38,7 +38,7 @@ def unary(ctx: Context, node: ast.UnaryOp) -> Binding:
     if isinstance(operand, Composite):
         if isinstance(node.op, ast.UAdd):
             return operand
-        return kinds.unary(ctx, *_UNARY[type(node.op)], operand, span)
+        return operator_table.unary(ctx, *_UNARY[type(node.op)], operand, span)
     if isinstance(operand, TileRef) and isinstance(node.op, ast.USub):
         return tiles.negated(ctx, operand, span)
     scalar = ctx.scalar(operand, span)
@@ -75,7 +75,7 @@ def combined(
     if isinstance(left, TileRef) or isinstance(right, TileRef):
         return tiles.binary(ctx, symbol, name, left, right, span)
     if isinstance(left, Composite) or isinstance(right, Composite):
-        return kinds.binary(ctx, symbol, name, left, right, span)
+        return operator_table.binary(ctx, symbol, name, left, right, span)
     if isinstance(left, Address) or isinstance(right, Address):
         return addresses.moved(symbol, left, right, span)
     x = ctx.scalar(left, places[0], "left operand")

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, Span
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
+from jwarp.frontend.lowering.assignment_targets import Place, change, place_of, read
+from jwarp.frontend.lowering.indexed_composites import as_value
 from jwarp.frontend.lowering.names import assign
-from jwarp.frontend.lowering.places import Place, change, place_of, read
-from jwarp.frontend.lowering.stored import as_value
-from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import Known, variable_of
 from jwarp.frontend.values import array_views, composites
-from jwarp.frontend.values.array_choices import arrays_of
+from jwarp.frontend.values.array_joins import arrays_of
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,

@@ -8,7 +8,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context, scalar_hint
-from jwarp.frontend.lowering import stored, tile_subscripts
+from jwarp.frontend.lowering import indexed_composites, tile_subscripts
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.bindings import (
@@ -34,7 +34,7 @@ from jwarp.types import MAX_DIMS, CompositeType, int32
 @expression(ast.Subscript)
 def subscript(ctx: Context, node: ast.Subscript) -> Binding:
     """`x[…]`."""
-    owner = stored.variable(ctx, node.value) or lower(ctx, node.value)
+    owner = indexed_composites.variable(ctx, node.value) or lower(ctx, node.value)
     rule = _SUBSCRIPTS.get(type(owner))
     if rule is None:
         raise KernelTypeError(f"{describe(owner)} cannot be indexed", ctx.span(node), scalar_hint(owner))
@@ -56,7 +56,7 @@ def _of_composite(ctx: Context, owner: Composite, node: ast.Subscript) -> Bindin
 
 
 def _of_stored(ctx: Context, owner: Stored, node: ast.Subscript) -> Binding:
-    return stored.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
+    return indexed_composites.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
 
 
 def _of_shape(ctx: Context, owner: Shape, node: ast.Subscript) -> Binding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.frontend.builtins import scalar
-from jwarp.frontend.native_texts.functions import CONSTANTS, FUNCTIONS, QUALIFIERS, TYPES, Row
+from jwarp.frontend.native_texts.cpp_functions import CONSTANTS, FUNCTIONS, QUALIFIERS, TYPES, Row
 from jwarp.frontend.native_texts.words import NotPlain, number
 from jwarp.frontend.syntax.source import Known
 from jwarp.types import ScalarType, bool_, float32, float64, int32, int64, uint32, uint64

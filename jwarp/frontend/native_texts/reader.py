@@ -10,8 +10,8 @@ from typing import Any
 from jwarp.caches import PerOwner
 from jwarp.frontend.func import Func
 from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.native_texts.cpp_functions import TYPES
 from jwarp.frontend.native_texts.expressions import OPERATORS, Expressions, Typed, constant, converted
-from jwarp.frontend.native_texts.functions import TYPES
 from jwarp.frontend.native_texts.words import NotPlain, words_for_processors
 from jwarp.frontend.syntax.source import Source
 from jwarp.ir.attributes import NativeCall

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.meaning import meaning
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.outputs import rewrite_output_arguments
 from jwarp.types import CompositeValue

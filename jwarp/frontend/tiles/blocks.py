@@ -11,12 +11,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from jwarp.errors import CompileError
+from jwarp.frontend.tiles.divergent_branches import Masked
+from jwarp.frontend.tiles.early_exits import last_branches, without_last_results
+from jwarp.frontend.tiles.grid_rows import counted
+from jwarp.frontend.tiles.lane_arrays import cleared_by_lanes, with_lanes
 from jwarp.frontend.tiles.lanes import Lanes, LaneVariation, is_tile
-from jwarp.frontend.tiles.leaving import last_branches, without_last_results
-from jwarp.frontend.tiles.masked import Masked
-from jwarp.frontend.tiles.own_arrays import cleared_by_lanes, with_lanes
-from jwarp.frontend.tiles.rows import counted
-from jwarp.frontend.tiles.strides import in_step
+from jwarp.frontend.tiles.strided_loops import in_step
 from jwarp.ir.attributes import Attribute, Iota, Reduction
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results
 from jwarp.ir.verify import MAX_BLOCK_DIM

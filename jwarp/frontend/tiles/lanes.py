@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.tiles.early_exits import last_branches, stays
 from jwarp.frontend.tiles.gradients import extent_in, extents, lifted
-from jwarp.frontend.tiles.leaving import last_branches, stays
-from jwarp.frontend.tiles.own_arrays import with_lane
+from jwarp.frontend.tiles.lane_arrays import with_lane
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
 from jwarp.ir.builder import zero

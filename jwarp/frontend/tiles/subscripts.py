@@ -13,7 +13,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles.operators import BITS as BITWISE
 from jwarp.frontend.tiles.operators import IN_PLACE, SUMS, adds_up, change
-from jwarp.frontend.values import composites, kinds, views
+from jwarp.frontend.values import composites, operator_table, views
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten, way_to
 from jwarp.ir.attributes import Strided
 from jwarp.ir.nodes import Operand
@@ -188,11 +188,11 @@ def change_in_place(
     takes = BITS if operation in BITWISE else NUMBER
     if operation not in IN_PLACE or not known or target.ref.type.scalar.kind not in takes:
         return False
-    if isinstance(target.kind, CompositeType) and not kinds.by_component(operation, target.kind.kind):
+    if isinstance(target.kind, CompositeType) and not operator_table.by_component(operation, target.kind.kind):
         return False
     _check(target, value, value_span)
     if operation == "sub":
-        value = kinds.negated(ctx, value, span)
+        value = operator_table.negated(ctx, value, span)
     name = f"put_{'add' if operation == 'sub' else operation}"
     ctx.tiles.write(target.ref, _replaced(ctx, target, value, span), target.span, name)
     return True

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.meaning import meaning
+from jwarp.frontend.canonicalise import meaning
 from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.frontend.builtins.table import library
-from jwarp.frontend.builtins.tile.memory import block_dim, tile_full
+from jwarp.frontend.builtins.tiles.creation import block_dim, tile_full
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.bvh import advanced, any_face, begun, box_meets, kind_of_query, ray_meets
 from jwarp.lib.geometry.mesh import MeshArrays

@@ -1,0 +1,370 @@
+"""Changes elements that several threads change: atomically, or plainly where a launch keeps them apart."""
+
+from __future__ import annotations
+
+import math
+
+from jwarp.backend.cpu.access.addresses import Element, Memory
+from jwarp.backend.cpu.code import BODY, Code, Instructions, Options, literal, memory_type, scalar_type, suffix
+from jwarp.backend.cpu.rules import convert
+from jwarp.ir.nodes import Const
+from jwarp.types import ScalarType, float32
+
+
+def change_lanes(memory: Memory, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
+    """Change the elements atomically, lane by lane; what they held before, if that is wanted, as a vector."""
+    code, vector = memory.code, memory.code.vector(memory_type(element.type))
+    memory.used.append("atomic")
+    assert element.shape.stride != 1
+    mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
+    function = _changing_function(code, name, element.type, len(values), wanted)
+    given = [f"{code.vector('ptr')} {pointers}", *(f"{vector} {v}" for v in values), f"i64 {_active(code, mask)}"]
+    call = f"call {vector if wanted else 'void'} {function}({', '.join(given)})"
+    if wanted:
+        return code.define(call)
+    code.line(call)
+    return ""
+
+
+def _active(code: Code, mask: str) -> str:
+    """A mask as a number, as LLVM 22 cannot pass vectors of i1 on all processors."""
+    bits = f"i{code.width}"
+    active = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
+    return active if bits == "i64" else code.define(f"zext {bits} {active} to i64")
+
+
+def _changing_function(code: Code, name: str, type: ScalarType, count: int, wanted: bool) -> str:
+    """The name of a function that changes any elements atomically, in the order of the lanes.
+
+    It takes places, `count` vectors of values and the lanes that are active, and gives what was there, if `wanted`.
+    """
+    function = f"@atomic.{name}.{type.name}{'.old' if wanted else ''}"
+    if function not in code.functions:
+        code.functions[function] = ""
+        code.functions[function] = _changing_text(function, name, type, count, wanted, code)
+    return function
+
+
+def _changing_text(function: str, name: str, type: ScalarType, count: int, wanted: bool, outer: Code) -> str:
+    code, kind = Code(outer.options), memory_type(type)
+    places, vector, given = code.vector("ptr"), code.vector(kind), [f"%values{k}" for k in range(count)]
+    code.label("entry")
+    # Through memory the lanes are taken apart, and put together, faster than in registers.
+    kept = [
+        (code.define(f"alloca {t}, align 64"), t, v) for t, v in [(places, "%places"), *((vector, v) for v in given)]
+    ]
+    before = code.define(f"alloca {vector}, align 64") if wanted else ""
+    for place, t, value in [*kept, *([(before, vector, "zeroinitializer")] if wanted else [])]:
+        code.line(f"store {t} {value}, ptr {place}, align 64")
+    code.line("br label %loop")
+    code.label("loop")
+    left, rest = code.name(), code.name()
+    code.line(f"{left} = phi i64 [%active, %entry], [{rest}, %next]")
+    code.line(f"br i1 {code.define(f'icmp eq i64 {left}, 0')}, label %done, label %step")
+    code.label("step")
+    code.declare("i64", "llvm.cttz.i64", ["i64", "i1"])
+    lane = code.define(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
+    place, *numbers = (
+        code.define(f"load {t}, ptr {code.define(f'getelementptr {t}, ptr {base}, i64 {lane}')}")
+        for t, base in zip(["ptr", *[kind] * count], [base for base, _, _ in kept], strict=True)
+    )
+    old = _indivisible(code, name, type, place, numbers)
+    if wanted:
+        code.line(f"store {kind} {old}, ptr {code.define(f'getelementptr {kind}, ptr {before}, i64 {lane}')}")
+    code.line("br label %next")
+    code.label("next")
+    code.line(f"{rest} = and i64 {left}, {code.define(f'sub i64 {left}, 1')}")
+    code.line("br label %loop")
+    code.label("done")
+    code.line(f"ret {vector} {code.define(f'load {vector}, ptr {before}, align 64')}" if wanted else "ret void")
+    outer.declarations |= code.declarations
+    params = ", ".join([f"{places} %places", *(f"{vector} {v}" for v in given), "i64 %active"])
+    head = f"define internal {vector if wanted else 'void'} {function}({params}) noinline nounwind {{"
+    return "\n".join([head, *code.sections[BODY], "}"])
+
+
+def change_one(memory: Memory, name: str, element: Element, value: str, mask: str | None) -> None:
+    """Change the one element of all lanes atomically, once; no lane wants what it held before."""
+    code = memory.code
+    memory.used.append("one atomic per vector")
+    combined = _combined(code, name, element.type, value, mask)
+    with memory.inside(element) as place:
+        _indivisible(code, name, element.type, place, [combined])
+
+
+def count_in_one(memory: Memory, element: Element, value: str, mask: str | None) -> str:
+    """Add integers to the one element of all lanes, once; what each lane would find if they came in turn."""
+    code, type = memory.code, element.type
+    memory.used.append("one atomic per vector")
+    out, kind, vector = code.instructions(BODY, True), memory_type(type), code.vector(memory_type(type))
+    own = value if mask is None else out.select(mask, type, value, "zeroinitializer")
+    upto, shift = own, 1
+    while shift < code.width:
+        lanes = ", ".join(f"i32 {lane - shift if lane >= shift else code.width}" for lane in code.lane_numbers)
+        moved = code.define(f"shufflevector {vector} {upto}, {vector} zeroinitializer, {code.vector('i32')} <{lanes}>")
+        upto, shift = out.binary("add", type, upto, moved), 2 * shift
+    total = code.define(f"extractelement {vector} {upto}, i64 {code.width - 1}")
+    before, outside = out.binary("sub", type, upto, own), code.block
+    with memory.inside(element) as place:
+        old, inside = _indivisible(code, "add", type, place, [total]), code.block
+    if element.inside is None:
+        return out.binary("add", type, code.splat(old, kind), before)
+    found = code.define(f"phi {kind} [{old}, %{inside}], [0, %{outside}]")
+    before = code.define(f"select i1 {element.inside}, {vector} {before}, {vector} zeroinitializer")
+    return out.binary("add", type, code.splat(found, kind), before)
+
+
+def add(memory: Memory, element: Element, value: str, mask: str | None, mostly_all: bool) -> None:
+    """Add a vector to elements that no other thread of the processor touches, `mostly_all` lanes of it."""
+    code, type = memory.code, element.type
+    if element.shape.is_uniform:
+        memory.used.append("one addition per vector")
+        combined = _combined(code, "add", type, value, mask)
+        with memory.inside(element) as place:
+            _add_at(code, type, place, combined)
+    elif element.shape.is_varying:
+        memory.used.append("plain additions")
+        base, numbers = memory.base_of(element)
+        mask, numbers = memory.scatter_operands(element, numbers, mask)
+        function = _lanes_function(code, type, mostly_all and code.width > 1)
+        vector, active = code.vector(scalar_type(type)), _active(code, mask)
+        given = [f"ptr {base}", f"{code.vector('i64')} {numbers}", f"{vector} {value}", f"i64 {active}"]
+        code.line(f"call void {function}({', '.join(given)})")
+    else:  # every lane has an element of its own
+        total = plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
+        memory.store(element, total, mask)
+        memory.used[-2:] = ["vector addition"]
+
+
+def plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
+    """A sum, of 16-bit floats in 32 bits."""
+    if type.is_float and type.bits == 16:
+        return convert(
+            out, float32, type, out.binary("fadd", float32, *(convert(out, type, float32, v) for v in (x, y)))
+        )
+    return out.binary("fadd" if type.is_float else "add", type, x, y)
+
+
+def _add_at(code: Code, type: ScalarType, place: str, value: str) -> None:
+    kind, align = memory_type(type), type.bits // 8
+    old = code.define(f"load {kind}, ptr {place}, align {align}")
+    total = plus(code.instructions(BODY, False), type, old, value)
+    code.line(f"store {kind} {total}, ptr {place}, align {align}")
+
+
+def _lanes_function(code: Code, type: ScalarType, mostly_all: bool) -> str:
+    """The name of a function that adds a vector of values to any elements, in the order of the lanes.
+
+    It is a function of its own as it is long, and kernels add to many arrays.
+    """
+    name = f"@add.{'all' if mostly_all else 'lanes'}.{type.name}"
+    if name not in code.functions:
+        code.functions[name] = ""
+        code.functions[name] = _lanes_text(name, code.options, type, mostly_all, code)
+    return name
+
+
+def _lanes_text(name: str, options: Options, type: ScalarType, mostly_all: bool, outer: Code) -> str:
+    code = Code(options)
+    places, values, mask = code.vector("ptr"), code.vector(scalar_type(type)), code.vector("i1")
+    bits, kind, numbers = f"i{code.width}", memory_type(type), code.vector("i64")
+    code.label("entry")
+    spare = code.define(f"alloca [{code.width} x {kind}], align 64")
+    all_places, all_values = (code.define(f"alloca {vector}, align 64") for vector in (places, values))
+    if mostly_all:
+        _add_all(code, type)
+    code.line(f"%places = getelementptr {kind}, ptr %base, {numbers} %numbers")
+    first = code.splat(code.define(f"extractelement {places} %places, i64 0"), "ptr")
+    equal = code.define(f"icmp eq {places} %places, {first}")
+    active = code.define(f"trunc i64 %active to {bits}") if bits != "i64" else "%active"
+    code.line(f"%mask = bitcast {bits} {active} to {mask}")
+    active_equal = code.define(f"and {bits} {active}, {code.define(f'bitcast {mask} {equal} to {bits}')}")
+    # With no active lane even the first place may lie anywhere.
+    some = code.define(f"icmp ne {bits} {active}, 0")
+    one_place = code.define(f"and i1 {some}, {code.define(f'icmp eq {bits} {active}, {active_equal}')}")
+    code.line(f"br i1 {one_place}, label %one, label %any")
+    code.label("one")
+    place = code.define(f"extractelement {places} %places, i64 0")
+    _add_at(code, type, place, _combined(code, "add", type, "%values", "%mask"))
+    code.line("ret void")
+    code.label("any")
+    # What inactive lanes add goes to places where nobody looks.
+    nowhere = code.define(f"getelementptr {kind}, ptr {spare}, {code.vector('i64')} {code.iota('i64')}")
+    chosen = code.define(f"select {mask} %mask, {places} %places, {places} {nowhere}")
+    code.line(f"store {places} {chosen}, ptr {all_places}, align 64")
+    code.line(f"store {values} %values, ptr {all_values}, align 64")
+    (_add_in_turn if mostly_all else _add_in_line)(code, type, all_places, all_values)
+    code.line("ret void")
+    outer.declarations |= code.declarations
+    params = f"ptr %base, {numbers} %numbers, {values} %values, i64 %active"
+    head = f"define internal void {name}({params}) noinline nounwind {{"
+    return "\n".join([head, *code.sections[BODY], "}"])
+
+
+def _add_in_line(code: Code, type: ScalarType, places: str, values: str) -> None:
+    """Add lane after lane, in code for each. LLVM takes them out of registers, which is faster than out of memory."""
+    for lane in code.lane_numbers:
+        _add_lane(code, type, places, values, str(lane))
+
+
+def _add_in_turn(code: Code, type: ScalarType, places: str, values: str) -> None:
+    """The same in a loop: short code, for what is rare."""
+    code.line("br label %loop")
+    code.label("loop")
+    lane, following = code.name("lane"), code.name("lane")
+    code.line(f"{lane} = phi i64 [0, %any], [{following}, %loop]")
+    _add_lane(code, type, places, values, lane)
+    code.line(f"{following} = add i64 {lane}, 1")
+    code.line(f"br i1 {code.define(f'icmp eq i64 {following}, {code.width}')}, label %done, label %loop")
+    code.label("done")
+
+
+def _add_lane(code: Code, type: ScalarType, places: str, values: str, lane: str) -> None:
+    place, value = (
+        code.define(f"load {t}, ptr {code.define(f'getelementptr {t}, ptr {base}, i64 {lane}')}")
+        for t, base in (("ptr", places), (memory_type(type), values))
+    )
+    _add_at(code, type, place, value)
+
+
+def _all_lanes(code: Code, mask: str) -> str:
+    """Whether a mask has all lanes."""
+    bits = f"i{code.width}"
+    found = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
+    return code.define(f"icmp eq {bits} {found}, -1")
+
+
+def _add_all(code: Code, type: ScalarType) -> None:
+    """Add where all lanes are active and have numbers of 32 bits, and go on elsewhere.
+
+    Such numbers leave a vector two at a time.
+    """
+    kind, values = memory_type(type), code.vector(scalar_type(type))
+    numbers, halves = code.vector("i64"), code.vector("i32")
+    short = code.define(f"icmp ult {numbers} %numbers, splat (i64 {1 << 32})")
+    all_short = _all_lanes(code, short)
+    all_active = code.define(f"icmp eq i64 %active, {(1 << code.width) - 1}")
+    code.line(f"br i1 {code.define(f'and i1 {all_short}, {all_active}')}, label %all, label %some")
+    code.label("all")
+    low = code.define(f"trunc {numbers} %numbers to {halves}")
+    first = code.define(f"extractelement {halves} {low}, i64 0")
+    same = code.define(f"icmp eq {halves} {low}, {code.splat(first, 'i32')}")
+    all_same = _all_lanes(code, same)
+    code.line(f"br i1 {all_same}, label %all.one, label %all.any")
+    code.label("all.one")
+    place = code.define(f"getelementptr {kind}, ptr %base, i64 {code.define(f'zext i32 {first} to i64')}")
+    _add_at(code, type, place, _combined(code, "add", type, "%values", None))
+    code.line("ret void")
+    code.label("all.any")
+    couples = f"<{code.width // 2} x i64>"
+    pairs = code.define(f"bitcast {halves} {low} to {couples}")
+    for lane in code.lane_numbers:
+        pair = code.define(f"extractelement {couples} {pairs}, i64 {lane // 2}")
+        number = code.define(f"lshr i64 {pair}, 32" if lane % 2 else f"and i64 {pair}, {(1 << 32) - 1}")
+        place = code.define(f"getelementptr {kind}, ptr %base, i64 {number}")
+        _add_at(code, type, place, code.define(f"extractelement {values} %values, i64 {lane}"))
+    code.line("ret void")
+    code.label("some")
+
+
+def reduced(code: Code, name: str, type: ScalarType, value: str) -> str:
+    """The lanes of a vector combined."""
+    return _reduce(code, name, type, value)
+
+
+def _combined(code: Code, name: str, type: ScalarType, value: str, mask: str | None) -> str:
+    """One value that changes an element as those of all active lanes do, one after the other."""
+    out = code.instructions(BODY, True)
+    if mask is not None:
+        value = out.select(mask, type, value, out.constant(type, neutral(name, type)))
+    if type.is_float and type.bits == 16:
+        wide = _reduce(code, name, float32, convert(out, type, float32, value))
+        return convert(code.instructions(BODY, False), float32, type, wide)
+    return _reduce(code, name, type, value)
+
+
+def _reduce(code: Code, name: str, type: ScalarType, value: str) -> str:
+    kind, vector = scalar_type(type), code.vector(scalar_type(type))
+    spelled = suffix(kind, code.width)
+    function = f"llvm.vector.reduce.{_REDUCTIONS['float' if type.is_float else type.kind][name]}.{spelled}"
+    if type.is_float and name in _STARTS:
+        start = literal(Const(type, _STARTS[name]))
+        code.declare(kind, function, [kind, vector])
+        # The order within a vector is free, but it is the same in every run.
+        return code.define(f"call reassoc {kind} @{function}({kind} {start}, {vector} {value})")
+    code.declare(kind, function, [vector])
+    return code.define(f"call {kind} @{function}({vector} {value})")
+
+
+def neutral(name: str, type: ScalarType) -> int | float:
+    """The value that changes nothing."""
+    match name:
+        case "add":
+            return -0.0 if type.is_float else 0
+        case "mul":
+            return 1.0 if type.is_float else 1
+        case "min":
+            return math.inf if type.is_float else type.max
+        case "max":
+            return -math.inf if type.is_float else type.min
+        case "and":
+            return -1 if type.kind == "int" else type.max
+        case _:
+            return 0
+
+
+def _indivisible(code: Code, name: str, type: ScalarType, place: str, values: list[str]) -> str:
+    """One atomic instruction; what was there before."""
+    kind = memory_type(type)
+    align = f"align {type.bits // 8}"
+    if name == "cas":
+        out = code.instructions(BODY, False)
+        bits = f"i{type.bits}"
+        raw = [out.convert("bitcast", kind, v, bits) if type.is_float else v for v in values]
+        pair = code.define(f"cmpxchg ptr {place}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic, {align}")
+        old = code.define(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+        return out.convert("bitcast", bits, old, kind) if type.is_float else old
+    if type.is_float and type.bits == 16 and name != "exch":
+        return _indivisible_half(code, name, type, place, values[0])
+    instruction = (_FLOAT_ATOMICS if type.is_float else _INT_ATOMICS[type.kind])[name]
+    return code.define(f"atomicrmw {instruction} ptr {place}, {kind} {values[0]} monotonic, {align}")
+
+
+def _indivisible_half(code: Code, name: str, type: ScalarType, place: str, value: str) -> str:
+    """A 16-bit float has no atomic arithmetic: compute in float32 and store if nothing came between."""
+    kind = memory_type(type)
+    out = code.instructions(BODY, False)
+    wide = convert(out, type, float32, value)
+    first = code.define(f"load atomic i16, ptr {place} monotonic, align 2")
+    before, retry, done = code.block, code.new_label("half.retry"), code.new_label("half.done")
+    code.line(f"br label %{retry}")
+    code.label(retry)
+    old, seen = code.name(), code.name()
+    code.line(f"{old} = phi i16 [{first}, %{before}], [{seen}, %{retry}]")
+    current = convert(out, type, float32, out.convert("bitcast", "i16", old, kind))
+    if name == "add":
+        changed = out.binary("fadd", float32, current, wide)
+    else:
+        changed = out.intrinsic(f"{name}imum", float32, (float32, current), (float32, wide))
+    stored = out.convert("bitcast", kind, convert(out, float32, type, changed), "i16")
+    pair = code.define(f"cmpxchg ptr {place}, i16 {old}, i16 {stored} monotonic monotonic, align 2")
+    code.line(f"{seen} = extractvalue {{ i16, i1 }} {pair}, 0")
+    code.line(f"br i1 {code.define(f'extractvalue {{ i16, i1 }} {pair}, 1')}, label %{done}, label %{retry}")
+    code.label(done)
+    return out.convert("bitcast", "i16", old, kind)
+
+
+_BITWISE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "add": "add"}
+_INT_ATOMICS = {
+    "int": {**_BITWISE, "min": "min", "max": "max"},
+    "uint": {**_BITWISE, "min": "umin", "max": "umax"},
+}
+_FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}
+# What sums and products of floats start from, which those of integers do not need.
+_STARTS = {"add": -0.0, "mul": 1.0}
+_REDUCTIONS = {
+    "int": {"add": "add", "mul": "mul", "min": "smin", "max": "smax", "and": "and", "or": "or", "xor": "xor"},
+    "uint": {"add": "add", "mul": "mul", "min": "umin", "max": "umax", "and": "and", "or": "or", "xor": "xor"},
+    "float": {"add": "fadd", "mul": "fmul", "min": "fminimum", "max": "fmaximum"},
+    "bool": {"and": "and", "or": "or", "xor": "xor"},
+}

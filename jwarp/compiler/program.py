@@ -1,0 +1,535 @@
+"""The code of launches: a program, of a generated kernel or of a handwritten one, and what callers ask of either."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import hashlib
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jwarp.analysis.thread_order import counters
+from jwarp.autodiff.custom_gradients import plain
+from jwarp.caches import PerOwner
+from jwarp.collector import no_collection
+from jwarp.compiler import cpu, cuda
+from jwarp.compiler.derivation_cache import NO_SHELF, Shelf
+from jwarp.compiler.handwritten import Handwritten
+from jwarp.compiler.order import by_settings, by_settings_on_gpu
+from jwarp.config import Settings
+from jwarp.errors import JwarpError, LaunchError, Span
+from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir import nodes
+from jwarp.ir.attributes import numbers_in
+from jwarp.ir.contents import contents_of
+from jwarp.ir.functions import inlined, without_reading_functions
+from jwarp.ir.serialize import fingerprint
+from jwarp.ir.verify import MAX_BLOCK_DIM
+from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, not_whole
+from jwarp.launching.handwritten import configuration
+from jwarp.passes.instrument import instrument
+from jwarp.passes.merge import merge_arrays
+from jwarp.passes.simplify import simplify
+from jwarp.types.arrays import Extents
+from jwarp.wire import Role, join_texts
+
+# Settings that one kernel is launched under in a program; for others it is read once more.
+MAX_SETTINGS = 64
+# Programs that are made of one: for sizes of its blocks, for arrays that are one, and so on.
+MAX_FORMS = 64
+# Threads of a block where neither the kernel nor the launch says.
+DEFAULT_BLOCK = 256
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class GpuCode:
+    """What a GPU runs for a launch: `plan` is what the native module has to know of it.
+
+    A block takes `shared` bytes; `grid` is as the image or, for a handwritten kernel, its author says. Where there are
+    `failures`, the texts of checks, a launch may end with an error.
+    """
+
+    image: cuda.Image
+    plan: np.ndarray
+    shared: int
+    grid: tuple[int, ...]
+    failures: tuple[str, ...] = ()
+
+    @property
+    def failure_text(self) -> str:
+        """The texts of checks as the native module takes them."""
+        return join_texts(self.failures)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Program(abc.ABC):
+    """The code of a launch: a kernel under given settings, equal where content and place are.
+
+    The place counts because errors show it. `kernel` has the parameters and the number of launch dimensions.
+    """
+
+    kernel: nodes.Kernel
+    settings: Settings
+    owner: weakref.ref[Kernel] | None = None
+    _key: tuple = field(init=False)
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        key = (type(self), self.name, self.fingerprint, self.span, self.settings, *self._others)
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Program) and self._key == other._key)
+
+    # Every eager launch looks its compiled form up by descriptor and program.
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.name}, {self.kernel.variant}>"
+
+    @property
+    def name(self) -> str:
+        """What its author calls the kernel."""
+        return self.kernel.name
+
+    @property
+    def span(self) -> Span:
+        """Where the kernel is written."""
+        return self.kernel.span
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of the code."""
+
+    @property
+    def _others(self) -> tuple[Hashable, ...]:
+        """What else programs differ by."""
+        return ()
+
+    @property
+    @abc.abstractmethod
+    def written(self) -> tuple[int, ...]:
+        """The parameters that the kernel stores to."""
+
+    @property
+    def params(self) -> tuple[nodes.Param, ...]:
+        """The parameters that a launch gives values for."""
+        return self.kernel.params
+
+    @property
+    def shadowed(self) -> tuple[int, ...]:
+        """The parameters that checks have an array of the same shape for, among the last ones of the kernel."""
+        return ()
+
+    @functools.cached_property
+    def dtypes(self) -> tuple[np.dtype, ...]:
+        """The NumPy dtype of each parameter, of its elements for an array."""
+        return tuple(param.dtype.dtype for param in self.kernel.params)
+
+    @property
+    @abc.abstractmethod
+    def lasts(self) -> bool:
+        """Whether the kernel must run although nothing needs its results."""
+
+    @abc.abstractmethod
+    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[Program, Geometry]:
+        """The program of launches over `dims` in blocks of `block_dim` threads, and what it is launched over.
+
+        Raises:
+            LaunchError: there are too many threads, or they do not make whole blocks for a kernel with tiles.
+        """
+
+    @abc.abstractmethod
+    def merged(self, pairs: Pairs) -> Program:
+        """The program with reads of p made reads of q for each pair (p, q), which are one array.
+
+        Raises:
+            LaunchError: the kernel takes them for different ones.
+        """
+
+    @abc.abstractmethod
+    def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
+        """The program that does the same on arrays in this computer's memory, or whose adjoint does.
+
+        Raises:
+            LaunchError: there is none.
+        """
+
+    @abc.abstractmethod
+    def refuse_content(self, roles: Sequence[Role]) -> None:
+        """Raise LaunchError where an output has an initial content that the kernel is not said to read."""
+
+    @abc.abstractmethod
+    def check(self, geometry: Geometry, extents: Extents) -> None:
+        """Raise LaunchError where a launch is certain to leave an array."""
+
+    @abc.abstractmethod
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
+        """The version of the code that a GPU runs for such launches, of a batch of these extents.
+
+        With `tf32`, factors of products of tiles of float32 may be rounded to 11 bits.
+
+        Raises:
+            LaunchError: it is certain to leave an array.
+        """
+
+    @abc.abstractmethod
+    def gpu_code(
+        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
+    ) -> GpuCode:
+        """A version compiled for the architectures.
+
+        Raises:
+            LaunchError: there is no NVRTC, or blocks of that size are impossible.
+            CompileError: it cannot be compiled.
+        """
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneratedProgram(Program):
+    """A kernel whose code jwarp generates, or a derivative of one.
+
+    Of a kernel of a user, `unchecked` is what was read: `kernel` may have checks. Its last parameters are
+    then outputs of the checks, one for each of `shadows`, which has the shape; launches drop them. A GPU runs
+    `on_gpu`, if that is another kernel, with the same parameters. What follows from a program is kept on its `shelf`.
+    Where something was left out that is for derivatives, `whole` reads all.
+    """
+
+    unchecked: nodes.Kernel | None = None
+    whole: Callable[[], nodes.Kernel] | None = None
+    shadows: tuple[int, ...] = ()
+    on_gpu: nodes.Kernel | None = None
+    shelf: Shelf = NO_SHELF
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self.kernel)
+
+    @property
+    def _others(self) -> tuple[Hashable, ...]:
+        """The gradients that functions bring with them."""
+        return tuple(fingerprint(gradient.kernel) for gradient in self.as_read.gradients)
+
+    @functools.cached_property
+    def differentiated(self) -> nodes.Kernel:
+        """The kernel that derivatives are of."""
+        kernel, order = inlined(self.users_kernel), self.kernel.order
+        return kernel if kernel.order is order else dataclasses.replace(kernel, order=order)
+
+    @functools.cached_property
+    def simplified(self) -> nodes.Kernel:
+        """The same, as small as it gets."""
+        return simplify(self.differentiated)
+
+    @property
+    def as_read(self) -> nodes.Kernel:
+        """The kernel as it was read, without checks."""
+        return self.unchecked or self.kernel
+
+    @functools.cached_property
+    def users_kernel(self) -> nodes.Kernel:
+        """The kernel as its user wrote it, with all that derivatives need."""
+        return self.whole() if self.whole is not None else self.as_read
+
+    @functools.cached_property
+    def counters(self) -> frozenset[int]:
+        """The parameters of integers in which what a thread finds depends on the threads before it."""
+        made = self.shelf.value("counters", lambda: counters(self.kernel), sorted, frozenset)
+        return frozenset(p for p in made if not self.kernel.params[p].dtype.is_float)
+
+    @functools.cached_property
+    def looked_at(self) -> frozenset[int] | None:
+        """The parameters that the kernel looks at, which is all that a tangent of it reads beside other tangents.
+
+        None where a tangent may also ask what the launch left in an array.
+        """
+
+        def made() -> list[int] | None:
+            ops, kernel = contents_of(self.simplified.body).ops, self.simplified
+            if kernel.gradients or any(n.row.is_atomic and n.row.combines != "add" for n in ops):
+                return None
+            numbers = {
+                k for n in ops for role, k in numbers_in(n.attr, n.row.attribute) if role.what in ("array", "parameter")
+            }
+            return sorted(k for k in numbers if k < len(kernel.params))
+
+        found = self.shelf.value("looked at", made, lambda x: x, lambda x: x)
+        return None if found is None else frozenset(found)
+
+    def running(self, how: Callable[[nodes.Kernel], dict[str, Any]]) -> GeneratedProgram:
+        """The program whose threads run as a rule of `compiler.order` says."""
+
+        def made() -> GeneratedProgram | None:
+            changes = how(self.kernel)
+            if not changes:
+                return None
+            shelf = self.shelf.derived("running", repr(changes))
+
+            def changed(kernel: nodes.Kernel, name: str) -> nodes.Kernel:
+                return shelf.kernel(name, lambda: dataclasses.replace(kernel, **changes))
+
+            return self.changed(changed, shelf)
+
+        return _RUNNING.of(self).made(how, made) or self
+
+    def changed(self, change: Callable[[nodes.Kernel, str], nodes.Kernel], shelf: Shelf) -> GeneratedProgram:
+        """The program of other kernels, which `change` makes of its own and of what their names are."""
+        kernel, unchecked, whole = change(self.kernel, "kernel"), self.unchecked, self.whole
+        if unchecked is not None:
+            unchecked = kernel if unchecked is self.kernel else change(unchecked, "unchecked")
+        later = None if whole is None else (lambda: change(whole(), "whole"))
+        return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, whole=later, shelf=shelf)
+
+    @functools.cached_property
+    def written(self) -> tuple[int, ...]:
+        return nodes.written_params(self.as_read)
+
+    @property
+    def params(self) -> tuple[nodes.Param, ...]:
+        return self.kernel.params[: len(self.kernel.params) - len(self.shadows)]
+
+    @property
+    def shadowed(self) -> tuple[int, ...]:
+        return self.shadows
+
+    @functools.cached_property
+    def lasts(self) -> bool:
+        unseen = not self.written and bool(nodes.failure_texts(self.kernel))
+        return unseen or nodes.prints(self.kernel)
+
+    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[GeneratedProgram, Geometry]:
+        if isinstance(block_dim, tuple):
+            raise LaunchError(
+                f"kernel '{self.name}': block_dim must be a positive int, got {block_dim}",
+                hint="blocks with several axes are for kernels of wp.cuda_kernel",
+            )
+        if self.kernel.block_dim:
+            return self._in_blocks(dims, DEFAULT_BLOCK if block_dim is None else block_dim)
+        return self, fold(dims, self.kernel.tid_dims, self.name)
+
+    def _in_blocks(self, dims: tuple[int, ...], block_dim: int) -> tuple[GeneratedProgram, Geometry]:
+        """A kernel with tiles is read anew for each size of blocks."""
+        if block_dim > MAX_BLOCK_DIM:
+            raise LaunchError(f"kernel '{self.name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}")
+        geometry, lane_axis, count, rows = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
+
+        def made() -> GeneratedProgram:
+            kernel = self.owner() if self.owner is not None else None
+            assert kernel is not None, "who launches a kernel holds it"
+            try:
+                ir = kernel.block_ir(self.settings, block_dim, lane_axis, count, rows)
+            except JwarpError as error:
+                if not rows:
+                    raise
+                raise not_whole(self.name, dims, block_dim, str(error)) from error
+            return _generated(kernel, ir, self.settings)
+
+        return _IN_BLOCKS.of(self).made((block_dim, lane_axis, count, rows), made), geometry
+
+    def merged(self, pairs: Pairs) -> GeneratedProgram:
+        return _MERGED.of(self).made(pairs, lambda: self._merged(pairs)) if pairs else self
+
+    def _merged(self, pairs: Pairs) -> GeneratedProgram:
+        plain_kernel, settings = merge_arrays(self.differentiated, dict(pairs)), self.settings
+        # A kernel of a derivative has no checks of its own: those are in the launch that it belongs to.
+        checked = self.unchecked is not None
+        bounds = checked and (settings.debug or settings.bounds == "error")
+        made = instrument(plain(plain_kernel), bounds=bounds, values=checked and settings.debug)
+        return dataclasses.replace(
+            self,
+            kernel=made.kernel,
+            shadows=made.shadowed,
+            unchecked=plain_kernel if checked else None,
+            whole=None,
+            shelf=NO_SHELF,
+        )
+
+    def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
+        return self
+
+    def refuse_content(self, roles: Sequence[Role]) -> None:
+        """It may read all that it writes."""
+
+    def check(self, geometry: Geometry, extents: Extents) -> None:
+        if geometry.repeat:
+            cpu.lower_kernel(self.kernel, self.settings).check(geometry.dims, extents)
+
+    @functools.cached_property
+    def gpu_kernel(self) -> nodes.Kernel:
+        """The kernel that a GPU runs. In a deterministic one, sums of floats have an order there, too."""
+        return by_settings_on_gpu(self.on_gpu or self.kernel, self.settings)
+
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
+        kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
+        if geometry.repeat:
+            kernel.check(geometry.dims, extents)
+        return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat, tf32=tf32)
+
+    def gpu_code(
+        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
+    ) -> GpuCode:
+        kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
+        assert not isinstance(block_dim, tuple), "`arranged` has refused it"
+        image = kernel.image(version, architectures, block_dim)
+        return GpuCode(image, kernel.plan, image.shared, image.grid, kernel.failure_texts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HandwrittenProgram(Program):
+    """A kernel that is written by hand: `definition` stands for the body of `kernel`, which is empty."""
+
+    definition: Definition = field(kw_only=True)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.definition.name}\0{self.definition.text}".encode()).hexdigest()
+        # It is told of its launch dimensions.
+        return digest if self.kernel.tid_dims == 1 else f"{digest}-{self.kernel.tid_dims}"
+
+    @property
+    def _others(self) -> tuple[Hashable, ...]:
+        """What its author says of it beside the text."""
+        return (self.definition,)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        return self.definition.outputs
+
+    @property
+    def lasts(self) -> bool:
+        return False
+
+    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[HandwrittenProgram, Geometry]:
+        rank = max(1, len(dims))
+        program = self if rank == self.kernel.tid_dims else _OF_RANK.of(self).made(rank, lambda: self._of_rank(rank))
+        return program, fold(dims, rank, self.name)
+
+    def _of_rank(self, rank: int) -> HandwrittenProgram:
+        return dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, tid_dims=rank))
+
+    def merged(self, pairs: Pairs) -> HandwrittenProgram:
+        for p, q in pairs:
+            raise LaunchError(
+                f"kernel '{self.name}', output '{self.params[q].name}' and '{self.params[p].name}' are the same array, "
+                "and a kernel written in CUDA C++ takes them for different ones",
+                hint="pass a copy of one of them, or make them one in-out parameter",
+            )
+        return self
+
+    def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
+        """The program of its kernel for the CPU."""
+        definition = self.definition
+        if adjoint:
+            raise LaunchError(
+                f"kernel '{self.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
+                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
+            )
+        if not isinstance(definition.cpu, Kernel):
+            raise LaunchError(
+                f"kernel '{self.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
+                "NumPy arrays",
+                hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
+            )
+        found = program_of(definition.cpu, self.settings).on_host()
+        written = [i for i in found.written if i not in definition.outputs]
+        if written:
+            raise LaunchError(
+                f"kernel '{self.name}': its kernel for the CPU, '{found.name}', writes to "
+                f"'{definition.params[written[0]].name}', which is no output"
+            )
+        return found
+
+    def refuse_content(self, roles: Sequence[Role]) -> None:
+        for p in self.definition.outputs:
+            if roles[p] is Role.IN_OUT and p not in self.definition.in_outs:
+                name = self.params[p].name
+                raise LaunchError(
+                    f"kernel '{self.name}', output '{name}': an array was given for it to start from, and the kernel "
+                    "is not said to read it",
+                    hint=f"pass a shape, or make the kernel with in_out_argnames=('{name}',)",
+                )
+
+    def check(self, geometry: Geometry, extents: Extents) -> None:
+        """What it accesses is its author's affair."""
+
+    def gpu_version(
+        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
+    ) -> str:
+        """There is one."""
+        return ""
+
+    def gpu_code(
+        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
+    ) -> GpuCode:
+        asked = configuration(self.definition, geometry.dims[: self.kernel.tid_dims], block_dim)
+        kernel = Handwritten(self.definition, self.kernel, self.settings)
+        return GpuCode(kernel.image(architectures, asked.blocks), kernel.plan, asked.shared, asked.grid)
+
+
+_PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)
+_IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None, tuple[int, ...]], GeneratedProgram] = (
+    PerOwner("programs of a kernel with tiles, by size of blocks", MAX_FORMS)
+)
+_MERGED: PerOwner[GeneratedProgram, Pairs, GeneratedProgram] = PerOwner("programs for arrays that are one", MAX_FORMS)
+_RUNNING: PerOwner[GeneratedProgram, Callable, GeneratedProgram | None] = PerOwner(
+    "programs that run otherwise", "one for each rule"
+)
+_OF_RANK: PerOwner[HandwrittenProgram, int, HandwrittenProgram] = PerOwner(
+    "programs of a handwritten kernel, by rank of launches", "ranks of launches, 1 to 4"
+)
+
+
+@functools.singledispatch
+def program_of(kernel: Kernel, settings: Settings) -> Program:
+    """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
+    settings = kernel.settled(settings)
+    programs, (ir, whole) = _PROGRAMS.of(kernel), kernel.values_ir(settings)
+    known = programs.get(settings)
+    if isinstance(known, GeneratedProgram) and known.unchecked is ir:
+        return known
+    program = _generated(kernel, ir, settings, whole)
+    programs.replace(settings, program)
+    return program
+
+
+@program_of.register
+def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
+    """The program for launches with one dimension."""
+    definition = kernel.definition
+
+    def made() -> Program:
+        shell = nodes.Kernel(definition.name, definition.params, 1, nodes.Block(), definition.span)
+        return HandwrittenProgram(shell, settings, weakref.ref(kernel), definition=definition)
+
+    return _PROGRAMS.of(kernel).made(settings, made)
+
+
+@no_collection()
+def _generated(
+    kernel: Kernel, ir: nodes.Kernel, settings: Settings, whole: Callable[[], nodes.Kernel] | None = None
+) -> GeneratedProgram:
+    bounds, shadowed = settings.debug or settings.bounds == "error", tuple[int, ...]()
+    shelf, ran = Shelf.of(ir, settings), ir
+    if whole is not None:
+        shelf = shelf.derived("values")
+    if bounds:
+        made = instrument(plain(without_reading_functions(ir)), bounds=True, values=settings.debug)
+        ran, shadowed = by_settings(made.kernel, settings), made.shadowed
+    elif settings.deterministic or not nodes.is_plain(ir):
+        ran = shelf.kernel("ran", lambda: by_settings(plain(ir), settings))
+    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, whole, shadowed, shelf=shelf)

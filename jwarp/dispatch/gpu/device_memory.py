@@ -1,0 +1,159 @@
+"""What a call does on a GPU beside its launches: copies of arrays that are not contiguous, and sums into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp import _native
+from jwarp.backend.cuda.nvrtc import device_header
+from jwarp.caches import cached
+from jwarp.compiler.program import program_of
+from jwarp.config import config
+from jwarp.devices import KernelAt
+from jwarp.dispatch.gpu.device_launch import Placed, put
+from jwarp.errors import NO_SPAN, Span
+from jwarp.frontend.cuda_kernel import Blocks, Definition, HandwrittenKernel
+from jwarp.ir.nodes import Param
+from jwarp.launching.descriptor import descriptor_of
+from jwarp.types import ArrayType, ScalarType, from_dtype, int64, vector
+from jwarp.wire import DTYPES, Role
+
+# Copies look at widths alone.
+_WIDTHS: dict[int, np.dtype] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+}
+_MAX_BLOCKS = 1 << 16
+
+
+class Work:
+    """Memory of one call on a stream, and what is done with it in the order of the stream.
+
+    `kept` is what has to live until that has ended. Errors speak of `who` needs it, a kernel at `span`.
+    """
+
+    def __init__(self, who: str, stream: int, device: int, kept: Sequence[Any], span: Span = NO_SPAN):
+        self.stream, self.device, self.kept = stream, device, list(kept)
+        self._who, self._span = who, span
+        self._memory: list[_native.DeviceMemory] = []
+
+    def memory(self, shape: Sequence[int], dtype: np.dtype) -> int:
+        """The address of memory for an array, whose content is of no account."""
+        made = self._piece(math.prod(shape) * dtype.itemsize)
+        self._memory.append(made)
+        return made.address
+
+    def zeros(self, shape: Sequence[int], dtype: np.dtype) -> int:
+        """The address of an array of zeros."""
+        address = self.memory(shape, dtype)
+        with KernelAt(self._span):
+            self._memory[-1].fill(address, 0, math.prod(shape) * dtype.itemsize)
+        return address
+
+    def packed(self, array: np.ndarray) -> int:
+        """The address of a contiguous copy of an array, of which NumPy knows where it lies."""
+        address = self.memory(array.shape, array.dtype)
+        if array.flags.c_contiguous:
+            with KernelAt(self._span):
+                self._memory[-1].fill(address, array.ctypes.data, array.nbytes)
+        else:
+            self._move("gather", _bits(array), address)
+        return address
+
+    def unpack(self, packed: int, array: np.ndarray) -> None:
+        """Copy what is packed to the array."""
+        if array.flags.c_contiguous:
+            # The copy needs no memory of its own.
+            with KernelAt(self._span):
+                self._piece(0).fill(array.ctypes.data, packed, array.nbytes)
+        else:
+            self._move("scatter", _bits(array), packed)
+
+    def add(self, packed: int, array: np.ndarray) -> None:
+        """Add what is packed, numbers of the array's dtype, to the array."""
+        self._move("add", array, packed)
+
+    def wait(self) -> None:
+        """Wait for the end of all that is on the stream."""
+        with KernelAt(self._span):
+            self._piece(0).wait()
+
+    def _piece(self, nbytes: int) -> _native.DeviceMemory:
+        with KernelAt(self._span):
+            return _native.DeviceMemory(nbytes, self.stream, self.device, self._who)
+
+    def _move(self, how: str, array: np.ndarray, packed: int) -> None:
+        if array.size == 0:
+            return
+        low, high = np.lib.array_utils.byte_bounds(array)
+        extents, strides = _merged(array)
+        steps = [stride // array.itemsize for stride in strides]
+        kernel = _moving(how, array.dtype, len(extents))
+        program, geometry = program_of(kernel, config.settings).arranged((array.size,), None)
+        writes_packed = how == "gather"
+        roles = [Role.READ if writes_packed else Role.IN_OUT, Role.IN_OUT if writes_packed else Role.READ]
+        launch = descriptor_of(program, geometry, (*roles, *[Role.READ] * 4))
+        code, number = DTYPES[array.dtype.name], DTYPES["int64"]
+        first = (array.ctypes.data - low) // array.itemsize
+
+        def numbers(*values: int) -> bytes:
+            return np.array(values, np.int64).tobytes()
+
+        placed: list[Placed] = [
+            (int(low), code, ((high - low) // array.itemsize,)),
+            (packed, code, (array.size,)),
+            (numbers(first), number, ()),
+            (numbers(*extents), number, (len(extents),)),
+            (numbers(*steps), number, (len(steps),)),
+            (numbers(array.size), number, ()),
+        ]
+        with KernelAt(self._span):
+            put(launch, placed, self.stream, self.device, self.kept)
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """The array as unsigned integers of its width."""
+    return array.view(dtype=_WIDTHS[array.itemsize])
+
+
+def _merged(array: np.ndarray) -> tuple[list[int], list[int]]:
+    """Extents and strides of an array with as few axes as address its elements in the same order."""
+    extents, strides = [1], [array.itemsize]
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        if extent == 1:
+            continue
+        if extents[-1] == 1:
+            extents[-1], strides[-1] = extent, stride
+        elif strides[-1] == stride * extent:
+            extents[-1], strides[-1] = extents[-1] * extent, stride
+        else:
+            extents.append(extent)
+            strides.append(stride)
+    return extents, strides
+
+
+@cached("two for each width, one for each type of floats, for each number of axes")
+def _moving(how: str, dtype: np.dtype, axes: int) -> HandwrittenKernel:
+    """The kernel that copies or adds between an array with so many axes and a contiguous one."""
+    from jwarp.compiler.handwritten import element_type
+
+    kind = from_dtype(dtype)
+    assert kind is not None
+    numbers, array = ArrayType(vector(axes, int64), 0), ArrayType(kind, 1)
+    signature: tuple[tuple[str, ArrayType | ScalarType], ...] = (
+        ("strided", array), ("packed", array), ("first", int64), ("extents", numbers), ("steps", numbers),
+        ("count", int64),
+    )  # fmt: skip
+    params = tuple(Param(*parameter) for parameter in signature)
+    written = (1,) if how == "gather" else (0,)
+    definition = Definition(
+        f"jw::{how}<{element_type(params[0])}, {axes}>", device_header("moves.cuh"), "<moves.cuh>", params, written,
+        written, blocks=Blocks(256), grid=lambda dims: min(-(-dims[0] // 256), _MAX_BLOCKS), span=NO_SPAN,
+    )  # fmt: skip
+    return HandwrittenKernel(definition, signature)

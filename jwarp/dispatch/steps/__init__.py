@@ -1,0 +1,1 @@
+"""Executors of the steps of derivative launches: on host arrays and on arrays of a GPU."""

@@ -1,0 +1,1 @@
+"""Tapes and captures: what they record, as steps that are run again."""

@@ -1,0 +1,157 @@
+"""Graphs: commands that a capture took, made into as few native calls, and CUDA graphs, as it goes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jwarp._native as _native
+from jwarp.arrays.commands import Command, listeners, set_recorders, submit
+from jwarp.arrays.memory import Memory
+from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.tape.cuda_graphs import CudaPart, gpu_of
+from jwarp.dispatch.tape.native_steps import (
+    Several,
+    change_ids,
+    launches_on_geometry,
+    launches_with_ids,
+    steps_of,
+    written_by,
+)
+from jwarp.dispatch.tape.taped_graphs import TapedGraph, has_tapes
+from jwarp.errors import LaunchError
+from jwarp.types.handles import states_of
+
+Run = Callable[[], Any]
+
+
+class Graph(Several):
+    """What a capture took. `wp.capture_launch(graph)` runs it."""
+
+    in_turn = True
+
+    def __init__(self, commands: Sequence[Command]):
+        self.commands = tuple(commands)
+        self._parts: list[_Part] | None = None
+        self._tapes: TapedGraph | None = None
+
+    def __repr__(self) -> str:
+        return f"<wp.Graph of {len(self.commands)} commands>"
+
+    @property
+    def inner(self) -> tuple[Command, ...]:
+        return self.commands
+
+    def steps(self) -> list[Any] | None:
+        return steps_of(self.commands)
+
+    def run(self) -> None:
+        recorders = list(listeners.recorders)
+        try:
+            self._run()
+        except BaseException:
+            set_recorders(recorders)  # tapes that it opened
+            raise
+
+    def _run(self) -> None:
+        if not is_not_tracing():
+            for command in self.commands:
+                submit(command)
+            return
+        if self._tapes is not None and self._tapes.run():
+            return
+        if self._parts is None:
+            self._parts = list(_parts(self.commands))
+            self._tapes = TapedGraph(self.commands) if has_tapes(self.commands) else None
+        parts: list[_Part] = []
+        for part in self._parts:
+            parts += self._run_part(part)
+        self._parts = parts
+
+    def _run_part(self, part: _Part) -> list[_Part]:
+        """Run it, and say what does the same the next time."""
+        if listeners.recorders:
+            for command in part.commands:  # which recorders are told of
+                submit(command)
+            return [part]
+        changed = _changed(part.geometry)
+        if changed and changed != part.changed:
+            # Built in this graph, likely: what is made ready for it would keep each one that it has seen.
+            for command in part.commands:
+                command.now().run()
+            return [part._replace(changed=changed)]
+        if changed:
+            for launch in part.geometry:
+                launch.renew()
+            return [made for new in _parts(part.commands) for made in self._run_part(new)]
+        for memory in part.written:  # after the look at what has changed: it is the version from then on
+            if memory.is_watched:
+                memory.will_write()
+        self._call(part.run)
+        return [part]
+
+    def _call(self, part: Run) -> None:
+        try:
+            part()
+        except ValueError as error:
+            if not isinstance(part, _native.HostGraph):
+                raise  # of a function of the user's, or of launches on a GPU
+            raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
+
+
+class _Part(NamedTuple):
+    """A call that does what some commands do.
+
+    Without saying so it writes to the memory `written`. The launches `geometry` are given grids, trees or meshes, or
+    ids of such; of those that had `changed` when it ran last, these are the states.
+    """
+
+    commands: tuple[Command, ...]
+    run: Run
+    written: tuple[Memory, ...] = ()
+    geometry: tuple[ArrayLaunch, ...] = ()
+    changed: Sequence[Any] = ()
+
+
+def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
+    """The calls that do what the commands do, in order."""
+    for place, group in itertools.groupby(commands, _place):
+        of = tuple(group)
+        if place == "here":
+            yield from map(_native_part, _with_ids_as_they_are(of))
+        elif place is None:
+            yield from (_Part((command,), command.run) for command in of)
+        else:
+            yield _Part(of, CudaPart(of, place), tuple(dict.fromkeys(written_by(of))))
+
+
+def _place(command: Command) -> Any:
+    """Where a command is done without Python: "here", or on a GPU; None for a command that Python runs."""
+    if isinstance(command, Several) and change_ids([command], [command]):
+        return None
+    return "here" if steps_of([command]) is not None else gpu_of(command)
+
+
+def _with_ids_as_they_are(commands: Sequence[Command]) -> Iterator[list[Command]]:
+    """The commands in lists, none of which changes what ids name in it that are given further on in the same list."""
+    of: list[Command] = []
+    for command in commands:
+        if of and change_ids(of, [command]):
+            yield of
+            of = []
+        of.append(command)
+    yield of
+
+
+def _native_part(commands: Sequence[Command]) -> _Part:
+    launches = dict.fromkeys([*launches_on_geometry(commands), *launches_with_ids(commands)])
+    written = dict.fromkeys(written_by(commands))
+    return _Part(tuple(commands), _native.HostGraph(steps_of(commands) or []), tuple(written), tuple(launches))
+
+
+def _changed(launches: Sequence[ArrayLaunch]) -> list[Any]:
+    """The states of the grids, trees and meshes that have changed since launches were prepared."""
+    found = [made for launch in launches for made in launch.changed_geometry().values()]
+    return [state for made in found for state in states_of(made) or [object()]]  # what has none is another each time

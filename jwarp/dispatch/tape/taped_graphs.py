@@ -1,0 +1,219 @@
+"""Graphs with tapes: what these record and go back through, as native steps that one run of the graph found."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jwarp._native as _native
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
+from jwarp.config import config
+from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.tape.entry import Entry
+from jwarp.dispatch.tape.native_steps import (
+    Several,
+    all_of,
+    change_ids,
+    launches_on_geometry,
+    launches_with_ids,
+    steps_of,
+    written_by,
+)
+from jwarp.dispatch.tape.tape import OfTape
+from jwarp.errors import LaunchError
+from jwarp.frontend import options
+
+# How often the steps are found anew, as arrays have other gradients, or records other arguments.
+MAX_TAKES = 8
+
+
+def has_tapes(commands: Sequence[Command]) -> bool:
+    """Whether some of the commands are of tapes."""
+    return any(isinstance(command, OfTape) for command in all_of(commands))
+
+
+class TapedGraph:
+    """The commands of a graph that has been run once. They are as they were, so that the next run finds the steps."""
+
+    def __init__(self, commands: Sequence[Command]):
+        self.commands = commands
+        self._known: _Steps | None = None
+        self._left = MAX_TAKES
+
+    def run(self) -> bool:
+        """Run them; False where Python has to, and then nothing has run."""
+        if listeners.recorders:
+            return False
+        if self._known is not None and self._known.holds():
+            self._known.run()
+            return True
+        self._known = None
+        if self._left <= 0 or any(launches_on_geometry(self.commands)) or change_ids(self.commands, self.commands):
+            return False
+        self._left -= 1
+        self._known = _taken(self.commands)
+        if self._known is None:
+            self._left = 0
+        return True
+
+
+class _Steps:
+    """The native steps of a run, and what must be as it was then."""
+
+    def __init__(self, commands: Sequence[Command], steps: Sequence[Any], met: dict[Any, dict[array, array]]):
+        self._native = _native.HostGraph(steps)
+        self._like = config.settings, options.changes
+        flat = list(all_of(commands))
+        self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
+        self._with_ids = tuple(launches_with_ids(commands))
+        tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
+        # What tapes clear is what they had met before the run: where it met others, the next run clears these, too.
+        self._tapes = [(tape, tuple(tape.launches), met[tape]) for tape in tapes]
+        given = {id(a): a for _, values in self._launches for a in values if type(a) is array}
+        given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
+        self._graded = [(a, a._grad) for a in given.values()]
+        grads = [g.memory for tape in tapes for g in tape.gradients.values()]
+        self._written: list[Memory] = list(dict.fromkeys([*written_by(commands), *grads]))
+        in_place: dict[Memory, list[Kept]] = {}
+        for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):
+            if not kept.is_saved:
+                in_place.setdefault(kept.memory, []).append(kept)
+        self._in_place = [_InPlace(memory, handles) for memory, handles in in_place.items()]
+
+    def holds(self) -> bool:
+        """Whether the steps do what the commands do."""
+        settings, changes = self._like
+        return (
+            settings is config.settings
+            and changes == options.changes
+            and all(launch.values is values for launch, values in self._launches)
+            and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
+            and not any(launch.changed_geometry() for launch in self._with_ids)
+            and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
+        )
+
+    def run(self) -> None:
+        for held in self._in_place:
+            held.let_go()
+        for memory in self._written:
+            if memory.is_watched:
+                memory.will_write()
+        try:
+            self._native()
+        except ValueError as error:
+            raise LaunchError(f"a graph with a tape: {error}", hint="capture it anew") from None
+        finally:  # also where a kernel failed: what has been let go of is kept again
+            for tape, entries, _ in self._tapes:
+                tape.launches[:] = entries
+            for held in self._in_place:
+                held.keep_anew()
+
+
+class _InPlace:
+    """What tapes keep of a memory that is still there, as nothing has been written since."""
+
+    __slots__ = ("_handles", "_memory", "_own", "_refs")
+
+    def __init__(self, memory: Memory, handles: list[Kept]):
+        self._memory, self._handles = memory, handles
+        self._refs: list[weakref.ref[Kept]] = list(map(weakref.ref, handles))
+        self._own = frozenset(map(id, self._refs))
+
+    def let_go(self) -> None:
+        """Before a run: the tapes begin anew."""
+        memory, own = self._memory, self._own
+        memory.keepers = [known for known in memory.keepers if id(known) not in own]
+
+    def keep_anew(self) -> None:
+        """After a run: keep what is there now."""
+        memory = self._memory
+        for kept in self._handles:
+            kept.keep_anew()
+        memory.keepers += self._refs
+        memory.is_watched = True
+        if isinstance(memory, HostMemory) and (memory.lent or memory.is_exposed) and memory.is_open:
+            memory.will_write()
+
+
+def _taken(commands: Sequence[Command]) -> _Steps | None:
+    """Run the commands, and find their native steps; None where there are none for some of them."""
+    for memory in dict.fromkeys(written_by(commands)):
+        if memory.is_watched:
+            memory.will_write()  # for what others keep
+    steps, scratch = list[Any](), Scratch()
+    is_whole = True
+    tapes = {id(c.tape): c.tape for c in all_of(commands) if isinstance(c, OfTape)}
+    older = [entry for tape in tapes.values() for entry in tape.launches]
+    met = {tape: dict(tape.gradients) for tape in tapes.values()}
+    for command in _in_turn(commands):
+        saves: list[Saved] = []
+        HostMemory.saves = saves
+        try:
+            if isinstance(command, Several):
+                _save_for(command)
+            submit(command)
+        finally:
+            HostMemory.saves = None
+        if not is_whole:
+            continue
+        scratch.turn()
+        own = _steps(command, scratch)
+        if own is None or (saves and not _are_of(saves, tapes.values())) or _goes_back_through(command, older):
+            is_whole = False
+            continue
+        steps += [(saved, buffer) for saved, buffer, _ in saves]
+        steps += own
+    return _Steps(commands, steps, met) if is_whole else None
+
+
+def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:
+    """The commands, those of graphs one by one."""
+    for command in commands:
+        if isinstance(command, Several) and command.in_turn:
+            yield from _in_turn(command.inner)
+        else:
+            yield command
+
+
+def _steps(command: Command, scratch: Scratch) -> list[Any] | None:
+    """The native steps of a command that has run."""
+    if isinstance(command, OfTape):
+        return command.steps(scratch)
+    if isinstance(command, Several) and listeners.recorders:
+        return None  # what a tape records in a loop or a branch is another thing each time
+    if isinstance(command, ArrayLaunch):
+        names_others = command.ids is not None and command.changed_geometry()
+        if names_others or command.program is not command.plain:
+            return None
+    return steps_of([command])
+
+
+def _save_for(command: Several) -> None:
+    """Save what tapes keep of all that a loop or a branch may write: another time it may write something else."""
+    for memory in dict.fromkeys(written_by([command])):
+        if memory.is_watched:
+            memory.will_write()
+
+
+def _goes_back_through(command: Command, older: Sequence[Entry]) -> bool:
+    """Whether a tape goes back through what it recorded before this run, which is another thing each time."""
+    if not isinstance(command, OfTape) or not command.goes_back:
+        return False
+    known = set(map(id, older))
+    return any(id(entry) in known for entry in command.tape.launches)
+
+
+def _are_of(saves: Sequence[Saved], tapes: Any) -> bool:
+    """Whether all that was saved is kept by tapes."""
+    own = {id(kept) for kept in _kept(entry for tape in tapes for entry in tape.launches)}
+    return all(id(kept) in own for _, _, handles in saves for kept in handles)
+
+
+def _kept(entries: Iterator[Entry]) -> Iterator[Kept]:
+    """What entries keep."""
+    for entry in entries:
+        yield from entry.keeps

@@ -1,0 +1,124 @@
+"""Calls functions of the kernel language, and operators between composites, outside kernels, on numbers.
+
+The rules that read a call in a kernel read it here, with constants for arguments: what they build folds to constants.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.errors import JwarpError, KernelTypeError, Span
+from jwarp.frontend.builtins.table import OUTSIDE
+from jwarp.frontend.context import Context, Frame, UsesTiles
+from jwarp.frontend.lowering.arguments import Arguments
+from jwarp.frontend.lowering.calls import apply, called
+from jwarp.frontend.syntax.python_operators import SYMBOLS
+from jwarp.frontend.syntax.source import Source
+from jwarp.frontend.values import operator_table
+from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, bind_python
+from jwarp.ir.nodes import Const
+from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype
+
+# Loops of the library run over the components of vectors and matrices.
+MAX_TRIPS = 1024
+
+# What is read there: no source.
+(_TREE,) = ast.parse("def outside(): ...").body
+assert isinstance(_TREE, ast.FunctionDef)
+_NOTHING = Source(lambda: None, _TREE, "", [], 0, {})
+
+
+def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
+    """What a builtin or a function of the library gives for numbers, vectors, matrices and the like.
+
+    Vectors may be given as tuples or arrays. Floats without a type get that of the composites among the arguments.
+
+    Raises:
+        KernelTypeError: it does not take these, or gives what there is in kernels only.
+    """
+    span = _place()
+    values = _typed([_bound(value, span) for value in (*args, *named.values())], span)
+    positional, rest = values[: len(args)], values[len(args) :]
+    keywords = dict(zip(named, rest, strict=True))
+    spans = dict.fromkeys(named, span)
+    given = Arguments(positional, [span] * len(args), keywords, spans, span, span, [None] * len(args), {})
+    rule, reading = called(function, span)
+    if not reading.has_values_only:
+        raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span)
+    ctx = Context(Frame(_NOTHING), apply, MAX_TRIPS)
+    try:
+        found = rule(ctx, function, given)
+    except UsesTiles:
+        raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span) from None
+    except JwarpError as error:
+        d = error.diagnostic
+        raise KernelTypeError(d.message, span, d.hint) from None
+    return _value(found, f"wp.{function.name}", span)
+
+
+def operate(name: str, x: Any, y: Any) -> Any:
+    """What an operator gives between values of which one is a composite with operators of its own.
+
+    Raises:
+        KernelTypeError: there is no such operator.
+    """
+    span = _place()
+    sides = _typed([_bound(side, span) for side in (x, y)], span)
+    found = operator_table.binary(
+        Context(Frame(_NOTHING), apply, MAX_TRIPS), SYMBOLS[name], name, sides[0], sides[1], span
+    )
+    return _value(found, f"`{SYMBOLS[name]}`", span)
+
+
+def _place() -> Span:
+    """Where the user's code calls, which is the first frame outside the package and NumPy."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("jwarp", "numpy"):
+        frame = frame.f_back
+    return Span("<unknown>", 0) if frame is None else Span(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _bound(value: Any, span: Span) -> Binding:
+    """An argument as a constant."""
+    if isinstance(value, CompositeValue) or (isinstance(value, np.ndarray) and value.ndim in PLAIN):
+        known = from_dtype(value.dtype)
+        if known is not None and not isinstance(value, CompositeValue):
+            value = composite(PLAIN[value.ndim], value.shape, known)(value)
+    elif isinstance(value, (list, tuple)) and value and all(isinstance(x, (int, float, np.generic)) for x in value):
+        first = bind_python(value[0], "the argument", span)
+        value = composite(PLAIN[1], (len(value),), first.type)(*value)  # type: ignore[union-attr, arg-type]
+    return bind_python(value, "the argument", span)
+
+
+def _typed(values: list[Binding], span: Span) -> list[Binding]:
+    """The arguments, where floats without a type have that of the components of composites, if it is one."""
+    known = {v.type.dtype for v in values if isinstance(v, Composite) and v.type.dtype.is_float}
+    if len(known) != 1:
+        return values
+    (dtype,) = known
+    return [v.as_type(dtype, span) if isinstance(v, Number) and isinstance(v.value, float) else v for v in values]
+
+
+def _value(binding: Binding, what: str, span: Span) -> Any:
+    """A result as NumPy has it; Python numbers and what Python objects there are, as they are."""
+    match binding:
+        case (_, *_):
+            return tuple(_value(item, what, span) for item in binding)
+        case Composite(type=kind, items=items) if all(isinstance(x, Const) for x in items):
+            return kind(*(x.value for x in items))  # type: ignore[union-attr]
+        case Const(type=kind):
+            return kind.dtype.type(binding.value)
+        case Number():
+            return binding.value
+        case PythonRef():
+            return binding.object
+    raise KernelTypeError(f"{what} can only be called inside a kernel", span)
+
+
+OUTSIDE["call"] = call
+OPERATE[:] = [operate]

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostDirect = 160;
 
-PyObject *host_name, *is_watched_name, *will_write_name, *run_name;
+PyObject *host_name, *is_watched_name, *will_write_name, *call_name;
 
 uint64_t address_of(const void* thing) { return reinterpret_cast<uint64_t>(thing); }
 
@@ -122,14 +122,16 @@ bool HostExecutable::learn(const py::object& launch, const py::list& values, con
         if (array.data() != leaf.data) return false;  // a copy
         break;
       case Part::kNumpy:
-        if (array.ptr() != leaf.given && !is_like(py::reinterpret_borrow<py::array>(leaf.given), array)) return false;
-        if (array.data() != leaf.data) return false;
+        if (!is_like(py::reinterpret_borrow<py::array>(leaf.given), array)) return false;
+        if (array.data() != leaf.data && (writes || array.ndim() != 0)) return false;  // a copy, but for a number
+        is_direct = is_direct && is_c_contiguous(leaf.given);
         break;
       case Part::kJax:
         if (writes || array.ndim() == 0 || !is_like(as_numpy(leaf.given), array)) return false;
         break;
       case Part::kComposite:
         if (writes || !is_like(py::reinterpret_borrow<py::array>(leaf.given), array)) return false;
+        is_direct = is_direct && is_c_contiguous(leaf.given);
         break;
       case Part::kFloat:
       case Part::kInt:
@@ -289,17 +291,21 @@ PyObject* repeat(PyObject*, PyObject* const* given, Py_ssize_t count) {
     }
     if (!PyObject_TypeCheck(found.ptr(), executable_type)) {
       const py::list values = call.values();
-      return PyObject_CallMethodOneArg(found.ptr(), run_name, values.ptr());
+      if (given[7] != Py_None && call.has_device_arrays()) return Py_NewRef(Py_NotImplemented);
+      PyObject* made = PyObject_CallMethodOneArg(found.ptr(), call_name, values.ptr());
+      if (made == Py_None) return Py_DECREF(made), Py_NewRef(Py_NotImplemented);
+      if (made == Py_True) return Py_DECREF(made), Py_NewRef(Py_None);
+      return made;
     }
     const auto& executable = found.cast<const HostExecutable&>();
-    if (given[7] == Py_None) return executable.run(call).release().ptr();
-    if (!executable.can_run(call)) return Py_NewRef(Py_NotImplemented);
-    const py::object told = py::handle(given[7])(found, call.values(), py::handle(given[4]), py::handle(given[5]));
+    if (given[7] == Py_None || executable.gives_results()) return executable.run(call).release().ptr();
+    if (!is_not_tracing()) return Py_NewRef(Py_NotImplemented);
+    const auto tell = py::reinterpret_borrow<py::tuple>(given[7]);
+    const py::object told = tell[0](found, call.values(), py::handle(given[4]), py::handle(given[5]));
     if (told.is_none()) return Py_NewRef(Py_None);
-    const py::object ran = executable.run(call);
-    if (ran.ptr() != Py_NotImplemented) return told.inc_ref().ptr();
-    py::handle(told).attr("run")();
-    return told.inc_ref().ptr();
+    if (executable.run(call).ptr() == Py_NotImplemented) told.attr("run")();
+    tell[1](told);
+    return Py_NewRef(Py_None);
   });
 }
 
@@ -318,7 +324,7 @@ PyObject* intern(const char* name) {
 
 void add_executables(py::module_& module) {
   host_name = intern("host"), is_watched_name = intern("is_watched"), will_write_name = intern("will_write");
-  run_name = intern("run");
+  call_name = intern("call");
   const auto type =
       py::class_<HostExecutable>(module, "HostExecutable", "A launch in this computer's memory, for all calls of one layout.")
           .def(py::init<>())

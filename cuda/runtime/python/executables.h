@@ -31,6 +31,7 @@ class HostExecutable {
   // needed, and then nothing has run. Throws error_already_set and Fault.
   pybind11::object run(const LayoutKey& call) const;
 
+  bool gives_results() const { return gives_results_; }
   bool is_ready() const { return static_cast<bool>(launch_); }
 
  private:

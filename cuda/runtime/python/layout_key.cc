@@ -24,7 +24,7 @@ constexpr int kFirstOther = 17, kLastOther = 22;
 struct Names {
   PyObject *layout, *memory, *kind, *offset, *bounds, *is_exposed, *is_untyped, *start, *buffer, *device, *ordinal, *value,
       *settings, *changes, *owner, *state, *held, *leaves, *fields, *dtype, *data, *indices, *aval, *shape, *weak_type,
-      *enable_x64;
+      *enable_x64, *is_read_only;
 };
 
 struct Classes {
@@ -251,6 +251,7 @@ bool LayoutKey::read_array(PyObject* value) {
   const uint64_t start = number_of(attribute(memory, names.start));
   const uint64_t first = start + number_of(attribute(layout, names.offset));
   has_arrays_ = true;
+  has_device_arrays_ = has_device_arrays_ || !is_here;
   PyObject* buffer = nullptr;
   uint64_t more = 0;
   if (is_here) {
@@ -262,7 +263,7 @@ bool LayoutKey::read_array(PyObject* value) {
     }
   } else {
     more = number_of(attribute(attribute(memory, names.device), names.ordinal)) << 3 |
-           (holds(value, names.is_untyped, Py_False) ? 0 : 2);
+           (holds(value, names.is_untyped, Py_False) ? 0 : 2) | (holds(memory, names.is_read_only, Py_False) ? 0 : 4);
   }
   const Part part_of = is_here ? Part::kArray : Part::kDevice;
   return part(part_of, more) && word(number_of(attribute(layout, names.kind))) &&
@@ -425,7 +426,7 @@ void set_call_classes(const py::dict& given) {
            {&n.device, "device"}, {&n.ordinal, "ordinal"}, {&n.value, "value"}, {&n.settings, "settings"},
            {&n.changes, "changes"}, {&n.owner, "owner"}, {&n.state, "state"}, {&n.held, "held"}, {&n.leaves, "leaves"},
            {&n.fields, "fields"}, {&n.dtype, "dtype"}, {&n.data, "data"}, {&n.indices, "indices"}, {&n.aval, "aval"},
-           {&n.shape, "shape"}, {&n.weak_type, "weak_type"}, {&n.enable_x64, "value"}}) {
+           {&n.shape, "shape"}, {&n.weak_type, "weak_type"}, {&n.enable_x64, "value"}, {&n.is_read_only, "is_read_only"}}) {
     *into = intern(name);
   }
   known = made.release();

@@ -14,7 +14,8 @@ from jwarp.compiler.write_conflicts import refuse_race
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import read_contents, read_gradient, read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
-from jwarp.dispatch.executables.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
+from jwarp.dispatch.executables.host_executable import HostExecutable
+from jwarp.dispatch.executables.host_plans import AdjointPlan, adjoint_plan
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.dispatch.steps.host_adjoint import InPlaceAdjoint
 from jwarp.ir.nodes import Param
@@ -75,8 +76,11 @@ class Forward(Ready):
         self.run.set_geometry(threads)
         return True
 
-    def plan(self, values: Sequence[Any]) -> ForwardPlan | None:
-        return forward_plan(self.run, self.call.matched.outputs, values, self.call.names)
+    def executable(self, values: Sequence[Any]) -> HostExecutable | None:
+        if len(values) != len(self.call.matched.values):
+            return None
+        made = HostExecutable()
+        return made if made.learn_from(self.run, values, self.call.matched.outputs, self.call.names) else None
 
 
 class Adjoint(Ready):
@@ -128,7 +132,7 @@ class Adjoint(Ready):
             array[...] = number
         return True
 
-    def plan(self, values: Sequence[Any]) -> AdjointPlan | None:
+    def executable(self, values: Sequence[Any]) -> AdjointPlan | None:
         if any(start != 0.0 for start in self.starts.values()):
             return None
         request, count = self.call.gradients, len(self.call.matched.values)

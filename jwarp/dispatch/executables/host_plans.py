@@ -12,7 +12,7 @@ from numpy import may_share_memory
 from jwarp import _native
 from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.executables import eager
+from jwarp.dispatch.call.numbers import converter
 from jwarp.dispatch.executables.host_arrays import InPlace, Use
 from jwarp.dispatch.steps.host_adjoint import InPlaceAdjoint, Need
 from jwarp.ir.nodes import Param
@@ -55,22 +55,6 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardPlan(_Plan):
-    """A launch, whose outputs are what is written."""
-
-    native: _native.HostLaunch
-
-    def call(self, values: Sequence[Any]) -> Any:
-        """The outputs; None where the checks have to look at the values anew."""
-        arrays = self.read(values)
-        if arrays is None:
-            return None
-        self.native(arrays)
-        results = tuple([values[p] for p in self.written])
-        return results if self.names is None else dict(zip(self.names, results, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
 class AdjointPlan(_Plan):
     """An adjoint launch: `makes` are arrays of its own, which come after those of the values.
 
@@ -96,21 +80,6 @@ class AdjointPlan(_Plan):
             np.add(into, arrays[source], out=into, casting="unsafe")
         results = tuple([arrays[k] for k in self.results])
         return results if self.names is None else dict(zip(self.names, results, strict=True))
-
-
-def forward_plan(
-    run: InPlace, outputs: Sequence[int], values: Sequence[Any], names: tuple[str, ...] | None
-) -> ForwardPlan | None:
-    """What repeats a launch, if nothing but arrays and plain numbers was given."""
-    if not _is_plain(run):
-        return None
-    params = run.program.params
-    converts = _converts(params, values, [place.array for place in run.places])
-    if converts is None:
-        return None
-    arrays = [p for p, param in enumerate(params) if param.is_array]
-    apart = tuple((q, p) for q in outputs for p in arrays if p != q and (p not in outputs or p > q))
-    return ForwardPlan(converts, tuple(outputs), apart, names, run.one_call())
 
 
 def adjoint_plan(
@@ -236,7 +205,7 @@ def _converts(
         if array is None or array is values[p]:
             continue
         is_view = param.is_array and not param.is_value and type(values[p]) is compat.Array
-        convert = np.asarray if is_view else eager.converter(param, type(values[p]))
+        convert = np.asarray if is_view else converter(param, type(values[p]))
         if convert is None:
             return None
         converts.append((p, convert))

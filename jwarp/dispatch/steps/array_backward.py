@@ -16,8 +16,9 @@ from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
+from jwarp.dispatch.call.array_arguments import host_of
 from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
-from jwarp.dispatch.executables.arrays import ArrayLaunch, host_of
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import Reversal, reversal
 from jwarp.dispatch.steps.device_adjoint import generated
 from jwarp.dispatch.steps.device_backward import DeviceReversal
@@ -128,10 +129,10 @@ class WayBack:
 
 def way_back(launch: ArrayLaunch) -> WayBack:
     """The way back through a launch, made once for launches that are alike. Raises what `WayBack` raises."""
-    kept: Any = launch if launch.shaped is None else launch.shaped
-    if kept.way is None:
-        kept.way = WayBack(launch)
-    found: WayBack = kept.way
+    kept: Any = launch if launch.executable is None else launch.executable
+    if kept.backward is None:
+        kept.backward = WayBack(launch)
+    found: WayBack = kept.backward
     return found
 
 

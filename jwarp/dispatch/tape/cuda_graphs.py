@@ -10,7 +10,7 @@ import jwarp._native as _native
 from jwarp.arrays.commands import Command
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.devices import Device, DeviceError
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.gpu.cuda_memory import STREAM, CudaMemory
 from jwarp.dispatch.gpu.device import Forward
 

@@ -10,7 +10,7 @@ import jwarp._native as _native
 from jwarp.arrays.commands import Command, listeners, set_recorders, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.tape.cuda_graphs import CudaPart, gpu_of
 from jwarp.dispatch.tape.native_steps import (
     Several,

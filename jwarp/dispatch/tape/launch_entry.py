@@ -9,7 +9,7 @@ from typing import Any
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.rematerialised import lightened
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import will_change
 from jwarp.dispatch.steps.array_backward import WayBack, way_back
 from jwarp.dispatch.steps.backward import Reversal

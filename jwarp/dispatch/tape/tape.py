@@ -11,7 +11,7 @@ from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
 from jwarp.dispatch.steps.scratch import Scratch
 from jwarp.dispatch.tape import backward_plans

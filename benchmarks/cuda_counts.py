@@ -32,7 +32,7 @@ os.environ.setdefault("JWARP_CACHE_DIR", tempfile.mkdtemp(prefix="jwarp-counts-"
 import numpy as np  # noqa: E402
 import product_model  # noqa: E402
 from cuda_compiling import bodies, saxpy, stencil  # noqa: E402
-from host import pack  # noqa: E402
+from cuda_on_host import pack  # noqa: E402
 from product_model import Work  # noqa: E402
 from ptx_checks import Counts  # noqa: E402
 from ptx_running import ARCHITECTURE, PtxKernel, aligned  # noqa: E402

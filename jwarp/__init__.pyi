@@ -1415,7 +1415,7 @@ def block_dim() -> int:
     """How many threads a block of this launch has."""
 
 def bvh_get_group_root(id: uint64, group: int) -> int:
-    """What queries take as `root` for the boxes of one group; -1, which is all boxes, where there is no such group."""
+    """The `root` of queries for the boxes of one group; -1, which is all boxes, where there is no such group."""
 
 def bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuery:
     """The boxes of a tree that meet the box from `low` to `high`: a loop goes over their numbers.
@@ -1792,7 +1792,7 @@ def mesh_get_bvh(id: uint64) -> uint64:
     """The tree of the boxes of a mesh's faces, for the queries of trees."""
 
 def mesh_get_group_root(id: uint64, group: int) -> int:
-    """What queries take as `root` for the faces of one group; -1, which is all faces, where there is no such group."""
+    """The `root` of queries for the faces of one group; -1, which is all faces, where there is no such group."""
 
 def mesh_get_index(id: uint64, index: int) -> int:
     """The number of the point of corner `index`; -1 where there is none."""
@@ -1951,7 +1951,7 @@ def mesh_query_ray(
     root: int = -1,
 ) -> bool: ...
 def mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> bool:
-    """Whether a ray meets a mesh before `start + max_t * dir`."""
+    """True if a ray intersects a mesh before `start + max_t * dir`."""
 
 def mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int:
     """How many faces of a mesh a ray meets."""
@@ -2826,7 +2826,7 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
 @_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_query_valid(query: BvhQueryTiled | MeshQueryAABBTiled) -> bool:
-    """Whether a block's query goes on: True at first, and then whether the last tile had any number in it."""
+    """True if a block's query goes on: at first, and then as long as the last tile had a number in it."""
 
 @_overload
 def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:

@@ -24,7 +24,7 @@ _MISSING: Any = object()
 
 
 class Cache(Generic[K, V]):
-    """What was made for a key, as long as it is among those used last.
+    """A bounded cache of values by key, which forgets those that were not used recently.
 
     A number as `bound` is the most entries there ever are, and those used last, half as many, are sure to be there.
     A text says what limits them where the program around it does: such a cache forgets nothing.
@@ -47,7 +47,7 @@ class Cache(Generic[K, V]):
             _caches.add(self)
 
     def get(self, key: K) -> V | None:
-        """What is kept for the key, or None."""
+        """The cached value of the key, or None."""
         found = self.recent.get(key, _MISSING)
         if found is _MISSING:
             found = self.rest.get(key, _MISSING)
@@ -70,7 +70,7 @@ class Cache(Generic[K, V]):
         return found
 
     def made(self, key: K, make: Callable[[], V]) -> V:
-        """What is kept for the key, made now if there is nothing; it may be None."""
+        """The cached value of the key, made now if there is none; it may be None."""
         found = self.recent.get(key, _MISSING)
         if found is _MISSING:
             found = self.rest.get(key, _MISSING)
@@ -85,7 +85,7 @@ class Cache(Generic[K, V]):
         self.keep(key, value)
 
     def __getitem__(self, key: K) -> V:
-        """What is kept for the key; KeyError if nothing is."""
+        """The cached value of the key; KeyError if there is none."""
         return self.made(key, lambda: _missing(key))
 
     def clear(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class DeterministicMode(enum.IntEnum):
-    """What `wp.config.deterministic` may be: whether atomic operations give the same values in every run."""
+    """Values of `wp.config.deterministic`: which runs of a program give atomic operations the same results."""
 
     NOT_GUARANTEED = 0  #: They take threads in the order in which these come.
     RUN_TO_RUN = 1  #: They take threads in the order of their numbers, on any number of cores and on a GPU.

@@ -23,7 +23,7 @@ class DeviceError(LaunchError, RuntimeError, ValueError):
 
 
 def as_error(who: str, text: str, hint: str, is_of_code: bool) -> JwarpError:
-    """What a GPU or its driver says, to somebody; the native module asks for it. The code is that of a kernel."""
+    """The error for a message of a GPU or its driver, for the native module. `is_of_code`: a kernel is at fault."""
     kind = CompileError if is_of_code else DeviceError
     return kind(f"{who}: {text}" if who else text, hint=hint)
 
@@ -86,17 +86,17 @@ class Device:
 
     @property
     def is_cpu(self) -> bool:
-        """Whether it is the host."""
+        """True for the host."""
         return self.ordinal < 0
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is a GPU."""
+        """True for a GPU."""
         return self.ordinal >= 0
 
     @property
     def is_capturing(self) -> bool:
-        """Whether a graph is being captured."""
+        """True while a graph is being captured."""
         return bool(self.captures)
 
     @property
@@ -123,7 +123,7 @@ class Device:
         return _pages("SC_AVPHYS_PAGES")
 
     def can_access(self, other: Any) -> bool:
-        """Whether kernels on this device can use memory of another: they use their own."""
+        """True if kernels on this device can use the memory of another: each uses only its own."""
         return get_device(other) is self
 
     def make_current(self) -> None:
@@ -268,17 +268,17 @@ def get_cuda_device(ordinal: int | None = None) -> Device:
 
 
 def is_cpu_available() -> bool:
-    """Whether arrays can live in the memory of the host: yes."""
+    """True if arrays can live in host memory: always."""
     return True
 
 
 def is_cuda_available() -> bool:
-    """Whether there is a GPU that arrays can live on, with a driver that runs kernels of jwarp."""
+    """True if there is a GPU that arrays can live on, with a driver that runs kernels of jwarp."""
     return bool(DEVICES.cuda)
 
 
 def is_device_available(device: DeviceLike) -> bool:
-    """Whether there is such a device."""
+    """True if there is such a device."""
     try:
         get_device(device)
     except DeviceError:
@@ -287,7 +287,7 @@ def is_device_available(device: DeviceLike) -> bool:
 
 
 def can_access(device: DeviceLike, resource: Any) -> bool:
-    """Whether kernels on a device can use an array, or the memory of another device: those use what is their own.
+    """True if kernels on a device can use an array, or the memory of another device: each uses only its own.
 
     Raises:
         LaunchError: there is no such device.

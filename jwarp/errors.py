@@ -25,7 +25,7 @@ NO_SPAN = Span("<unknown>", 0)
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """What is wrong, where, and how to get out of it."""
+    """A fault: what is wrong, where, and a way out."""
 
     message: str
     span: Span = NO_SPAN

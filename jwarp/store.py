@@ -94,7 +94,7 @@ class Store:
     def made(
         self, key: str, make: Callable[[], T], write: Callable[[T], bytes | None], read: Callable[[bytes], T]
     ) -> T:
-        """What `make` gives, read from the entry if there is one. What `write` has no bytes for is not kept."""
+        """The result of `make`, read from the entry if there is one. It is not stored where `write` gives None."""
         entry = self.load(key)
         if entry is not None:
             try:
@@ -132,7 +132,7 @@ class Store:
         return len(sizes), sum(sizes)
 
     def is_writable(self) -> bool:
-        """Whether entries can be saved: a folder that does not exist yet is made by the first one."""
+        """True if entries can be saved. The first entry creates a missing folder."""
         place = self.root
         while not place.exists() and place != place.parent:
             place = place.parent

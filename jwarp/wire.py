@@ -1,4 +1,4 @@
-"""What launches and kernels are to the native module: numbers in a fixed order, their codes, and structs.
+"""The wire format of launches and kernels for the native module: numbers in a fixed order, their codes, and structs.
 
 `cuda/runtime` has the other half. The native module tells its numbers, and a test compares them with these. The fields
 of a launch and of a plan have the names by which the native module complains of damage. Nothing of the package is
@@ -41,7 +41,7 @@ class Step(enum.IntEnum):
 
 
 class Role(enum.IntEnum):
-    """What a launch does with a parameter."""
+    """The role of a parameter in a launch."""
 
     READ = 0
     ZEROS = 1  # a result that starts as zeros
@@ -115,7 +115,7 @@ def launch_fields(
 
 
 class Cover(enum.IntEnum):
-    """What all accesses to a parameter have in common."""
+    """The common pattern of all accesses to a parameter."""
 
     UNKNOWN = 0
     STORED = 1  # every thread stores to the element of its own coordinates, and nothing else happens

@@ -74,6 +74,13 @@ def update_golden(request) -> bool:
     return request.config.getoption("--update-golden")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """With `-m quick`, leave out files without such tests: to import them all takes as long as the tests."""
+    is_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    left_out = is_file and config.option.markexpr == "quick" and "mark.quick" not in collection_path.read_text()
+    return True if left_out else None
+
+
 def pytest_collection_finish():
     """Modules of tests live for good; the programs that JAX compiled for their numbers, 100 MB, need not."""
     jax.clear_caches()

@@ -6,7 +6,7 @@ import pickle
 import types
 
 import jax
-from processes import run
+from fresh_python import run
 
 import jwarp as wp
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import importlib.util
 import logging
 import pkgutil
 import re
@@ -223,3 +224,22 @@ def test_an_example_is_a_lesson_of_at_most_200_lines():
     examples = sorted((ROOT / "examples").rglob("*.py"))
     assert len(examples) > 5
     assert not offenders(examples, fault)
+
+
+def test_what_tests_import_is_there():
+    """A file that moved is found here, before any test of it runs."""
+
+    def fault(path: Path) -> str:
+        missing = []
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "jwarp":
+                try:
+                    module = importlib.import_module(node.module)
+                except ModuleNotFoundError:
+                    missing.append(node.module)
+                    continue
+                names = [alias.name for alias in node.names if not hasattr(module, alias.name)]
+                missing += [f"{node.module}.{n}" for n in names if not importlib.util.find_spec(f"{node.module}.{n}")]
+        return ", ".join(missing)
+
+    assert not offenders(sorted((ROOT / "tests").rglob("*.py")), fault)

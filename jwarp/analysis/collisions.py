@@ -93,9 +93,9 @@ def collisions(
 def _stored_in_loops(kernel: Kernel) -> frozenset[int]:
     """The arrays with stores that are all in loops. Elsewhere threads that meet seldom agree."""
     loops = [n for n in walk(kernel.body) if isinstance(n, For | While)]
-    inside = {id(n) for loop in loops for n in walk_node(loop)}
+    inside = {n for loop in loops for n in walk_node(loop)}
     stores = [n for n in contents_of(kernel.body).accesses if n.row.is_write]
-    return frozenset(n.array for n in stores) - {n.array for n in stores if id(n) not in inside}
+    return frozenset(n.array for n in stores) - {n.array for n in stores if n not in inside}
 
 
 def _counts(kernel: Kernel) -> Mapping[Value, Op]:

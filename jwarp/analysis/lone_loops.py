@@ -30,11 +30,11 @@ from jwarp.ir.nodes import (
 from jwarp.ir.visit import Rewriter
 
 
-def lone_loops(kernel: Kernel) -> frozenset[int]:
-    """The ids of the outermost loops with lanes in them that change nothing; none in kernels of blocks."""
+def lone_loops(kernel: Kernel) -> frozenset[For | While]:
+    """The outermost loops with lanes in them that change nothing; none in kernels of blocks."""
     if kernel.block_dim or not has_lanes(kernel):
         return frozenset()
-    return frozenset(map(id, _outermost(kernel, kernel.body)))
+    return frozenset(_outermost(kernel, kernel.body))
 
 
 def has_lanes(kernel: Kernel) -> bool:
@@ -88,7 +88,7 @@ def _yields(node: Node) -> tuple[Operand, ...]:
     return tuple(y for block in blocks(node) for y in block.yields)
 
 
-def in_turn(kernel: Kernel, kept: frozenset[int] = frozenset()) -> Kernel:
+def in_turn(kernel: Kernel, kept: frozenset[For | While] = frozenset()) -> Kernel:
     """A kernel of threads whose trips run one after the other, but for those in the loops `kept`."""
     if kernel.block_dim or not has_lanes(kernel):
         return kernel
@@ -96,11 +96,11 @@ def in_turn(kernel: Kernel, kept: frozenset[int] = frozenset()) -> Kernel:
 
 
 class _InTurn(Rewriter):
-    def __init__(self, kept: frozenset[int]):
+    def __init__(self, kept: frozenset[For | While]):
         self.kept = kept
 
     def node(self, node: Node) -> Node:
-        return node if id(node) in self.kept else super().node(node)
+        return node if node in self.kept else super().node(node)
 
     def loop(self, node: For | While) -> Node:
         made = self.inside(node)

@@ -52,7 +52,7 @@ class UnconditionalAccess:
 class Proofs:
     """What is known of a kernel's accesses.
 
-    `proven` maps the ids of accesses, and of `inside` nodes, to the condition under which they are in range,
+    `proven` maps accesses, and `inside` nodes, to the condition under which they are in range,
     and `condition` is all of these together. `always` are the accesses that every thread makes, `covers` is
     known of each parameter, and `coordinates` maps values to the launch axes that they count along.
     """
@@ -60,7 +60,7 @@ class Proofs:
     kernel: Kernel
     symbols: Symbols
     condition: Condition
-    proven: Mapping[int, Condition]
+    proven: Mapping[Node, Condition]
     always: tuple[UnconditionalAccess, ...]
     covers: tuple[Cover, ...]
     coordinates: Mapping[Value, int]
@@ -144,7 +144,7 @@ class _Analysis(Visitor):
     def __init__(self, kernel: Kernel, unmoved: Kernel):
         self.kernel = kernel
         # What every thread runs: nodes outside branches and loops, where they were written.
-        self.certain = {id(node) for node in unmoved.body.nodes}
+        self.certain = frozenset(unmoved.body.nodes)
         self.symbols = symbols_of(kernel)
         self.numbers: dict[Value, Number] = {}
         self.facts: dict[Value, Facts] = {}
@@ -153,7 +153,7 @@ class _Analysis(Visitor):
         self.condition = set(components_fit(kernel, self.symbols))
         self.most_clauses = MAX_CLAUSES + CLAUSES_OF_A_SYMBOL * self.symbols.count
         self.steps = 0  # of the proof at hand
-        self.proven: dict[int, Condition] = {}
+        self.proven: dict[Node, Condition] = {}
         self.always: list[UnconditionalAccess] = []
         self.touched: dict[int, list[_Touch]] = {}
 
@@ -346,7 +346,7 @@ class _Analysis(Visitor):
         more = condition - self.condition
         if condition != UNKNOWN and len(self.condition) + len(more) <= self.most_clauses:
             self.condition |= more
-            self.proven[id(node)] = condition
+            self.proven[node] = condition
         return numbers
 
     def access(self, node: Op) -> None:
@@ -359,7 +359,7 @@ class _Analysis(Visitor):
         )
         own = own and len(numbers) >= dims == getattr(self.kernel.array(node.array).type, "dims", len(numbers))
         local = self.kernel.local(node.array)
-        certain = id(node) in self.certain and not (local is not None and local.shared)
+        certain = node in self.certain and not (local is not None and local.shared)
         self.touched.setdefault(node.array, []).append(_Touch(node.name, own, certain, tuple(components)))
         if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)

@@ -52,14 +52,14 @@ Known = Callable[[Op], object]
 KnownOfValue = Callable[[Value], object]
 
 
-def repeated_blocks(kernel: Kernel, known: Known, of_value: KnownOfValue) -> dict[int, Repeat]:
-    """The blocks of a kernel's body that are repeated, by id; of those inside others, the ones outside are taken.
+def repeated_blocks(kernel: Kernel, known: Known, of_value: KnownOfValue) -> dict[Block, Repeat]:
+    """The blocks of a kernel's body that are repeated; of those inside others, the ones outside are taken.
 
     Copies have operations of the same names and attributes, of which, as of the values, the same is `known`.
     """
     finder = _Finder(known, of_value)
     finder.seen(kernel.body)
-    found: dict[int, Repeat] = {}
+    found: dict[Block, Repeat] = {}
     number = 0
     dims = [param.type.dims if isinstance(param.type, ArrayType) else 0 for param in kernel.params]
     for group in sorted(finder.groups(), key=lambda g: -g[0].size):
@@ -81,7 +81,7 @@ def repeated_blocks(kernel: Kernel, known: Known, of_value: KnownOfValue) -> dic
             params = (*first.free, *others.values())
             for seen, own in alike:
                 given: tuple[Operand, ...] = (*own.free, *(own.constants[k] for k in places))
-                found[id(seen.block)] = Repeat(
+                found[seen.block] = Repeat(
                     number, block, model.block, params, given, tuple(first.results), tuple(own.results)
                 )
             for seen, _ in alike[1:]:

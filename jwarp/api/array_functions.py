@@ -25,12 +25,12 @@ from jwarp.types import float32, float64, int32, int64, type_is_composite, type_
 
 
 def content(a: array) -> Any:
-    """What an array holds now, the components of its elements as the last axes: of NumPy, or of JAX."""
+    """The current content of an array, with components of elements as the last axes: a NumPy or JAX array."""
     return a.memory.read(a.layout)
 
 
 def library(value: Any) -> Any:
-    """What computes with a value: `numpy`, or `jax.numpy`."""
+    """The library that computes with a value: `numpy`, or `jax.numpy`."""
     return np if isinstance(value, np.ndarray) else jnp
 
 

@@ -254,7 +254,7 @@ def _by_key(entries: Any) -> dict[Any, Any]:
 
 
 def _is_content(value: Any) -> bool:
-    """Whether an output starts from `value`, an array or a struct of arrays."""
+    """True if `value`, an array or a struct of arrays, is the initial content of an output."""
     return isinstance(value, (jax.Array, Struct)) and all(
         isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
     )

@@ -1,4 +1,4 @@
-"""What NumPy and JAX call the scalar types and devices, and the other way round."""
+"""Converts between jwarp's scalar types and devices and those of NumPy and JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What functions of whole arrays do with those on a GPU: launches of kernels in cuda/device."""
+"""Functions of whole arrays on a GPU: launches of the kernels in cuda/device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOCK = 256
 
 
 def are_contiguous_there(*arrays: array) -> bool:
-    """Whether arrays of one device are on a GPU, their elements one after the other."""
+    """True if the arrays, all on one device, are on a GPU and contiguous."""
     return all(a.device is not None and a.device.is_cuda and a.is_contiguous for a in arrays)
 
 

@@ -67,7 +67,7 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
 
 
 def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
-    """What becomes of a kernel written in Python."""
+    """The text of a stage of a generated kernel."""
     settings = program.settings
     if adjoint is not None and adjoint is not False:
         program = _adjoint(program, adjoint, for_gpu=stage in CUDA_STAGES)

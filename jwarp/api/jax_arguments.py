@@ -17,7 +17,7 @@ from jwarp.types import ArrayPattern, ArrayType, Geometry, Struct, annotations_o
 
 
 def is_value(value: Any) -> bool:
-    """Whether it is an array of JAX or NumPy."""
+    """True for an array of JAX or NumPy with at least one axis."""
     return isinstance(value, (jax.Array, np.ndarray)) and value.ndim > 0
 
 
@@ -65,13 +65,13 @@ class Converter:
 
 
 class Returned:
-    """What came of the arguments of one call."""
+    """The results of one call's arguments."""
 
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}  # what is met again is one
 
     def back(self, found: Any, given: Any) -> Any:
-        """What came of a value, with JAX arrays where the value that was given had arrays of JAX or NumPy."""
+        """The result of an argument, with JAX arrays where the argument had arrays of JAX or NumPy."""
         if is_value(given):
             return to_jax(found) if isinstance(found, array) else found
         parts, new = _parts(given, None), _parts(found, None)
@@ -98,7 +98,7 @@ def values_in(value: Any, path: str, seen: set[int] | None = None) -> Iterator[t
 
 
 def _parts(value: Any, kind: Any) -> dict[Any, tuple[Any, Any]] | None:
-    """What is in a list, a tuple, a dict or an object, with its annotation; None for other values."""
+    """The members of a list, tuple, dict or object, with their annotations; None for other values."""
     inner = typing.get_args(kind)
     if isinstance(value, (list, tuple)):
         fields = getattr(value, "_fields", None)
@@ -138,7 +138,7 @@ _CONTAINERS = (list, tuple, dict)
 
 
 def _empty(value: Any) -> Any:
-    """What becomes a list, a tuple, a dict or an object like another one."""
+    """A new, empty container of the type of another one."""
     base = next((kind for kind in _CONTAINERS if isinstance(value, kind)), object)
     return base.__new__(type(value))
 

@@ -16,7 +16,7 @@ from jwarp.types import ArrayType
 
 
 def to_jax(a: array) -> jax.Array:
-    """What an array holds now, as a JAX array; components of vectors and matrices are the last axes.
+    """The current content of an array as a JAX array; components of vectors and matrices are the last axes.
 
     Raises:
         KernelTypeError: it is no array, or of a type that JAX does not have while its 64-bit types are off.

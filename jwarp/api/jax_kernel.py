@@ -281,7 +281,7 @@ class KernelFunction:
 
 
 def _signature(inputs: Sequence[Parameter]) -> inspect.Signature:
-    """What may be passed: for `help`, and for the names of arguments in JAX's messages."""
+    """The signature for `help`, and for the names of arguments in JAX's messages."""
     options = ("launch_dims", "output_dims")
     is_free = not any(param.name in options for param in inputs)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_free else inspect.Parameter.POSITIONAL_ONLY
@@ -483,7 +483,7 @@ def _warn_without_effect(**keywords: Any) -> None:
 
 
 def _is_geometry(kind: Any) -> bool:
-    """Whether all arrays of a parameter are those of grids, trees and meshes."""
+    """True if all arrays of a parameter belong to grids, trees and meshes."""
     if not isinstance(kind, StructType) or not has_arrays(kind):
         return False
     return kind.is_handle or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))

@@ -171,15 +171,11 @@ def launch(
         found = repeat(kernel, dim, block_dim, inputs, outputs, gradients, owner, record_tape)
         if found is not NOT_REPEATED:
             return found
-    called, kernel = kernel, read_kernel(kernel, "wp.launch")
-    if kernel is not called:  # one of Warp's own
-        return launch(
-            kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd,
-            max_blocks, block_dim, **unknown
-        )  # fmt: skip
+    kernel = read_kernel(kernel, "wp.launch")
     if not is_once:
         slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
-    asked, ids = (kernel, inputs), {}
+    asked = kernel, inputs
+    ids: Mapping[int, tuple[str, Any]] = {}
     try:
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""

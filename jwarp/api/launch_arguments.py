@@ -1,4 +1,4 @@
-"""What the arguments of `wp.launch` say, in the one form that every way to run a launch starts from."""
+"""Reads the arguments of `wp.launch` into the one form that every way to run a launch starts from."""
 
 from __future__ import annotations
 

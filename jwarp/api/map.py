@@ -197,7 +197,7 @@ def _taken(data: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _key(x: Any) -> Any:
-    """What must be alike for an input to be read alike."""
+    """The specialisation key of an input."""
     if isinstance(x, (Struct, bool, int, float)):
         return type(x)
     if type(x) is array:
@@ -255,7 +255,7 @@ def _components(arguments: Sequence[Argument]) -> int:
 
 
 def _annotated(function: Func | Builtin, count: int) -> list[Any]:
-    """What the annotations of a function ask for; None where anything may be right."""
+    """The declared types of a function's parameters; None for a parameter of any type."""
     if isinstance(function, Builtin) or len(function.overloads) > 1:
         return [None] * count
     return list(function.wanted[:count])

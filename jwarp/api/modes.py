@@ -1,4 +1,4 @@
-"""What programs of Warp's choose among: each is a name for something that works here in one way, or is accepted."""
+"""Warp's enumerations of modes: the names exist, and most of them change nothing here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jwarp.errors import CompileError, KernelTypeError
 
 
 class LaunchArrayAccessMode(enum.IntEnum):
-    """What `wp.config.launch_array_access_mode` may be. Devices of arrays are always checked here."""
+    """Values of `wp.config.launch_array_access_mode`. Devices of arrays are always checked here."""
 
     RELAXED = 0
     CHECKED = 1
@@ -17,7 +17,7 @@ class LaunchArrayAccessMode(enum.IntEnum):
 
 
 class CaptureMode(enum.IntEnum):
-    """What `capture_mode` of captures may be, which says how CUDA takes calls that a capture cannot have."""
+    """Values of `capture_mode`: how CUDA treats calls that a capture cannot contain."""
 
     GLOBAL = 0
     THREAD_LOCAL = 1
@@ -25,7 +25,7 @@ class CaptureMode(enum.IntEnum):
 
 
 class MemoryKind(enum.IntEnum):
-    """What memory an array is in."""
+    """Kinds of memory that an array may be in."""
 
     UNKNOWN = 0
     HOST = 1
@@ -36,7 +36,7 @@ class MemoryKind(enum.IntEnum):
 
 
 class JaxModulePreloadMode(enum.IntEnum):
-    """What `module_preload_mode` of `wp.jax_kernel` may be. Kernels here are compiled when JAX lowers them."""
+    """Values of `module_preload_mode` of `wp.jax_kernel`. Kernels here are compiled when JAX lowers them."""
 
     NONE = 0
     CURRENT_DEVICE = 1
@@ -44,7 +44,7 @@ class JaxModulePreloadMode(enum.IntEnum):
 
 
 class JaxCallableGraphMode(enum.IntEnum):
-    """What `graph_mode` of `wp.jax_callable` may be. XLA has the launches as parts of its own program here."""
+    """Values of `graph_mode` of `wp.jax_callable`. Here the launches are part of XLA's own program."""
 
     NONE = 0
     JAX = 1

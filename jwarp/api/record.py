@@ -116,7 +116,7 @@ class Launch(Record):
 
     @property
     def descriptor(self) -> LaunchDescriptor:
-        """What the launch does, without its data.
+        """The launch without its data.
 
         Raises:
             LaunchError: `dim` is symbolic.
@@ -234,7 +234,7 @@ class Launch(Record):
             self._values[u] = value
 
     def _read(self, index: int, value: Any, is_changing: bool) -> Any:
-        """What a parameter is given, of a grid, tree or mesh what that holds."""
+        """The argument for a parameter: the parts of a grid, tree or mesh, and other values unchanged."""
         found = arrays_of(value, reader(is_changing)) if index in self._handles else None
         return value if found is None else found
 
@@ -414,7 +414,7 @@ class Launch(Record):
             checks.check_extents(self._call(dims))
 
     def _prepared(self) -> Ready:
-        """What runs the launch, made once for the values that are set."""
+        """The executable of the launch, made once for the values that are set."""
         self._require_all()
         assert self._dim is not None
         return route.ready(self._call(self._dim))
@@ -432,7 +432,7 @@ class Launch(Record):
 
 
 def is_for_handles(kind: Any) -> bool:
-    """Whether a parameter of this type takes what a grid, tree or mesh holds, also in a struct."""
+    """True if a parameter of this type takes a grid, tree or mesh, also as a field of a struct."""
     return isinstance(kind, StructType) and (kind.is_handle or kind.holds_handles)
 
 

@@ -1,4 +1,4 @@
-"""What is installed, the devices and processor, the compilers, and the cache of compiled kernels, as text."""
+"""The text of `python -m jwarp`: versions, devices, processor, compilers, and the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _versions() -> Iterator[str]:
 
 
 def _settings() -> Iterator[str]:
-    """What is not as it is at first, of jwarp's settings and of what the environment says."""
+    """The settings that differ from their defaults, and the environment variables that are set."""
     usual = Settings(cache_dir=config.cache_dir)
     for field in dataclasses.fields(usual):
         value = getattr(config, field.name)

@@ -123,12 +123,12 @@ def _no_pools(device: DeviceLike) -> DeviceError:
 
 
 def is_mempool_supported(device: DeviceLike) -> bool:
-    """Whether a device has memory pools."""
+    """True if a device has memory pools."""
     return get_device(device).is_mempool_supported
 
 
 def is_mempool_enabled(device: DeviceLike) -> bool:
-    """Whether a device uses its memory pool."""
+    """True if a device uses its memory pool."""
     return get_device(device).is_mempool_enabled
 
 
@@ -139,22 +139,22 @@ def set_mempool_enabled(device: DeviceLike, enable: bool) -> None:
 
 
 def set_mempool_release_threshold(device: DeviceLike, threshold: float) -> None:
-    """What the memory pool of a CUDA device keeps; a LaunchError for the host, which has none."""
+    """Set how much the memory pool of a CUDA device keeps; a LaunchError for the host, which has none."""
     raise _no_pools(device)
 
 
 def get_mempool_release_threshold(device: DeviceLike = None) -> int:
-    """What the memory pool of a CUDA device keeps, in bytes; a LaunchError for the host, which has none."""
+    """The number of bytes that the memory pool of a CUDA device keeps; a LaunchError for the host, which has none."""
     raise _no_pools(device)
 
 
 def get_mempool_used_mem_current(device: DeviceLike = None) -> int:
-    """What is taken of the memory pool of a CUDA device, in bytes; a LaunchError for the host, which has none."""
+    """The number of bytes in use of the memory pool of a CUDA device; a LaunchError for the host, which has none."""
     raise _no_pools(device)
 
 
 def get_mempool_used_mem_high(device: DeviceLike = None) -> int:
-    """What was taken at most of the memory pool of a CUDA device; a LaunchError for the host, which has none."""
+    """The peak use in bytes of the memory pool of a CUDA device; a LaunchError for the host, which has none."""
     raise _no_pools(device)
 
 
@@ -165,12 +165,12 @@ def _both(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
 
 
 def is_mempool_access_supported(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether one CUDA device can use the memory pool of another."""
+    """True if one CUDA device can use the memory pool of another."""
     return _both(target_device, peer_device)
 
 
 def is_mempool_access_enabled(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether one CUDA device may use the memory pool of another."""
+    """True if one CUDA device may use the memory pool of another."""
     return _both(target_device, peer_device)
 
 
@@ -180,12 +180,12 @@ def set_mempool_access_enabled(target_device: DeviceLike, peer_device: DeviceLik
 
 
 def is_peer_access_supported(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether one CUDA device can use the memory of another."""
+    """True if one CUDA device can use the memory of another."""
     return _both(target_device, peer_device)
 
 
 def is_peer_access_enabled(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether one CUDA device may use the memory of another."""
+    """True if one CUDA device may use the memory of another."""
     return _both(target_device, peer_device)
 
 
@@ -267,10 +267,10 @@ def get_cuda_driver_version() -> tuple[int, int] | None:
 
 
 def is_conditional_graph_supported() -> bool:
-    """Whether CUDA graphs can branch: no, as in Warp on the host; captures here can."""
+    """True if CUDA graphs can branch: never, as in Warp on the host; captures here can."""
     return False
 
 
 def is_cubql_available() -> bool:
-    """Whether trees can be built by cuBQL, a library for CUDA: no."""
+    """True if trees can be built by cuBQL, a library for CUDA: never."""
     return False

@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.steps.host_executor import Scratch
 from jwarp.dispatch.tape.commands import FunctionEntry
 from jwarp.dispatch.tape.entry import Entry
 from jwarp.dispatch.tape.native_steps import steps_of

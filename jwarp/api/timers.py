@@ -1,4 +1,4 @@
-"""What programs say while they run: `wp.ScopedTimer`, the logger that it and others write to, CUDA's activities."""
+"""Reports of running programs: `wp.ScopedTimer`, the logger that it and others write to, CUDA's activities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMING_ALL = 0xFFFFFFFF
 
 @runtime_checkable
 class Logger(Protocol):
-    """What `wp.set_logger` takes: an object with these four methods."""
+    """The argument of `wp.set_logger`: an object with these four methods."""
 
     def debug(self, message: str) -> None: ...
 

@@ -109,7 +109,7 @@ def _shown(t: Any, given: Any, wanted: Any) -> array:
 
 
 def _is_seen_as(source: ScalarType, scalar: Any) -> bool:
-    """Whether elements of a type are those of another: integers and booleans may be integers of their width."""
+    """True if elements of one type can be viewed as another: integers and booleans as integers of their width."""
     if source is scalar:
         return True
     if not isinstance(scalar, ScalarType) or source.is_float or scalar.is_float or scalar is bool_:
@@ -209,5 +209,5 @@ def stream_from_torch(stream_or_device: Any = None) -> Stream:
 
 
 def device_to_torch(warp_device: DeviceLike) -> str:
-    """What PyTorch calls a device of arrays, "cpu" or "cuda:0"; a LaunchError where there is no such device."""
+    """PyTorch's name of a device, "cpu" or "cuda:0"; a LaunchError where there is no such device."""
     return str(get_device(warp_device))

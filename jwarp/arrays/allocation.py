@@ -15,10 +15,10 @@ from jwarp.types import uint8
 
 
 class Tracing(Protocol):
-    """What is asked where JAX may be tracing; the layer that knows JAX sets it."""
+    """The interface to JAX's tracing; the layer that knows JAX sets it."""
 
     def is_tracing(self) -> bool:
-        """Whether a function is being traced."""
+        """True while a function is being traced."""
 
     def memory(self, shape: tuple[int, ...], layout: View, zeroed: bool) -> Memory:
         """New memory that stands for a JAX value, for an array of `shape`."""
@@ -30,10 +30,10 @@ class Tracing(Protocol):
         """The memory that a token stands for, and the view of it; None if `ptr` is no token."""
 
     def value(self, memory: Memory, layout: View) -> Any:
-        """What a view shows now, as a JAX value."""
+        """The current content of a view as a JAX value."""
 
     def token(self, memory: Memory, layout: View) -> Any:
-        """What stands for the address of traced memory."""
+        """The token that stands for the address of traced memory."""
 
 
 # Makes memory of a GPU, of so many bytes: the layer that knows the driver sets it.
@@ -108,10 +108,10 @@ def pointed_to(ptr: Any, layout: View) -> tuple[Memory, View] | None:
 
 
 def token(memory: Memory, layout: View) -> Any:
-    """What stands for the address of the first element, where there is none."""
+    """The token that stands for the address of the first element of traced memory."""
     return _tracing[0].token(memory, layout)
 
 
 def jax_value(memory: Memory, layout: View) -> Any:
-    """What a view shows now, as a JAX value."""
+    """The current content of a view as a JAX value."""
     return _tracing[0].value(memory, layout)

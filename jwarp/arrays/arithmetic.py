@@ -28,7 +28,7 @@ def _operator(name: str) -> tuple[Any, Any, Any]:
 
 
 class Operators:
-    """What arrays have of them; a product of matrices is refused by name."""
+    """Python's operators on arrays. A product of matrices is refused by name."""
 
     __slots__ = ()
 

@@ -25,7 +25,7 @@ from jwarp.types.patterns import ANY
 
 
 class _ArrayAnnotation(Written):
-    """What `wp.array[float]` is: the type of a parameter or field."""
+    """The type of a parameter or field that `wp.array[float]` denotes."""
 
     __slots__ = ("array_type", "dtype", "ndim")
 
@@ -239,7 +239,7 @@ class array(Operators, Written):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements lie one after the other."""
+        """True if the elements are contiguous in row-major order."""
         return self.device is not None and self.layout.is_contiguous
 
     @property
@@ -287,7 +287,7 @@ class array(Operators, Written):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether it has a gradient; setting it makes one of zeros, or drops it."""
+        """True if the array has a gradient. Setting it allocates a gradient of zeros, or drops it."""
         return self._grad is not None
 
     @requires_grad.setter
@@ -301,7 +301,7 @@ class array(Operators, Written):
 
     @property
     def retain_grad(self) -> bool:
-        """Whether backward passes leave its gradient where it was overwritten."""
+        """True if backward passes keep its gradient where it was overwritten."""
         return self._retain_grad
 
     @retain_grad.setter

@@ -1,4 +1,4 @@
-"""What changes arrays: commands, and the one door that all of them go through, where recorders and captures listen."""
+"""Commands, which change arrays, and the one function that submits them to recorders and captures."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Listeners:
 
     @property
     def is_capturing(self) -> bool:
-        """Whether some thread captures."""
+        """True if some thread is capturing."""
         return self._capture is not None
 
     def set_capture(self, commands: list[Command] | None) -> None:

@@ -1,4 +1,4 @@
-"""What arrays are made of: sequences, NumPy's arrays and others, as elements of a type."""
+"""Reads the initial content of arrays from sequences, NumPy's arrays and others, as elements of a type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrays are views of: memory, where it was made, and what is kept of its content before it changes."""
+"""The memory that arrays are views of: its origin, and copies that are saved before its content changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _forgetting = threading.Lock()  # handles that nobody has
 
 
 class Memory(abc.ABC):
-    """What arrays are views of.
+    """Memory that arrays are views of.
 
     Attributes:
         device: Where it is.
@@ -114,7 +114,7 @@ class Memory(abc.ABC):
 
 
 class Kept:
-    """What a view of memory showed when the handle was made."""
+    """A handle to the content of a view at one time."""
 
     __slots__ = ("__weakref__", "_saved", "memory", "view")
 
@@ -128,7 +128,7 @@ class Kept:
 
     @property
     def is_saved(self) -> bool:
-        """Whether there is a copy of it, as the memory has changed."""
+        """True if the content was copied because the memory has changed."""
         return self._saved is not None
 
     def move_to(self, copy: Memory) -> None:
@@ -216,7 +216,7 @@ class HostMemory(Memory):
 
     @property
     def is_open(self) -> bool:
-        """Whether someone may write to it without saying so."""
+        """True if somebody may write to the memory without notice."""
         return self.is_exposed or any(known() is not None for known in self.lent)
 
     def keep(self, view: View) -> Kept:

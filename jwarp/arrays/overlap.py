@@ -1,4 +1,4 @@
-"""Whether arrays show elements of each other."""
+"""Tests if arrays overlap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OVERLAP_WORK = 100_000
 
 
 def overlap(a: array, b: array) -> bool:
-    """Whether two arrays show an element both."""
+    """True if two arrays share an element."""
     (low, high), (other_low, other_high) = a.layout.bounds, b.layout.bounds
     if a.memory is not b.memory or low >= other_high or other_low >= high:
         return False
@@ -19,7 +19,7 @@ def overlap(a: array, b: array) -> bool:
 
 
 def share_elements(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays of NumPy show an element both; also where that takes too long to find out."""
+    """True if two NumPy arrays share an element, or if that takes too long to decide."""
     try:
         return bool(np.shares_memory(a, b, max_work=OVERLAP_WORK))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

@@ -16,7 +16,7 @@ from jwarp.types import ArrayType, Struct, StructType, unchecked, user_type
 
 
 class StructArray(array):
-    """What `wp.array` is whose elements are structs: `parts` has an array for each field, or more of them for structs.
+    """A `wp.array` whose elements are structs: `parts` has an array for each field, or more of them for structs.
 
     Its arguments are those of `wp.array`.
     """
@@ -91,7 +91,7 @@ class StructArray(array):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the arrays of all fields are."""
+        """True if the arrays of all fields are contiguous."""
         return all(leaf.is_contiguous for leaf in self.leaves())
 
     @property
@@ -134,7 +134,7 @@ class StructArray(array):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether fields of floats have gradients."""
+        """True if fields of floats have gradients."""
         return any(leaf.requires_grad for leaf in self.leaves())
 
     @requires_grad.setter

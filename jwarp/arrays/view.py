@@ -89,7 +89,7 @@ class View:
 
     @functools.cached_property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one after the other."""
+        """True if the elements are contiguous in row-major order."""
         return self.strides == packed(self.shape, self.itemsize)
 
     @functools.cached_property

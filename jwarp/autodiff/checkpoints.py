@@ -61,7 +61,7 @@ class Checkpoints:
         return made
 
     def refuse_tape(self, body: Block) -> None:
-        """What a loop overwrites cannot be restored: it would have to be kept for every trip.
+        """Refuse a loop that overwrites elements: it would have to save them in every iteration.
 
         `body` is what is needed of the adjoint, with every element that is overwritten saved before.
         """
@@ -100,7 +100,7 @@ class LoopCheckpoints:
         self.store(self.depth, Const(int32, 0), Const(int32, 1))
 
     def reach(self, trip: Operand) -> list[Value]:
-        """What `trip` started with. Trips are asked for from the last to the first."""
+        """The loop-carried values at the start of an iteration. Iterations are requested from the last to the first."""
         do, builder = self.sweep.builder.op, self.sweep.builder
         one = Const(int32, 1)
         depth = self.load(self.depth, Const(int32, 0), int32)

@@ -59,7 +59,7 @@ def changed_by_gradients(kernel: Kernel) -> frozenset[int]:
 
 
 class Memory(Protocol):
-    """What a gradient does in an adjoint with arrays of the caller, by their numbers."""
+    """The accesses of a custom gradient in an adjoint to arrays of the caller, by their numbers."""
 
     def origin(self, array: int) -> Origin:
         """Which array of the adjoint holds what one of the caller does."""

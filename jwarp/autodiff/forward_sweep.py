@@ -65,8 +65,8 @@ class ForwardSweep(Rebuilder):
         self.replays = False  # whether what is run has been run before
         self.scalars: dict[int, Value] = {}
         self.tapes = itertools.count()
-        self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
-        self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
+        self.tape_of: dict[Node, int] = {}  # the tape that a branch or loop filled last
+        self.trips_of: dict[While, Value] = {}  # stands for its number of trips
         ops, self.used = contents_of(kernel.body).ops, contents_of(kernel.body).used
         self.left = left_as_found(kernel)
         # An atomic operation whose result is used reads, too.
@@ -79,10 +79,10 @@ class ForwardSweep(Rebuilder):
         self.scratch = changed_by_gradients(kernel)
         if touched := self.scratch & {n.array for n in ops if n.row.is_access}:
             raise scratch_refusal(kernel, min(touched))
-        self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
+        self.busy = frozenset(n for n in walk(kernel.body) if self.is_busy(n))
 
     def is_busy(self, node: Node) -> bool:
-        """Whether the reverse sweep has something to do with `node`: values may also just pass through."""
+        """True if the reverse sweep must process `node`, and its values do not just pass through."""
         return any(
             any(r in self.active for r in results(inner))
             or (isinstance(inner, Op) and inner.row.is_write and inner.array in self.active.arrays)
@@ -201,11 +201,11 @@ class ForwardSweep(Rebuilder):
 
     def loop(self, node: For | While) -> None:
         taped = self.taped
-        taped_trips = taped and id(node) in self.busy
+        taped_trips = taped and node in self.busy
         changed = self.changed_arrays(node)
         if taped and changed and not taped_trips:
-            self.tape_of[id(node)] = next(self.tapes)
-            self.push(self.tape_of[id(node)], (), changed, self.control_shape(node))
+            self.tape_of[node] = next(self.tapes)
+            self.push(self.tape_of[node], (), changed, self.control_shape(node))
         outer = dict(self.known)
         init = self.operands(node.init)
         limits = (self.operand(node.lo), self.operand(node.hi)) if isinstance(node, For) else None
@@ -222,9 +222,9 @@ class ForwardSweep(Rebuilder):
         count = Value(with_shape(int64, self.control_shape(node)))
         with self.builder.block() as nodes:
             if taped_trips and self.is_taped:
-                self.tape_of[id(node)] = next(self.tapes)
+                self.tape_of[node] = next(self.tapes)
                 shape = self.control_shape(node)
-                self.push(self.tape_of[id(node)], params, changed, shape, self.counter_arrays(node))
+                self.push(self.tape_of[node], params, changed, shape, self.counter_arrays(node))
             self.run(node.body, taped=False)
             yields = list(self.operands(node.body.yields))
             following = self.builder.op("add", count, Const(count.type, 1))
@@ -236,7 +236,7 @@ class ForwardSweep(Rebuilder):
                              tuple(made_results), node.span)  # fmt: skip
         else:
             trips = Value(count.type)
-            self.known[self.trips_of.setdefault(id(node), Value(count.type))] = trips
+            self.known[self.trips_of.setdefault(node, Value(count.type))] = trips
             loop = While((*params, count), (*init, zero(count.type)), cond, make_block(nodes, [*yields, following]),
                          (*made_results, trips), node.span)  # fmt: skip
         self.builder.append(loop)
@@ -290,7 +290,7 @@ class ForwardSweep(Rebuilder):
         self, node: For | While, values: Iterable[Value], logs: Iterable[Origin], counts: Iterable[Origin] = ()
     ) -> list[Value]:
         """Take the last record of a loop's tape back: the values, after the logs were undone and notes opened."""
-        tape, mark = self.tape_of[id(node)], with_shape(int64, self.control_shape(node))
+        tape, mark = self.tape_of[node], with_shape(int64, self.control_shape(node))
         values, logs, counts = tuple(values), tuple(logs), tuple(counts)
         wanted = [*values, *(Value(mark) for _ in logs), *(Value(int64) for _ in counts)]
         fields = [Value(v.type, v.name) for v in wanted]
@@ -304,7 +304,7 @@ class ForwardSweep(Rebuilder):
         return fields[: len(values)]
 
     def is_uniform(self, x: Operand) -> bool:
-        """Whether an integer is plainly the same for all threads."""
+        """True if an integer is plainly uniform."""
         return isinstance(x, Const) or x in self.uniform
 
     @functools.cached_property

@@ -82,7 +82,7 @@ def _count(block: Block) -> int:
 
 
 def _has_state(block: Block) -> bool:
-    """Whether the block has loops or keeps anything in memory: then it is not repeated or split."""
+    """True if the block has loops or uses memory, so that it can be neither repeated nor split."""
     return any(n.row.adds is not Memory.NONE if isinstance(n, Op) else not isinstance(n, If) for n in walk(block))
 
 
@@ -191,7 +191,7 @@ class _Assembly:
         return self.builder.op("sub", self.coordinates[axis], Const(int32, offset))
 
     def inside(self, offsets: Mapping[int, int]) -> Operand:
-        """Whether the thread at these offsets belongs to the original launch."""
+        """The truth value that the thread at these offsets belongs to the original launch."""
         holds: Operand = Const(bool_, True)
         for axis, offset in offsets.items():
             at = self.shifted(axis, offset)

@@ -64,7 +64,7 @@ def gradients(
 
 
 def _is_plain_write(row: Operation) -> bool:
-    """Whether an operation changes an array as tangents change theirs: it clears, stores or adds."""
+    """True if tangents are written by the same operation: it clears, stores or adds."""
     changes = row.attribute is ArrayNumber and row.changes_elements and not row.uses_log
     return changes and (not row.is_atomic or row.combines == "add")
 
@@ -287,7 +287,7 @@ class _Directions(Rebuilder):
 
 
 def row_gives_none(node: Op) -> bool:
-    """Whether the result is no number that changes smoothly: a truth value, or a float rounded to an integer."""
+    """True if the result has no derivative: a truth value, or a float rounded to an integer."""
     assert node.result is not None
     rounded = node.result.type.is_int and node.name != "bitcast"
     return node.result.type.kind == "bool" or rounded

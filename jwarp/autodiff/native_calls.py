@@ -43,8 +43,8 @@ def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
         return kernel
     for node in calls:
         refuse_order_of(kernel, node)
-    refusals = {id(n): refusal_of(kernel, n) for n in calls} if reverse else {}
-    without = {id(n) for n in calls if not reverse or not n.told(NativeCall).adjoint or refusals[id(n)]}
+    refusals = {n: refusal_of(kernel, n) for n in calls} if reverse else {}
+    without = {n for n in calls if not reverse or not n.told(NativeCall).adjoint or refusals[n]}
     tests = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "on_gpu"}
     chosen = _Chosen(tests, without)
     made = dataclasses.replace(kernel, body=chosen.block(kernel.body))
@@ -57,18 +57,18 @@ def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
 
 
 class _Chosen(Rebuilder):
-    """Gives the calls `without`, by their identity, the derivative of what stands beside them, with their own values.
+    """Gives the calls `without` the derivative of what stands beside them, with their own values.
 
     What writes to arrays is left out instead.
     """
 
-    def __init__(self, tests: set[Value | None], without: set[int]):
+    def __init__(self, tests: set[Value | None], without: set[Op]):
         super().__init__()
         self.tests, self.without = tests, without
         self.left_out: list[tuple[Op, Block]] = []  # with what is there now
 
     def branch(self, node: If) -> None:
-        calls = [n for n in walk(node.then) if isinstance(n, Op) and id(n) in self.without]
+        calls = [n for n in walk(node.then) if isinstance(n, Op) and n in self.without]
         if node.cond not in self.tests or not calls:
             self.keep(node)
             return
@@ -114,7 +114,7 @@ def refuse_order_of(kernel: Kernel, node: Op) -> None:
 
 
 def _is_beside(kernel: Kernel, call: Op, other: Op) -> bool:
-    """Whether an operation is part of what stands for native code elsewhere."""
+    """True if an operation belongs to the substitute for native code on other devices."""
     branches = (n for n in walk(kernel.body) if isinstance(n, If) and any(x is call for x in walk(n.then)))
     return any(x is other for branch in branches for x in walk(branch.orelse))
 
@@ -127,7 +127,7 @@ def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
     if read:
         return _refusal(kernel, node, f"has an adjoint that reads its reference `{read[0]}`", "pass it by value, too")
     hint = "say what derivatives run in its place: @wp.func_native(snippet, replay_snippet=…), or let it return values"
-    position = {id(n): k for k, n in enumerate(walk(kernel.body))}
+    position = {n: k for k, n in enumerate(walk(kernel.body))}
     for array, param in zip(call.changes, (p for p in call.params if p.kind == "changed"), strict=True):
         others = [n for n in walk(kernel.body) if isinstance(n, Op) and n is not node and array in _touched(n)]
         others = [n for n in others if not _is_beside(kernel, node, n)]
@@ -139,7 +139,7 @@ def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
         is_left = array in left_as_found(kernel)
         if _in_loops(kernel.body, [node, *([] if is_left else others)]):
             return _refusal(kernel, node, f"writes to `{name}`, which is read in a loop", hint)
-        if is_left and any(position[id(n)] < position[id(node)] for n in others):
+        if is_left and any(position[n] < position[node] for n in others):
             return _refusal(kernel, node, f"writes to `{name}` after it was read", hint)
     return None
 
@@ -199,11 +199,11 @@ def _array_of(call: NativeCall, param: NativeParam) -> int:
 
 
 def _in_loops(body: Block, ops: Sequence[Op]) -> bool:
-    """Whether some of `ops` are in a loop."""
-    wanted = {id(op) for op in ops}
+    """True if some of `ops` are in a loop."""
+    wanted = frozenset(ops)
     loops = [n for n in walk(body) if isinstance(n, For | While)]
     inside = (n for loop in loops for block in blocks(loop) for n in walk(block))
-    return any(id(n) in wanted for n in inside)
+    return any(n in wanted for n in inside)
 
 
 def made_again(call: NativeCall, origin: Callable[[int], Origin]) -> NativeCall:

@@ -203,9 +203,9 @@ class _Reverse(ForwardSweep):
             match node:
                 case Op():
                     self.reverse_op(node)
-                case If() if id(node) in self.busy or self.changed_arrays(node):
+                case If() if node in self.busy or self.changed_arrays(node):
                     self.reverse_if(node)
-                case For() | While() if id(node) in self.busy:
+                case For() | While() if node in self.busy:
                     self.reverse_loop(node)
                 case For() | While() if changed := self.changed_arrays(node):
                     self.restore(node, (), changed)
@@ -325,7 +325,7 @@ class _Reverse(ForwardSweep):
     def trips(self, node: For | While) -> tuple[Operand, bool]:
         """How many trips the loop made, and whether that is the same for all threads of a launch."""
         if isinstance(node, While):
-            trips = self.known[self.trips_of[id(node)]]
+            trips = self.known[self.trips_of[node]]
             return trips, self.is_block_wide(trips)
         do, long = self.builder.op, with_shape(int64, shape_of(node.index.type))
         lo, hi = (do("cast", self.operand(x), type=long) for x in (node.lo, node.hi))
@@ -337,7 +337,7 @@ class _Reverse(ForwardSweep):
         return trips, self.is_block_wide(trips) or all(self.is_uniform(x) for x in (node.lo, node.hi))
 
     def is_block_wide(self, trips: Operand) -> bool:
-        """Whether a block goes through a loop as a whole."""
+        """True if the lanes of a block execute a loop in lockstep."""
         return self.kernel.block_dim > 0 and not shape_of(trips.type)
 
     def reverse_op(self, node: Op) -> None:
@@ -445,7 +445,7 @@ class _Reverse(ForwardSweep):
         return made
 
     def is_own(self, array: int, indices: tuple[Operand, ...]) -> bool:
-        """Whether an element of an array is added to by nothing else at the same time."""
+        """True if no other thread adds to an element of an array at the same time."""
         return array >= len(self.kernel.params) or (array in self.owned and self.indices.differ(indices))
 
     def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand, own: bool) -> None:

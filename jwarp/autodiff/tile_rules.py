@@ -89,7 +89,7 @@ def derivative_reads(node: Op, k: int) -> frozenset[int] | None:
 
 
 def _has_none(node: Op) -> bool:
-    """Whether an operation is known to have no derivative, as against one that no table knows."""
+    """True if an operation is known to have no derivative; one that no table knows is not."""
     return node.row.is_step or node.name == "bitcast" or node.name in _TILE_RULES
 
 

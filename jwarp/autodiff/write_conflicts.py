@@ -1,4 +1,4 @@
-"""What derivatives do where plain stores of several threads may meet: they find whose value stayed, or refuse.
+"""Derivatives of plain stores that may conflict between threads: find the store that was last, or refuse.
 
 The value that a derivative computes once more is that of the launch bit by bit, since both are compiled to round alike.
 So the content of the array at the end tells whose value it is. Where a kernel also reads what it stores, there is
@@ -21,14 +21,14 @@ _BITS: dict[int, ScalarType] = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
 
 def stayed(builder: Builder, kernel: Kernel, array: int, indices: tuple[Operand, ...], value: Operand) -> Operand:
-    """Whether `value` is what the launch left in an element of an array; all NaNs are taken for one."""
+    """The truth value that the launch left `value` in an element of an array; all NaNs count as one."""
     final = Value(with_shape(kernel.array(array).dtype, shape_of(indices[0].type)))
     builder.append(Op("load", indices, Origin("final", array), final, builder.span))
     return same_bits(builder, value, final)
 
 
 def same_bits(builder: Builder, x: Operand, y: Operand) -> Operand:
-    """Whether two floats have the same bits, or both are NaN."""
+    """The truth value that two floats have the same bits, or both are NaN."""
     bits = with_shape(_BITS[scalar_of(x.type).bits], shape_of(x.type))
     alike = builder.op("eq", *(builder.op("bitcast", a, type=bits) for a in (x, y)))
     none = builder.op("and", builder.op("ne", x, x), builder.op("ne", y, y))
@@ -97,7 +97,7 @@ def agree_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
 
 
 def is_slot(builder: Builder, slot: Slot, counters: Origin, indices: tuple[Operand, ...]) -> Operand:
-    """Whether the index of a store is that of a slot: what a counter held that is there, and not negative."""
+    """The truth value that a store's index is that of a slot: the counter's value there, and not negative."""
     holds = builder.op("inside", *(p if isinstance(p, Const) else indices[p] for p in slot.places), attr=counters)
     for position in (slot.position, *(p for p in slot.places if not isinstance(p, Const))):
         holds = builder.op("and", holds, builder.op("ge", indices[position], zero(indices[position].type)))

@@ -9,8 +9,11 @@ from jwarp.lib.expansions import EXPANSIONS, PAIRED
 from jwarp.passes.simplify import simplify
 from jwarp.types import ScalarType
 
+# The parameters and the body of a function that computes an operation; None where there is none.
+Expanded = tuple[tuple[Value, ...], Block] | None
 
-def expansion(node: Op, is_paired: bool) -> tuple[tuple[Value, ...], Block] | None:
+
+def expansion(node: Op, is_paired: bool) -> Expanded:
     """The library's form of an operation; None if the library has none.
 
     One that `is_paired` is a sine beside a cosine of the same value, or the other way round.

@@ -29,7 +29,7 @@ class Traced(NamedTuple):
 
 
 class Ahead:
-    """What was traced and has not been lowered, in order, and what of it threads are at work on, or are done with.
+    """The launches that were traced and not lowered yet, in order, and the compilations that were begun for them.
 
     Attributes:
         threads: How many there are. With fewer than two nothing is begun ahead.
@@ -73,7 +73,7 @@ class Ahead:
         return own.result()
 
     def _after(self, ask: Hashable) -> list[Hashable]:
-        """What was traced after an ask; what was traced before it is forgotten, as it was lowered, or never will be."""
+        """The launches traced after this one. Those before it are dropped: they were lowered or never will be."""
         if ask not in self._traced:
             return []
         while True:

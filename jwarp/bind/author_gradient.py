@@ -121,7 +121,7 @@ class HandwrittenCall:
 
     @property
     def kept(self) -> set[tuple[str, int]]:
-        """What the adjoint reads of the launch's values."""
+        """The values of the launch that the adjoint reads."""
         adjoint = self.definition.adjoint
         if isinstance(adjoint, Kernel):
             return {(known.kind, known.param) for known in parameters_of(self.definition, adjoint)}
@@ -172,7 +172,7 @@ class HandwrittenCall:
         outputs: Mapping[int, Any],
         arriving: Mapping[int, Any],
     ) -> Any:
-        """What the adjoint's parameter is given: an array, or the shape of one that starts as zeros."""
+        """The argument for a parameter of the adjoint: an array, or the shape of one that starts as zeros."""
         p = param.param
         if param.kind == "gradient":
             return (1, *self.shapes[p]) if self.definition.params[p].is_value else self.shapes[p]

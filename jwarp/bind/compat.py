@@ -78,7 +78,7 @@ wide_types: Any = _config.enable_x64
 
 
 def is_not_tracing() -> bool:
-    """Whether no transformation of JAX is at work. Launches ask first of all: mostly, two comparisons answer."""
+    """True outside of all transformations of JAX. Every launch asks this first; two comparisons usually answer."""
     return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
 
 
@@ -112,12 +112,12 @@ def needs_devices(primitive: Primitive) -> None:
 
 
 def is_exporting(ctx: Any) -> bool:
-    """Whether a lowering rule runs for `jax.export`."""
+    """True if a lowering rule runs for `jax.export`."""
     return bool(ctx.module_context.lowering_parameters.for_export)
 
 
 def is_manual(ctx: Any) -> bool:
-    """Whether a lowering rule runs inside of shard_map."""
+    """True if a lowering rule runs inside of shard_map."""
     return bool(getattr(ctx.module_context.axis_context, "manual_axes", ()))
 
 
@@ -183,7 +183,7 @@ def dimension_variables(ctx: Any) -> tuple[str, ...]:
 
 
 def x64_enabled() -> bool:
-    """Whether JAX keeps 64-bit types in this thread."""
+    """True if JAX keeps 64-bit types in this thread."""
     return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
@@ -192,7 +192,7 @@ _COARSE = {"default", "high", "bfloat16", "tensorfloat32", "BF16_BF16_F32", "TF3
 
 
 def allows_tf32() -> bool:
-    """Whether the precision that JAX is set to in this thread allows products of float32 with fewer digits.
+    """True if the precision that JAX is set to in this thread allows products of float32 with fewer digits.
 
     Where none is set, it is not asked for, though JAX's own products may be coarse then.
     """
@@ -244,7 +244,7 @@ def _gathered(operand: Any) -> Any:
 
 
 def is_known_zero(tangent: Any) -> bool:
-    """Whether a tangent is zero by construction, as those of integers are."""
+    """True if a tangent is zero by construction, as those of integers are."""
     return isinstance(tangent, ad.Zero) or jax.typeof(tangent).dtype == jax.dtypes.float0
 
 
@@ -269,10 +269,9 @@ def function_of(equation: Any, variables: Sequence[Any], results: Sequence[Any])
 
 
 def higher_primitive(equation: Any) -> tuple[Callable[..., list[Any]], bool, Any]:
-    """What a primitive of a higher level computes, whether it has a rule for reverse mode alone, and whose jaxpr it is.
+    """The function of a higher-level primitive, a flag for a rule of reverse mode alone, and the jaxpr of the function.
 
-    From 0.12 on, JAX has such in its own functions; the jaxpr is None for these.
-    """
+    From 0.12 on, JAX has such primitives in its own functions; the jaxpr is None for these."""
     own = equation.params["_prim"]
     traced = getattr(own, "traced", None)
 
@@ -302,12 +301,12 @@ def traced_name(jaxpr: Any) -> str:
 
 
 def in_library(file: str) -> bool:
-    """Whether a file is JAX's own, or another one that users do not mean when they speak of their code."""
+    """True if a file belongs to JAX, or to another library that users do not mean by their code."""
     return not source_info_util.is_user_filename(file)
 
 
 def key_implementation(dtype: Any) -> Any:
-    """What makes the random numbers of keys of this dtype; None of other dtypes."""
+    """The generator that keys of this dtype belong to; None for other dtypes."""
     return dtype._impl if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else None
 
 

@@ -42,7 +42,7 @@ def _bound_of(body: Any) -> int | None:
 
 
 def holds(condition: array) -> Any:
-    """Whether the first element of a condition is other than zero."""
+    """The truth value that the first element of a condition is not zero."""
     return jnp.reshape(value_of(condition.memory, condition.layout), -1)[0] != 0
 
 
@@ -147,7 +147,7 @@ def traced_if(
 
 
 def written(body: Callable[[], Any], what: str, given: Mapping[str, Any] | None = None) -> list[TracedMemory]:
-    """What a body writes to of what there was before it: it is run once to find out.
+    """The memories from before a body that it writes to. The body is run once to find out.
 
     Raises:
         LaunchError: it binds attributes of arguments anew, of its own that are `given` or of the function around it.
@@ -158,7 +158,7 @@ def written(body: Callable[[], Any], what: str, given: Mapping[str, Any] | None 
 def _written(
     bodies: Sequence[Callable[[], Any]], what: str, given: Mapping[str, Any] | None, functions: Sequence[Any]
 ) -> tuple[list[TracedMemory], frozenset[Any]]:
-    """What some bodies write to, and the manual axes of `shard_map` that some of it varies over, before or after.
+    """The memories that some bodies write to, and the manual axes of `shard_map` that these vary over, before or after.
 
     `functions` are what is called in the bodies, with variables around them, which stay bound as they are, too.
     """
@@ -220,7 +220,7 @@ def arguments(given: Mapping[str, Any], since: int) -> Iterator[None]:
 
 
 def is_foreign(owner: Geometry) -> bool:
-    """Whether a grid, tree or mesh is neither an argument of the function that is traced nor made in it."""
+    """True if a grid, tree or mesh is neither an argument of the traced function nor made in it."""
     return owner.born < _since.get()
 
 

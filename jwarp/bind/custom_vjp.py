@@ -28,7 +28,7 @@ _kernels: contextvars.ContextVar[frozenset[Any]] = contextvars.ContextVar("kerne
 
 
 def is_stopped(kernel: Kernel) -> bool:
-    """Whether no gradient goes through a launch of a kernel now."""
+    """True if gradients stop at a launch of the kernel now."""
     return CONSTANT.get() or (kernel.name, kernel.span) in _kernels.get()
 
 

@@ -118,7 +118,7 @@ def _arranged(
     extents: Extents,
     batch: Batch,
 ) -> _Arranged:
-    """What is launched for a derivative whose operands have these batch axes."""
+    """The arguments of a derivative's launch whose operands have these batch axes."""
     shapes: list[tuple[int, ...]] = []
     zeros: list[tuple[int, ...]] = []
     masks: list[Mask] = []
@@ -142,7 +142,7 @@ def _arranged(
 
 
 def _is_operand(feed: Feed) -> bool:
-    """Whether the launch of a derivative is given what a parameter starts as."""
+    """True if a parameter of a derivative's launch has an initial content to be passed."""
     return feed.source.kind != "zeros" or feed.role is Role.READ
 
 
@@ -323,7 +323,7 @@ def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
 
 
 def _reads_no_more(program: GeneratedProgram, tangent: Variant, known: set[Source]) -> bool:
-    """Whether a tangent is sure to read no other primal operands than those, without it being derived."""
+    """True if a tangent certainly reads no primal operands but `known`, as can be told without deriving it."""
     looked_at = None if tangent.along else program.looked_at
     if looked_at is None:
         return False
@@ -484,7 +484,7 @@ Pairs = dict[int, tuple[Any, Mask]]
 
 
 def _exchanged(variant: Variant, kind: str, arriving: Pairs, others: Pairs) -> tuple[Pairs, Pairs]:
-    """What is `given` and what is `along` for the transpose by the operands of a kind.
+    """The `given` and `along` operands of the transpose by the operands of a kind.
 
     All four kinds are faces of one form, w^T H[v, u] (or w^T J v without the other direction).
     """

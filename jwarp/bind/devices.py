@@ -1,4 +1,4 @@
-"""What GPUs there are to compile for."""
+"""The GPUs to compile for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jwarp.caches import cached
 
 
 def architectures(setting: str) -> tuple[str, ...]:
-    """What CUDA code is made for: as `wp.config.cuda_arch` says, else for the GPUs of this process.
+    """The architectures to compile CUDA code for: those of `wp.config.cuda_arch`, else those of this process's GPUs.
 
     Without a GPU it is one architecture of each generation.
     """
@@ -29,5 +29,5 @@ def _of_gpus() -> tuple[str, ...]:
 
 
 def may_have_gpu() -> bool:
-    """Whether code can be made for GPUs, so that what is traced may come to run on one."""
+    """True if code can be compiled for GPUs, so that traced code may come to run on one."""
     return nvrtc.is_installed()

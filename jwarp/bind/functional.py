@@ -50,7 +50,7 @@ class Given:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes the function another one; values that are traced do not."""
+        """The specialisation key of the function; values that are traced are not part of it."""
         types = tuple((jnp.shape(x), jax.dtypes.canonicalize_dtype(jnp.result_type(x))) for x in self.contents)
         return (tuple(self.nodes.items()), self.wholes, types)
 

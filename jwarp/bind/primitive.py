@@ -117,7 +117,7 @@ def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[...,
 def made_once(
     launch: Descriptor, zeros: Sequence[tuple[int, ...]], key: Hashable, make: Callable[[], Callable[..., list[Any]]]
 ) -> Callable[..., list[Any]]:
-    """What `make` makes of a launch; the same for the same launch and `key`, as long as the kernel is there."""
+    """The result of `make` for a launch, cached by launch and `key` for as long as the kernel exists."""
     owner = launch.program.owner
     kernel = owner() if owner else None
     if kernel is None or not is_fixed(launch, zeros):
@@ -126,7 +126,7 @@ def made_once(
 
 
 def is_fixed(launch: Descriptor, zeros: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no size of a launch without a batch is symbolic, so that it may be kept."""
+    """True if no size of a launch without a batch is symbolic, so that it may be cached."""
     return are_known((launch.geometry.dims, (launch.geometry.repeat,), *zeros))
 
 
@@ -274,7 +274,7 @@ def _lower_cpu(
 
 
 def _shown_name(program: Program) -> str:
-    """What profiles and HLO call a launch: `jwarp.spring`, `jwarp.spring.adjoint(x, k)`."""
+    """The name of a launch in profiles and HLO: `jwarp.spring`, `jwarp.spring.adjoint(x, k)`."""
     variant = program.kernel.variant
     return f"jwarp.{program.name}" + (f".{variant}" if variant != "forward" else "")
 
@@ -323,7 +323,7 @@ def note_ahead(launch: Descriptor, batch: Batch, extents: Extents) -> None:
 
 
 def _is_known(traced: ahead.Traced) -> bool:
-    """Whether no size is symbolic."""
+    """True if no size is symbolic."""
     return is_fixed(traced.launch, [shape or () for shape in (traced.batch.extents, *traced.extents)])
 
 
@@ -336,7 +336,7 @@ def _compiled(traced: ahead.Traced, how: tuple[tuple[str, ...], bool]) -> GpuCod
 
 
 def is_empty(launch: Descriptor, batch: Batch) -> bool:
-    """Whether the launch has no threads."""
+    """True if the launch has no threads."""
     return 0 in (*launch.geometry.dims, *batch.extents, launch.geometry.repeat)
 
 

@@ -27,7 +27,7 @@ from jwarp.types import Struct, annotations_of
 
 
 class _Anything(Memory):
-    """What an array is made around that JAX puts in the place of a value: None, a shape, an axis."""
+    """The memory of an array around something that JAX puts in the place of a value: None, a shape, an axis."""
 
     __slots__ = ("leaf",)
 
@@ -100,7 +100,7 @@ _registered = Cache[type, bool]("classes that JAX takes apart", "classes, which 
 
 @dataclass(frozen=True)
 class _Rest:
-    """What is not a leaf of an object: its attributes in order, those that are parts, and the others' values.
+    """The structure of an object: its attributes in order, those that are parts, and the values of the others.
 
     Attributes in `again` are the same array as another one.
     """
@@ -191,7 +191,7 @@ def _refuse_overlap(value: Any, name: str, others: list[str]) -> None:
 
 
 def is_part(value: Any, where: str) -> bool:
-    """Whether an attribute is a part of a pytree, and no part of its structure.
+    """True if an attribute is a part of a pytree, and does not belong to its structure.
 
     Raises:
         KernelTypeError: it holds arrays, and is an object of a class that JAX does not know.

@@ -1,4 +1,4 @@
-"""What exported programs say of jwarp's custom calls."""
+"""The identification of jwarp's custom calls in exported programs."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class TracedMemory(Memory):
 
     @property
     def value(self) -> Any:
-        """What it holds now."""
+        """The current value."""
         if self.ended is not None:
             raise LaunchError(
                 f"{self.made_at} was made in {self.ended}, and is used after that has ended",
@@ -199,7 +199,7 @@ def _cast(value: Any, dtype: np.dtype) -> Any:
 
 
 def _is_all(view: View, value: Any) -> bool:
-    """Whether a view shows a value as it is: what most arrays do."""
+    """True if a view shows a value as it is, as most arrays do."""
     return not view.offset and view.full_shape == value.shape and view.dtype == value.dtype and view.is_contiguous
 
 
@@ -251,7 +251,7 @@ def _is_packed(axes: list[tuple[int, int]]) -> bool:
 
 
 class Token:
-    """What stands for the address of an array's elements while JAX traces: there are no addresses."""
+    """The stand-in for the address of an array's elements while JAX traces, when there are no addresses."""
 
     __slots__ = ("memory", "offset")
 
@@ -335,7 +335,7 @@ allocation.set_tracing(_Tracing())
 
 
 def value_of(memory: Memory, view: View) -> Any:
-    """What a view shows now, as a JAX value: of host memory a copy, which stays valid until something is written.
+    """The current content of a view as a JAX value; of host memory a copy, which is valid until something is written.
 
     Raises:
         KernelTypeError: it is of a type that JAX does not have while its 64-bit types are off.

@@ -223,7 +223,7 @@ class Reader:
 
 
 def can_be_made_again(kind: type) -> bool:
-    """Whether objects of a class are made without `__init__`: not of one that is written in C, or derives from such."""
+    """True if objects of a class can be made without `__init__`: the class derives from none that is written in C."""
     makers = (vars(base).get("__new__") for base in kind.__mro__)
     return next(make for make in makers if isinstance(make, types.BuiltinFunctionType)) is object.__new__
 

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,11 +23,11 @@ from jwarp.analysis.summary import (
 )
 from jwarp.backend.generator import identity
 from jwarp.collector import no_collection
+from jwarp.compiler.passes import Context, Passes, run
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel, failure_texts
 from jwarp.ir.serialize import fingerprint, to_bytes
-from jwarp.passes.hoist import hoist
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType
 from jwarp.types.arrays import Extents
@@ -48,6 +49,7 @@ class AnalysedKernel:
     """
 
     generator = ""  # what code is made by, as it differs for each kind of processor
+    passes: ClassVar[Passes] = ()
 
     def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
         self.kernel = kernel
@@ -59,16 +61,21 @@ class AnalysedKernel:
         self.bounds = settings.bounds != "unchecked" or settings.debug or not trusted
         self._store = Store(settings.cache_dir if identity() else "")
 
+    @property
+    def context(self) -> Context:
+        """The facts that passes depend on."""
+        return Context(self.settings, is_tested=self.bounds)
+
     def optimized(self) -> Kernel:
-        """The kernel as code is generated from it, with every operation where it was written."""
-        raise NotImplementedError
+        """The kernel after all passes but the last: with every operation where it was written."""
+        return run(self.passes[:-1], self.kernel, self.context)
 
     @functools.cached_property
     @no_collection()
     def proofs(self) -> Proofs:
-        """The analysis that code is generated from; slow for long kernels."""
+        """The kernel after all passes, and the analysis that code is generated from; slow for long kernels."""
         kernel = self.optimized()
-        return prove(hoist(kernel, guarded=not self.bounds), kernel)
+        return prove(run(self.passes[-1:], kernel, self.context), kernel)
 
     @functools.cached_property
     def summary(self) -> Summary:

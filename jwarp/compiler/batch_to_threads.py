@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from jwarp.caches import PerOwner
+from jwarp.compiler import pipeline
+from jwarp.compiler.passes import run
 from jwarp.compiler.program import MAX_FORMS, GeneratedProgram
-from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.sizes import is_known
-from jwarp.passes.batch_to_threads import batch_to_threads
-from jwarp.passes.simplify import simplify
+from jwarp.passes.batch_to_threads import becomes_threads
 from jwarp.wire import Role
 
 # A batch of fewer elements does not fill vectors.
@@ -56,7 +58,12 @@ def _program(program: GeneratedProgram, batched: frozenset[int]) -> GeneratedPro
     """The program that is spread over these parameters; made once."""
 
     def made() -> GeneratedProgram | None:
-        kernel = None if program.shadowed else batch_to_threads(without_reading_functions(program.kernel), batched)
-        return None if kernel is None else GeneratedProgram(simplify(kernel), program.settings, program.owner)
+        if program.shadowed:
+            return None
+        kernel = run(pipeline.INLINED_READING, program.kernel, program.context)
+        if not becomes_threads(kernel, batched):
+            return None
+        context = dataclasses.replace(program.context, batched=batched)
+        return GeneratedProgram(run(pipeline.BATCH_TO_THREADS, kernel, context), program.settings, program.owner)
 
     return _SPREAD.of(program).made(batched, made)

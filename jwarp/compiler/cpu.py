@@ -10,61 +10,40 @@ from typing import Any
 
 import jwarp._native as _native
 from jwarp import forks
-from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
-from jwarp.backend.cpu.loops.lockstep import with_shared_trips
-from jwarp.backend.cpu.loops.prefetch import with_fetches
-from jwarp.backend.cpu.loops.unrolled import with_runs
 from jwarp.backend.cpu.module import optimized_code
 from jwarp.backend.cpu.target import host_target, machine_code
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
 from jwarp.backend.entry_names import entry_name
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
-from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.collector import no_collection
+from jwarp.compiler import pipeline
 from jwarp.compiler.analysed import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.config import CODE_SETTINGS, Settings, config
-from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Kernel, Order, failure_texts, rounds_as_written
 from jwarp.ir.serialize import from_bytes
-from jwarp.passes.expand import expand
-from jwarp.passes.native_code import refuse_native_code, settled
-from jwarp.passes.simplify import is_cheap, simplify
+from jwarp.passes.native_code import refuse_native_code
 from jwarp.store import key_of
-from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.types.arrays import Extents
 
 # From here on, LLVM gives up early what takes long, at no cost that was seen.
 LONG_TEXT = 1 << 17
 
 
-def optimized(kernel: Kernel) -> Kernel:
-    """The kernel as code is generated from it, with every operation where it was written."""
-    # Some functions are called by what is for derivatives only, which is not there any more.
-    kernel = settled(settled_functions(simplify(kernel)), on_gpu=False)
-    if kernel.block_dim:
-        kernel = simplify(lower_tiles(kernel, tables=True))
-    kernel = expand(kernel, expansion)
-    kernel = simplify(kernel, flatten=is_cheap)
-    return with_fetches(with_runs(with_shared_trips(in_turn(kernel, lone_loops(kernel)))))
-
-
 class CpuKernel(AnalysedKernel):
     """A kernel for the processor of this process. Its versions stay in memory once they are compiled."""
 
     generator = "cpu"
+    passes = pipeline.CPU
 
     def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
         super().__init__(kernel, settings, trusted=trusted)
         self._lock = _compiling.made(self.fingerprint, forks.Lock)
-
-    def optimized(self) -> Kernel:
-        return optimized(self.kernel)
 
     def require(self, dims: tuple[int, ...], extents: Extents) -> dict[str, CompileEvent]:
         """Compile what this launch needs, unless that has been done; each version, and how it was made."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp import forks
-from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.cuda.accumulators import has_float_products
 from jwarp.backend.cuda.entry import (
     FLAT,
@@ -41,27 +40,17 @@ from jwarp.backend.cuda.nvrtc import (
 )
 from jwarp.backend.cuda.records import BLOCKS_PER_SM as BLOCKS_THAT_REMEMBER
 from jwarp.backend.cuda.records import HEAP, grows, texts_on_gpu
-from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import LEAST_ROOM, refuse_large, room_of
-from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.cuda.warpgroups import SM_90, SM_90A
 from jwarp.backend.entry_names import entry_name
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
-from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
+from jwarp.compiler import pipeline
 from jwarp.compiler.analysed import VERSIONS, AnalysedKernel
 from jwarp.config import CODE_SETTINGS, Settings
-from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import Kernel, Op, has_native_code, rounds_as_written, walk
-from jwarp.passes.expand import expand
-from jwarp.passes.hoist import hoist_factors
-from jwarp.passes.loop_sums import carried_sums
-from jwarp.passes.native_code import settled
-from jwarp.passes.reciprocal_roots import by_reciprocal_roots
-from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
-from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
 from jwarp.types.arrays import Extents
 
@@ -112,19 +101,12 @@ class CudaKernel(AnalysedKernel):
     """A kernel for NVIDIA GPUs. It needs none to be compiled, only NVRTC."""
 
     generator = "cuda"
-
-    def optimized(self) -> Kernel:
-        """Elementary functions stay that CUDA has."""
-        kernel = carried_sums(in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True)))
-        if kernel.block_dim:
-            kernel = lower_tiles(hoist_factors(kernel), routines=UNIT_RULES, flat=True)
-        kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
-        return simplify(by_reciprocal_roots(kernel) if self.is_fast else kernel, flatten=is_cheap)
+    passes = pipeline.CUDA
 
     @property
     def is_fast(self) -> bool:
         """Whether quotients and roots may be rounded otherwise than as written."""
-        return self.settings.fast_math and not rounds_as_written(self.kernel)
+        return pipeline.is_fast(self.kernel, self.context)
 
     def version(
         self, dims: tuple[int, ...], extents: Extents, *, batch: tuple[int, ...] = (), repeat: int | None = 1,

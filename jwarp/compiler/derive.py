@@ -16,26 +16,24 @@ from jwarp.analysis.ownership import stencils
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.analysis.thread_order import awaited
 from jwarp.autodiff.checkpoints import Storage
-from jwarp.autodiff.custom_gradients import authored_refusal, plain
+from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
+from jwarp.compiler import pipeline
 from jwarp.compiler.derivation_cache import Shelf
 from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant
 from jwarp.compiler.derived_entries import read, write
-from jwarp.compiler.order import as_written, by_settings, in_one_order
+from jwarp.compiler.order import as_written, in_one_order
+from jwarp.compiler.passes import run
 from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
 from jwarp.ir.serialize import known
-from jwarp.passes.instrument import instrument, without_checks
-from jwarp.passes.own_atomics import plain_atomics
 from jwarp.passes.simplify import simplify
-from jwarp.passes.widen import widened
-from jwarp.passes.zero_skips import without_zero_skips
 from jwarp.wire import Role
 
 # Derivatives of one kernel: by which parameters, of which outputs, with what shared by a batch.
@@ -74,14 +72,9 @@ def _kept(program: GeneratedProgram, variant: Variant) -> DerivedLaunch | NotDif
     return shelf.made("derivative", made, write, lambda entry: read(entry, program, shelf))
 
 
-def _prepared(kernel: nodes.Kernel) -> nodes.Kernel:
-    return without_zero_skips(plain_atomics(kernel))
-
-
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> DerivedLaunch:
-    order = 2 if variant.along else 1
-    kernel = _WIDENED.of(program).made(order, lambda: widened(_prepared(program.simplified), order))
+    kernel = _differentiated(program, 2 if variant.along else 1)
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")
@@ -93,8 +86,7 @@ def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> Derive
     written = nodes.written_params(named)
     # A GPU runs the one that needs no tape, if it writes to the same arrays: that is what launches know.
     on_gpu = next((other for other in others if nodes.written_params(other) == written), None)
-    if not _checks(program):
-        on_gpu = without_checks(on_gpu or named)
+    on_gpu = run(pipeline.DERIVED_ON_GPU, on_gpu or named, program.context)
     feeds = []
     for k, wiring in enumerate(origins):
         source = wiring.source
@@ -108,6 +100,12 @@ def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> Derive
     gathers = any(feed.source.kind == "dim" for feed in feeds)
     places = stencils(simplify(kernel)) if gathers else {}
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
+
+
+def _differentiated(program: GeneratedProgram, order: int) -> nodes.Kernel:
+    """The kernel that derivatives of an order are made of; made once."""
+    context = dataclasses.replace(program.context, order=order)
+    return _WIDENED.of(program).made(order, lambda: run(pipeline.DIFFERENTIATED, program.simplified, context))
 
 
 def refuse_order(program: GeneratedProgram) -> None:
@@ -173,19 +171,13 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> list[Derived]:
 
 
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
-    described = variant.describe(program.differentiated)
-    # Which of equal values takes a gradient depends on the order, too.
-    named = dataclasses.replace(by_settings(plain(kernel), program.settings), variant=described)
-    if _checks(program):
-        # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
-        # for: the rules compute some that they then pass over.
-        named = instrument(named, bounds=True, values=False).kernel
-    return named
+    """The kernel of a derivative as launches run it.
 
-
-def _checks(program: GeneratedProgram) -> bool:
-    """Whether its accesses are checked."""
-    return program.settings.debug or program.settings.bounds == "error"
+    It has checks of its own, as JAX drops the launch itself where only its gradient is used. NaNs are not looked for:
+    the rules compute some that they then pass over.
+    """
+    named = dataclasses.replace(kernel, variant=variant.describe(program.differentiated))
+    return run(pipeline.DERIVED, named, dataclasses.replace(program.context, checks_values=False))
 
 
 def in_known_order(program: GeneratedProgram, variants: Iterable[Variant]) -> GeneratedProgram:

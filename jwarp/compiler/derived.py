@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.ir import nodes
 from jwarp.launching.geometry import Geometry
+from jwarp.launching.steps import Slot
 from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
@@ -57,17 +57,9 @@ class Variant:
         return f"tangent({names(self.along)}) of {first}" if self.along else first
 
 
-class Source(NamedTuple):
-    """What a parameter is given: a `primal` argument, a `final` content, `given`, `along`, `zeros`, or `dim`.
-
-    The last is an extent of the original launch, where the derived one has more threads.
-    """
-
-    kind: str
-    param: int
-
-    def __repr__(self) -> str:
-        return f"{self.kind} {self.param}"
+# What a parameter is given: a slot `primal`, `final`, `given` or `along`, `zeros`, or `dim`: an extent of the original
+# launch, where the derived one has more threads.
+Source = Slot
 
 
 @dataclass(frozen=True)

@@ -238,7 +238,7 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
         array = proofs.kernel.array(node.array)
         if array.is_value if isinstance(array, Param) else array.shared:
             continue  # a component of a vector passed by value; memory of tiles
-        condition = proofs.proven.get(id(node))
+        condition = proofs.proven.get(node)
         words = ""
         holds: bool | None = False
         if not kernel.bounds:
@@ -261,8 +261,8 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
             proof,
             words,
             holds,
-            kernel.bounds and id(node) not in generated.trusted,
-            generated.ways[id(node)],
+            kernel.bounds and node not in generated.trusted,
+            generated.ways[node],
         )
         counts[row] = counts.get(row, 0) + 1
     # A function that is called may be in another file; its lines come after those of the kernel.

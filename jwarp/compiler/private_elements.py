@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from jwarp.caches import PerOwner
+from jwarp.compiler import pipeline
+from jwarp.compiler.passes import run
 from jwarp.compiler.program import MAX_FORMS, GeneratedProgram, Program
 from jwarp.launching.batch import Mask
 from jwarp.launching.descriptor import Descriptor
 from jwarp.launching.sizes import is_known
-from jwarp.passes.own_elements import held_elements
 from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
@@ -45,5 +46,5 @@ def _has_elements(shape: tuple[int, ...] | None, dims: tuple[int, ...]) -> bool:
 
 def _holding(program: GeneratedProgram, fresh: tuple[int, ...]) -> GeneratedProgram:
     kernel = program.gpu_kernel
-    held = held_elements(kernel, fresh)
+    held = run(pipeline.PRIVATE_ELEMENTS, kernel, dataclasses.replace(program.context, fresh=fresh))
     return program if held is kernel else dataclasses.replace(program, on_gpu=held)

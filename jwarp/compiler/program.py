@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from jwarp.analysis.thread_order import counters
-from jwarp.autodiff.custom_gradients import plain
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
-from jwarp.compiler import cpu, cuda
+from jwarp.compiler import cpu, cuda, pipeline
 from jwarp.compiler.derivation_cache import NO_SHELF, Shelf
 from jwarp.compiler.handwritten import Handwritten
-from jwarp.compiler.order import by_settings, by_settings_on_gpu
+from jwarp.compiler.passes import Context, applies, run
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -28,14 +27,11 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.contents import contents_of
-from jwarp.ir.functions import inlined, without_reading_functions
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, not_whole
 from jwarp.launching.handwritten import configuration
-from jwarp.passes.instrument import instrument
-from jwarp.passes.merge import merge_arrays
-from jwarp.passes.simplify import simplify
+from jwarp.passes.instrument import shadowed
 from jwarp.types.arrays import Extents
 from jwarp.wire import Role, join_texts
 
@@ -226,13 +222,18 @@ class GeneratedProgram(Program):
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
-        kernel, order = inlined(self.users_kernel), self.kernel.order
+        kernel, order = run(pipeline.INLINED, self.users_kernel, self.context), self.kernel.order
         return kernel if kernel.order is order else dataclasses.replace(kernel, order=order)
+
+    @property
+    def context(self) -> Context:
+        """The facts that passes depend on."""
+        return _context(self.settings)
 
     @functools.cached_property
     def simplified(self) -> nodes.Kernel:
         """The same, as small as it gets."""
-        return simplify(self.differentiated)
+        return run(pipeline.ANALYSED, self.differentiated, self.context)
 
     @property
     def as_read(self) -> nodes.Kernel:
@@ -343,16 +344,16 @@ class GeneratedProgram(Program):
         return _MERGED.of(self).made(pairs, lambda: self._merged(pairs)) if pairs else self
 
     def _merged(self, pairs: Pairs) -> GeneratedProgram:
-        plain_kernel, settings = merge_arrays(self.differentiated, dict(pairs)), self.settings
         # A kernel of a derivative has no checks of its own: those are in the launch that it belongs to.
         checked = self.unchecked is not None
-        bounds = checked and (settings.debug or settings.bounds == "error")
-        made = instrument(plain(plain_kernel), bounds=bounds, values=checked and settings.debug)
+        context = self.context if checked else Context(self.settings)
+        merged = run(pipeline.MERGED, self.differentiated, dataclasses.replace(context, merged=pairs))
+        made = run(pipeline.LAUNCHED, merged, context)
         return dataclasses.replace(
             self,
-            kernel=made.kernel,
-            shadows=made.shadowed,
-            unchecked=plain_kernel if checked else None,
+            kernel=made,
+            shadows=shadowed(made) if context.checks_values else (),
+            unchecked=merged if checked else None,
             whole=None,
             shelf=NO_SHELF,
         )
@@ -370,7 +371,7 @@ class GeneratedProgram(Program):
     @functools.cached_property
     def gpu_kernel(self) -> nodes.Kernel:
         """The kernel that a GPU runs. In a deterministic one, sums of floats have an order there, too."""
-        return by_settings_on_gpu(self.on_gpu or self.kernel, self.settings)
+        return run(pipeline.ON_GPU, self.on_gpu or self.kernel, self.context)
 
     def gpu_version(
         self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
@@ -523,13 +524,19 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
 def _generated(
     kernel: Kernel, ir: nodes.Kernel, settings: Settings, whole: Callable[[], nodes.Kernel] | None = None
 ) -> GeneratedProgram:
-    bounds, shadowed = settings.debug or settings.bounds == "error", tuple[int, ...]()
-    shelf, ran = Shelf.of(ir, settings), ir
+    context, shelf = _context(settings), Shelf.of(ir, settings)
     if whole is not None:
         shelf = shelf.derived("values")
-    if bounds:
-        made = instrument(plain(without_reading_functions(ir)), bounds=True, values=settings.debug)
-        ran, shadowed = by_settings(made.kernel, settings), made.shadowed
-    elif settings.deterministic or not nodes.is_plain(ir):
-        ran = shelf.kernel("ran", lambda: by_settings(plain(ir), settings))
-    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, whole, shadowed, shelf=shelf)
+    if context.checks_bounds:
+        ran = run(pipeline.PROGRAM, ir, context)
+    elif applies(pipeline.PROGRAM, ir, context):
+        ran = shelf.kernel("ran", lambda: run(pipeline.PROGRAM, ir, context))
+    else:
+        ran = ir
+    shadows = shadowed(ran) if context.checks_values else ()
+    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, whole, shadows, shelf=shelf)
+
+
+def _context(settings: Settings) -> Context:
+    """The facts that the passes of a program depend on."""
+    return Context(settings, checks_bounds=settings.debug or settings.bounds == "error", checks_values=settings.debug)

@@ -5,19 +5,20 @@ The last dimension may be too short for vectors, or its threads may each do some
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
 
 from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
+from jwarp.compiler import pipeline
+from jwarp.compiler.passes import Passes, run
 from jwarp.compiler.program import GeneratedProgram
-from jwarp.ir.functions import without_reading_functions
 from jwarp.ir.nodes import Kernel
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.sizes import is_known
-from jwarp.passes.rotate_axes import rotated, rotates, split
-from jwarp.tiling.blocks_as_threads import as_threads, gains_as_threads
+from jwarp.passes.rotate_axes import rotates
+from jwarp.tiling.blocks_as_threads import fits_threads, gains_as_threads
 from jwarp.types import MAX_DIMS
 
 # Threads of the first dimension that stay together: a vector of most processors, or whole ones of others.
@@ -65,8 +66,8 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
         return program, geometry
     if splits:  # all columns for a vector of rows, then those for the next one
         turned = Geometry((dims[0] // width, *dims[1:], width, *rest[1:]), geometry.repeat)
-        return _other(program, "split", lambda kernel: split(kernel, width)), turned
-    return _other(program, "rotated", rotated), Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
+        return _other(program, "split", pipeline.SPLIT, width), turned
+    return _other(program, "rotated", pipeline.ROTATED), Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
 
 
 def _blocks_as_threads(program: GeneratedProgram, geometry: Geometry) -> tuple[GeneratedProgram, Geometry]:
@@ -80,28 +81,25 @@ def _blocks_as_threads(program: GeneratedProgram, geometry: Geometry) -> tuple[G
         return program, geometry
 
     def gains() -> bool:
-        return gains_as_threads(program.kernel) and as_threads(program.kernel) is not None
+        return gains_as_threads(program.kernel) and fits_threads(program.kernel)
 
     if not _GAINS.of(program).made("", lambda: program.shelf.value("blocks as threads", gains, bool, bool)):
         return program, geometry
 
-    def changed(kernel: Kernel) -> Kernel:
-        made = as_threads(kernel)
-        assert made is not None
-        return rotated(made) if turns else made
-
-    if turns:
-        geometry = Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
-    return _other(program, "blocks as threads" + " along the first dimension" * turns, changed), geometry
+    if not turns:
+        return _other(program, "blocks as threads", pipeline.BLOCKS_AS_THREADS), geometry
+    geometry = Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
+    passes = (*pipeline.BLOCKS_AS_THREADS, *pipeline.ROTATED)
+    return _other(program, "blocks as threads along the first dimension", passes), geometry
 
 
 def _costs(program: GeneratedProgram) -> tuple[float, float] | None:
     """The costs of full vectors along the last and along the first dimension, None where that cannot be."""
 
     def made() -> tuple[float, float] | None:
-        kernel = without_reading_functions(program.kernel)
+        kernel = run(pipeline.INLINED_READING, program.kernel, program.context)
         turns = rotates(kernel) and not runs_in_order(kernel)
-        return (vector_cost(kernel), vector_cost(rotated(kernel))) if turns else None
+        return (vector_cost(kernel), vector_cost(run(pipeline.ROTATED, kernel, program.context))) if turns else None
 
     def read(content: list[float] | None) -> tuple[float, float] | None:
         return None if content is None else (content[0], content[1])
@@ -109,11 +107,11 @@ def _costs(program: GeneratedProgram) -> tuple[float, float] | None:
     return program.shelf.value(f"costs of vectors of {host_target().width}", made, lambda costs: costs, read)
 
 
-def _other(program: GeneratedProgram, name: str, change: Callable[[Kernel], Kernel]) -> GeneratedProgram:
-    shelf = program.shelf.derived(name)
+def _other(program: GeneratedProgram, name: str, passes: Passes, width: int = 0) -> GeneratedProgram:
+    shelf, context = program.shelf.derived(name), dataclasses.replace(program.context, width=width)
 
     def changed(kernel: Kernel, which: str) -> Kernel:
-        return shelf.kernel(which, lambda: change(without_reading_functions(kernel)))
+        return shelf.kernel(which, lambda: run(passes, kernel, context))
 
     def made() -> GeneratedProgram:
         return program.changed(changed, shelf)

@@ -30,7 +30,7 @@ class Adjoint:
 
 
 def adjoint_of(signature: Iterable[Parameter]) -> Adjoint:
-    """What programs ask Warp's kernels for by the name `adj`."""
+    """The object that programs read from Warp's kernels as `adj`."""
     return Adjoint(tuple(Argument(p.name, _written(p.type)) for p in signature))
 
 

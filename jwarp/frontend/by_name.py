@@ -1,4 +1,4 @@
-"""What kernels, functions and builtins share with functions of Python: they are pickled by name, and not copied."""
+"""The base of kernels, functions and builtins: like Python's functions, they are pickled by name and not copied."""
 
 from __future__ import annotations
 

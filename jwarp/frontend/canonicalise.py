@@ -1,4 +1,4 @@
-"""What the Python objects that kernels refer to mean: those of other packages are read as jwarp's."""
+"""Canonicalises the Python objects that kernels refer to: objects of other packages become jwarp's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def reads(reader: Reader) -> Reader:
 
 
 def meaning(thing: Any) -> Any:
-    """What a kernel takes `thing` for, which is met by name, in an attribute or in an annotation."""
+    """The canonical form of an object that a kernel reads by name, as an attribute or in an annotation."""
     for reader in _readers:
         thing = reader(thing)
     return thing

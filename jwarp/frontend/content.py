@@ -1,4 +1,4 @@
-"""What a kernel's IR is made from, as a digest: texts of functions and values of outer names, without reading them.
+"""Content digests of kernels: a hash of their functions' sources and outer values, computed without reading them to IR.
 
 Two kernels of one digest have the same IR. So it is found on disk by the digest, and the kernel need not be read again
 in another process. Names are those that the code of a function has for the interpreter: of a module or class that it
@@ -148,7 +148,7 @@ class _Content:
             self.value(definition.evaluated())
 
     def outer_names(self, function: Callable, captured: Mapping[str, Any]) -> None:
-        """What the names of the function at hand stand for."""
+        """Add the values of the current function's outer names to the content."""
         self.inside = {}
         if self.evaluates and not _is_plain(function.__code__):
             raise _Unknown
@@ -164,7 +164,7 @@ class _Content:
                 self.value(found)
 
     def value(self, thing: Any) -> None:
-        """What a name or attribute stands for."""
+        """Add the value of a name or attribute to the content."""
         thing = meaning(thing)
         kind = type(thing)
         if kind in _PLAIN:
@@ -176,7 +176,7 @@ class _Content:
         rule(self, thing)
 
     def is_new(self, thing: Any) -> bool:
-        """Whether it is met for the first time; its number stands for it from then on."""
+        """True if an object occurs for the first time; its number stands for it from then on."""
         number = self.numbers.setdefault((id(thing), self.evaluates), len(self.numbers))
         self.texts.append(f"#{number}")
         if number < len(self.met):
@@ -185,7 +185,7 @@ class _Content:
         return True
 
     def is_entered(self, thing: Any) -> bool:
-        """Whether the function at hand names it already, or now does."""
+        """True if the current function has named the object before. From now on it has."""
         known = id(thing) in self.inside
         self.inside[id(thing)] = thing
         return known
@@ -201,7 +201,7 @@ def names_of(code: types.CodeType) -> frozenset[str]:
 
 
 def _is_plain(code: types.CodeType) -> bool:
-    """Whether code reaches nothing but what it has names of, as far as these tell, and changes no outer name."""
+    """True if code reaches nothing but the values of its names, as far as these tell, and assigns no outer name."""
     names = (*code.co_names, *code.co_freevars)
     if any((name.startswith("__") and name.endswith("__")) or name in ("format", "format_map") for name in names):
         return False  # `"{0.x}".format(a)` reads an attribute
@@ -214,7 +214,7 @@ _OVERLOADS = sorted(set(OVERLOADS.values()))
 
 
 def _steps(code: types.CodeType) -> str:
-    """What the interpreter does: a file may have been edited since its functions were defined."""
+    """A hash of the bytecode: a file may have been edited since its functions were defined."""
     inner = (_steps(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
     return hashlib.sha256(code.co_code + repr((code.co_names, code.co_varnames, *inner)).encode()).hexdigest()[:32]
 
@@ -280,7 +280,7 @@ def _native(content: _Content, func: NativeFunc) -> None:
 
 
 def _traced(content: _Content, func: JaxFunction) -> None:
-    """What it does is known when JAX has traced it for the types of a call."""
+    """Refuse a digest: the IR of the function is known only once JAX has traced it for the types of a call."""
     raise _Unknown
 
 
@@ -354,7 +354,7 @@ _OF_EVERY_CLASS = frozenset(
 
 
 def _class_member(content: _Content, kind: type, name: str, member: Any) -> None:
-    """What a class has under a name, where the function at hand may use it."""
+    """Add the member that a class has under a name to the content, where the current function may use it."""
     if name in ("__getattr__", "__getattribute__"):
         raise _Unknown
     if isinstance(member, (staticmethod, classmethod)):
@@ -375,7 +375,7 @@ def _class_member(content: _Content, kind: type, name: str, member: Any) -> None
 
 
 def _is_computed(member: Any) -> bool:
-    """Whether Python computes an attribute from what a class has: a property and the like."""
+    """True if Python computes an attribute from the class's member, as for a property."""
     plain = (Func, type, types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
     return hasattr(type(member), "__get__") and not isinstance(member, plain)
 
@@ -408,7 +408,7 @@ def _compiled_function(content: _Content, function: Any) -> None:
 
 
 def _is_of_numpy(function: Any) -> bool:
-    """Whether it is one of NumPy's functions that look at nothing but their arguments."""
+    """True if the function is one of NumPy's that read nothing but their arguments."""
     name = getattr(function, "__name__", "")
     return name in _PURE_OF_NUMPY and function in (getattr(np, name, None), getattr(np.linalg, name, None))
 

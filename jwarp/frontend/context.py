@@ -1,4 +1,4 @@
-"""What the rules of the language take: the builder, the function being read, the tiles, and checked operations."""
+"""The context of all lowering rules: the builder, the current function, the tiles, and checked operations."""
 
 from __future__ import annotations
 
@@ -105,8 +105,11 @@ Warnings = dict[tuple[Span, str], None]
 
 @dataclass
 class Kept:
-    """What calls of one kind give: `result`, of values that are those of the first call, in order its arguments' and
-    the results' of `code`, which is the number of a function or what is copied; and the warnings of reading it."""
+    """Memoised lowering: the code and result of a function for one specialisation key.
+
+    `code` is the number of an outlined function, or a block to copy. `result` is in terms of the first call's values:
+    `given`, those of its arguments, and `made`, the results of `code`. `warnings` were given while it was read.
+    """
 
     code: int | Block
     result: Binding
@@ -293,13 +296,13 @@ class Context:
     # -- functions
 
     def apply(self, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:
-        """What `function`, an argument of the call at `span`, gives for `values`, which are written at `spans`."""
+        """Apply `function`, an argument of the call at `span`, to `values`, which are written at `spans`."""
         return self.applied(self, function, values, spans, span)
 
     # -- parameters and arrays
 
     def parameter(self, index: int, param: Param, span: Span) -> Binding:
-        """What parameter `index` is: an array, or the value that was passed."""
+        """The binding of parameter `index`: an array, or the value that was passed."""
         if isinstance(param.type, ArrayType):
             array = ArrayRef(index, param.name, param.type)
             return self.load(array, (), span) if param.type.dims == 0 else array
@@ -353,7 +356,7 @@ class Context:
         return _element(array, items)
 
     def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:
-        """What `each` gives for the one of the options that the array is."""
+        """Build `each` for every option of an array that a condition selects, and select among the results."""
 
         def chosen(k: int) -> Binding:
             if k == len(array.options) - 1:

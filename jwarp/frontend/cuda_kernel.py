@@ -58,7 +58,7 @@ class Definition:
 
 
 class HandwrittenKernel(Kernel):
-    """What `wp.cuda_kernel` makes. It is launched like a kernel that is written in Python, and has no IR."""
+    """The kernel that `wp.cuda_kernel` makes. It is launched as a generated kernel is, and has no IR."""
 
     made_by = "wp.cuda_kernel"
 

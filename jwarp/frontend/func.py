@@ -69,7 +69,7 @@ class Func(ByName):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What somebody has set as attributes of the function, `f.fallback = g`, for kernels that name them."""
+        """The attributes that a program has set on the function, `f.fallback = g`, for kernels that name them."""
         own = ("python", "name", "outputs", "definition", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
         names = (n for n in vars(self) if n not in own and not n.startswith("_") and not hasattr(type(self), n))
         return {name: vars(self)[name] for name in names}
@@ -83,12 +83,12 @@ class Func(ByName):
 
     @functools.cached_property
     def wanted(self) -> tuple[Any, ...]:
-        """What the annotation of each parameter asks for, as `declared` says it."""
+        """The declared type of each parameter, in the form of `declared`."""
         return tuple(self.declared(name) for name in self.signature.parameters)
 
     @property
     def is_generic(self) -> bool:
-        """Whether the annotation of some parameter stands for several types."""
+        """True if some parameter's annotation stands for several types."""
         return any(
             kind is None or (isinstance(kind, Pattern) and not isinstance(kind, TileKind)) for kind in self.wanted
         )
@@ -101,7 +101,7 @@ class Func(ByName):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `inspect.signature` and `help` give."""
+        """The signature for `inspect.signature` and `help`."""
         return self.described.__signature__ if self.described is not None else inspect.signature(self.python)
 
     @functools.cached_property
@@ -128,7 +128,7 @@ class Func(ByName):
         return {name: kind for name, kind in self.annotations.items() if isinstance(kind, Reference)}
 
     def declared(self, name: str) -> Any:
-        """What the annotation of parameter `name`, or of `return`, asks for.
+        """The declared type of parameter `name`, or of `return`.
 
         A type, a tuple of such for several results, () for no result, None where anything is right.
         """

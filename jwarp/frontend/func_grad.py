@@ -157,7 +157,7 @@ class Adjoints(ast.NodeTransformer):
         return self.variable(node, node.ctx) if self.is_adjoint(node) else self.generic_visit(node)
 
     def is_adjoint(self, node: ast.AST) -> TypeGuard[ast.Subscript]:
-        """Whether `node` is `wp.adjoint[…]`."""
+        """True if `node` is `wp.adjoint[…]`."""
         if not isinstance(node, ast.Subscript):
             return False
         owner, names = node.value, []

@@ -48,7 +48,7 @@ MAX_INSTANCES = 256
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of the type of an argument.
+    """The facts about an argument's type.
 
     A value of a known type has `kind`, a Python number `number`; an array has `shape` and `dtype`. Of an output given
     by its shape, only `shape` is known. `shown` says in messages what was given.
@@ -97,7 +97,7 @@ class GenericKernel(Kernel):
 
     @functools.cached_property
     def wanted(self) -> tuple[Any, ...]:
-        """What each parameter takes: a type as users write it, or a pattern."""
+        """The declared type or pattern of each parameter."""
         return tuple(_meant(parameter.type) for parameter in self.signature)
 
     @property
@@ -386,7 +386,7 @@ def _array_kind(wanted: ArrayPattern, seen: Seen, elements: Sequence[Any]) -> An
 
 
 def _could_be(seen: Seen, kind: Any, weak: bool = False) -> bool:
-    """Whether an argument may be one of type `kind`; with `weak`, a number of Python may be one of another width."""
+    """True if an argument may be of type `kind`; with `weak`, a Python number may be of another width."""
     if seen.is_indexed:
         data = kind.indexed if isinstance(kind, StructType) else None
         return data is not None and _could_be(replace(seen, is_indexed=False), data)
@@ -423,7 +423,7 @@ def _mismatch(kernel: GenericKernel, parameter: Parameter, seen: Seen, bound: Bo
 
 
 def _expected(wanted: Any, bound: Bound) -> str:
-    """What a parameter takes, and what the type variables in it stand for by other parameters."""
+    """The text of a parameter's pattern, with the types that other parameters have bound its variables to."""
     meant = {x: bound[x] for x in _variables(wanted) if x in bound}
     shown = ", ".join(f"{x.__name__} is {kind!r}" for x, kind in meant.items())
     return f"{wanted}, where {shown}" if shown else f"{wanted}"
@@ -483,17 +483,17 @@ def _with_core(wanted: Any, core: Any, kind: Any) -> Any:
 
 
 def seen_number(kind: type, shown: str) -> Seen:
-    """What is known of a number of a Python type."""
+    """The facts about a number of a Python type."""
     return Seen(f"{kind.__name__} {shown}", number=next(t for t in NUMBERS if issubclass(kind, t)))
 
 
 def seen_array(shown: str, shape: tuple[Any, ...], dtype: Any) -> Seen:
-    """What is known of an array, or of a number with a dtype."""
+    """The facts about an array, or about a number with a dtype."""
     return Seen(shown, shape=tuple(shape), dtype=from_dtype(dtype))
 
 
 def seen_value(shown: str, shape: tuple[Any, ...], dtype: Any) -> Seen:
-    """What is known of numbers that together are a vector or matrix."""
+    """The facts about numbers that together are a vector or matrix."""
     scalar = from_dtype(dtype)
     assert scalar is not None
     return Seen(shown, kind=of_components(shape, scalar), shape=shape, dtype=scalar)

@@ -42,7 +42,7 @@ class JaxFunction(Func):
 
     @abstractmethod
     def lowered(self, ctx: Any, arguments: Mapping[str, Any], span: Span) -> Any:
-        """What a call at `span` gives for these arguments, as bindings by parameter, built where `ctx` is."""
+        """Lower a call at `span` with these arguments, bindings by parameter, at the current place of `ctx`."""
 
     def __repr__(self) -> str:
         return f"<wp.jax_func {self.name}>"

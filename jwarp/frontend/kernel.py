@@ -135,7 +135,7 @@ class PythonKernel(Kernel):
         return made.kernel, functools.partial(self._whole, settings, made) if made.left_out else None
 
     def _thread(self, settings: Settings) -> Read | None:
-        """What one thread does, or what it does for values; None where threads work in blocks."""
+        """The IR of one thread, or of one thread computing values; None where threads work in blocks."""
         self._check_modules()
         if self._tiled:
             return None
@@ -149,7 +149,7 @@ class PythonKernel(Kernel):
 
     @property
     def uses_tiles(self) -> bool:
-        """Whether it uses functions on tiles or wp.block_dim(), so that its threads work in blocks."""
+        """True if the kernel uses functions on tiles or wp.block_dim(), so that its threads work in blocks."""
         if self._tiled is None:
             self.values_ir(self.settled(config.settings))
         return bool(self._tiled)
@@ -180,7 +180,7 @@ class PythonKernel(Kernel):
             return self._irs.made(lanes, lambda: self._kept(lanes, settings, made)).kernel
 
     def _values(self, key: tuple, settings: Settings) -> Read:
-        """What one thread does, without what is for derivatives if that can be read later, from the same."""
+        """The IR of one thread, without the parts for derivatives where these can be read later."""
 
         def made() -> Read:
             found = self._thread_of((*key, True), settings)
@@ -193,7 +193,7 @@ class PythonKernel(Kernel):
             return self._irs.made(key, made)
 
     def _whole(self, settings: Settings, values: Read) -> nodes.Kernel:
-        """What one thread does, with what is for derivatives, if all else in it still is as in `values`."""
+        """The IR of one thread with the parts for derivatives, provided that the rest still is as in `values`."""
         self._check_modules()
         key = (settings.max_unroll, settings.debug, 0)
 
@@ -222,11 +222,11 @@ class PythonKernel(Kernel):
         return content_of(self.python, self._definition, self.signature, self._variables)
 
     def _thread_of(self, key: tuple, settings: Settings) -> Read:
-        """What one thread does, under the settings that `key` has."""
+        """The IR of one thread under the settings in `key`."""
         return self._kept(key, settings, lambda: self._read(key))
 
     def _read(self, key: tuple) -> Read:
-        """What one thread does."""
+        """Lower the source to the IR of one thread."""
         modules = dict(self._modules)
         found = lower_kernel_source(
             self.source, self.signature, self.params, *key, variables=self._variables, modules=modules
@@ -235,7 +235,7 @@ class PythonKernel(Kernel):
         return found
 
     def _kept(self, key: tuple, settings: Settings, make: Callable[[], Read]) -> Read:
-        """What `make` gives, from disk if a kernel of the same content was read under the same settings."""
+        """The result of `make`, or that from disk of a kernel of the same content under the same settings."""
         version = sources() if settings.cache_dir else None
         content = self._content if version else None
         if not version or not content:
@@ -290,7 +290,7 @@ class PythonKernel(Kernel):
 
 
 def _are_same(x: Read, y: Read) -> bool:
-    """Whether two readings of a kernel give the same, gradients of functions included."""
+    """True if two readings of a kernel give the same IR, gradients of functions included."""
 
     def told(read: Read) -> list[str]:
         gradients = [part for g in read.kernel.gradients for part in (fingerprint(known(g.kernel)), repr(g.feeds))]
@@ -364,7 +364,7 @@ def generic_of(
 
 
 def _is_of_ids(kind: Any) -> bool:
-    """Whether arrays of ids can be given for a parameter."""
+    """True if a parameter takes arrays of ids."""
     return isinstance(kind, ArrayType) and kind.element is uint64 and kind.dims > 0
 
 

@@ -1,4 +1,4 @@
-"""What every kernel is, whatever it is written in: a name, parameters, and IR if it has a body to read."""
+"""The base of every kernel, whatever it is written in: a name, parameters, and IR if there is a body to read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Parameter:
 
     @property
     def is_value(self) -> bool:
-        """Whether it is a number, vector, matrix or struct of such, passed by value."""
+        """True if the parameter is a number, vector, matrix or struct of such, passed by value."""
         return not has_arrays(self.type)
 
 
@@ -81,7 +81,7 @@ class Kernel(ByName):
 
     @property
     def enable_backward(self) -> bool:
-        """Whether it has gradients: what the kernel says, or else its module."""
+        """True if the kernel has gradients: its own option decides, or else its module's."""
         if self._enable_backward is not None:
             return self._enable_backward
         return bool(option("enable_backward", self.module_name, self.options))
@@ -107,7 +107,7 @@ class Kernel(ByName):
 
     @functools.cached_property
     def has_structs(self) -> bool:
-        """Whether some parameter is a struct or an array of structs."""
+        """True if some parameter is a struct or an array of structs."""
         return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
 
     @functools.cached_property
@@ -136,7 +136,7 @@ class Kernel(ByName):
 
     @property
     def uses_tiles(self) -> bool:
-        """Whether its threads work in blocks, and there is IR for each size of them."""
+        """True if threads work in blocks, so that there is IR for each block size."""
         return False
 
     def block_ir(
@@ -160,7 +160,7 @@ class Kernel(ByName):
         raise NotImplementedError
 
     def may_read(self, output: int) -> bool:
-        """Whether what an output starts from may count."""
+        """True if the initial content of an output may be read."""
         return True
 
     @property

@@ -26,7 +26,7 @@ FILE = "<wp.map>"
 
 @dataclass(frozen=True)
 class Argument:
-    """What a function that is mapped is given: values of a type, elements of an array, or one for all.
+    """An argument of a mapped function: a value, one element of an array, or a value for all elements.
 
     An array has an entry in `axes` for each of its axes: whether it has more than one element along it.
     """
@@ -91,7 +91,7 @@ def _binding(kind: Any) -> Binding:
 
 
 def parameter_names(function: Func | Builtin, count: int) -> list[str]:
-    """What the inputs of a function are called in its kernel."""
+    """The names of a function's inputs in its kernel."""
     if isinstance(function, Func):
         names = list(function.signature.parameters)
         required = [name for name, p in function.signature.parameters.items() if p.default is p.empty]
@@ -131,7 +131,7 @@ def map_kernel(function: Func | Builtin, arguments: Sequence[Argument], results:
 
 
 def _outer(function: Any) -> dict[str, Any]:
-    """What the names in the text of a kernel stand for."""
+    """The outer names in the source of a kernel, with their values."""
     return {"_function": function, "_tid": tid}
 
 

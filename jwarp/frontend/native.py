@@ -32,7 +32,7 @@ class NativeFunc(Func):
 
     @property
     def is_barrier(self) -> bool:
-        """Whether its text does nothing but let the threads of a block wait for each other."""
+        """True if the text is a barrier of the block and nothing else."""
         return "".join(self.snippet.split()) in _BARRIERS
 
     def __call__(self, *args: Any, **named: Any) -> Any:

@@ -84,7 +84,7 @@ def name_of(module: Any) -> str:
 
 
 def option(name: str, module: str, own: Mapping[str, Any]) -> Any:
-    """What holds for a kernel with the options `own` in a module."""
+    """The value of an option for a kernel with the options `own` in a module."""
     return own[name] if name in own else _set.get(module, {}).get(name, _DEFAULTS[name])
 
 

@@ -22,18 +22,18 @@ class Contents:
 
 
 # One analysis follows another of the same body.
-_contents: Cache[int, Contents] = Cache("contents of bodies", 4)  # by identity
+_contents: Cache[Block, Contents] = Cache("contents of bodies", 4)
 
 
 def contents_of(body: Block) -> Contents:
     """The contents of a body."""
-    found = _contents.get(id(body))
-    if found is None or found.body is not body:
+    found = _contents.get(body)
+    if found is None:
         ops = tuple([n for n in walk(body) if isinstance(n, Op)])
         definitions = {n.result: n for n in ops if n.result is not None}
         accesses = tuple([n for n in ops if n.row.is_access])
         found = Contents(body, ops, definitions, accesses, used_values(body))
-        _contents.replace(id(body), found)
+        _contents.replace(body, found)
     return found
 
 

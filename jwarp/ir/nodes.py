@@ -6,6 +6,10 @@ conditions by the time code is IR. Arrays are named by number: the parameters, t
 
 Operations and control flow over tiles of one shape are mapped: they do for each element what they do for a
 scalar. Inside mapped control flow, elements go their own ways.
+
+Nodes and blocks are equal only to themselves. So an analysis keeps its facts in a plain dict or set of nodes, blocks
+or values: `proven[node]`. Such a table keeps its nodes alive. A rewrite makes other nodes, which have no facts until a
+pass gives them some on purpose. `visit.same_code` compares what blocks say.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ Operand = Value | Const
 A = TypeVar("A")
 
 
-@record()
+@record(eq=False)
 class Op:
     """One row of the table of operations, `row`, applied to `args`.
 
@@ -126,7 +130,7 @@ class Op:
         return () if indices is None or indices.stop is None else self.args[indices.stop :]
 
 
-@record()
+@record(eq=False)
 class Block:
     """Nodes in order, then the values the block hands to the node that owns it."""
 
@@ -134,7 +138,7 @@ class Block:
     yields: tuple[Operand, ...] = ()
 
 
-@record()
+@record(eq=False)
 class If:
     """Runs one of two blocks; `results` are what that block yields.
 
@@ -148,7 +152,7 @@ class If:
     span: Span = NO_SPAN
 
 
-@record()
+@record(eq=False)
 class For:
     """Counted loop: `index` is lo, lo+step, … while below hi (above, for a negative step).
 
@@ -171,7 +175,7 @@ class For:
     lanes: tuple[str, ...] | None = None
 
 
-@record()
+@record(eq=False)
 class While:
     """Loop while `cond` yields true; both blocks see `params`."""
 

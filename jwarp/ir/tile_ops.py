@@ -142,6 +142,7 @@ TILE_TABLE += [
         None,
         "args (tile, x): the tile with `spread` of x added",
         effect="tile",
+        attribute=Strided,
         stages=_TILING,
     ),
     Operation(

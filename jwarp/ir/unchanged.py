@@ -47,8 +47,8 @@ class _Body:
     ):
         self.block, self.assumed, self.known, self.left = block, assumed, known, left
         self._joins: dict[Value, tuple[Node, int]] | None = None
-        self._sides: dict[int, tuple[_Body, _Body]] = {}  # of branches, by their identity
-        self._loops: dict[int, dict[int, Operand]] = {}  # by identity
+        self._sides: dict[If, tuple[_Body, _Body]] = {}
+        self._loops: dict[For | While, dict[int, Operand]] = {}
 
     @property
     def joins(self) -> dict[Value, tuple[Node, int]]:
@@ -68,12 +68,12 @@ class _Body:
 
     def _joined(self, x: Value, node: Node, k: int) -> Operand:
         if isinstance(node, If):
-            if id(node) not in self._sides:
+            if node not in self._sides:
                 then, orelse = (_Body(block, {}, self.value, self.left) for block in (node.then, node.orelse))
-                self._sides[id(node)] = then, orelse
-            sides = {side.value(side.block.yields[k]) for side in self._sides[id(node)]}
+                self._sides[node] = then, orelse
+            sides = {side.value(side.block.yields[k]) for side in self._sides[node]}
             return sides.pop() if len(sides) == 1 else x
         assert isinstance(node, (For, While))
-        if id(node) not in self._loops:
-            self._loops[id(node)] = unchanged(node, self.value, self.left)
-        return self._loops[id(node)].get(k, x)
+        if node not in self._loops:
+            self._loops[node] = unchanged(node, self.value, self.left)
+        return self._loops[node].get(k, x)

@@ -54,6 +54,31 @@ def with_operands(node: Node, change: Callable[[Operand], Operand]) -> Node:
             return dataclasses.replace(node, init=tuple(map(change, node.init)))
 
 
+def same_code(x: Block, y: Block) -> bool:
+    """True if two blocks do the same to the same values, whether or not their nodes are the same objects."""
+    return x is y or (len(x.nodes) == len(y.nodes) and x.yields == y.yields and all(map(_same_node, x.nodes, y.nodes)))
+
+
+def _same_node(x: Node, y: Node) -> bool:
+    return x is y or (
+        type(x) is type(y) and _own_fields(x) == _own_fields(y) and all(map(same_code, blocks(x), blocks(y)))
+    )
+
+
+def _own_fields(node: Node) -> tuple[object, ...]:
+    """The fields of a node that are no blocks."""
+    match node:
+        case Op():
+            return node.name, node.args, node.attr, node.result, node.span
+        case If():
+            return node.cond, node.results, node.span
+        case For():
+            loop = node.index, node.lo, node.hi, node.step, node.lanes
+            return *loop, node.params, node.init, node.results, node.span
+        case While():
+            return node.params, node.init, node.results, node.span
+
+
 class Visitor:
     """Looks at every node. `branch`, `counted`, `conditional` and `loop` look at what is inside, unless replaced."""
 

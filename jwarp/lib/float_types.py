@@ -1,4 +1,4 @@
-"""What the parameters of functions for any type of floats are annotated with: components of one type in a call."""
+"""Annotations for parameters of any type of floats, or of composites of such, which are one type in a call."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def anticommuting(N: Any, S: Any, D: Any):
 
 @func
 def turned_svd(A: Any, U: Any, sigma: Any, V: Any, S: Any):
-    """What has the derivative of U, sigma and V, which are constants, where S is what is beside the diagonal."""
+    """Values with the derivative of U, sigma and V, which are constants; S is the part off the diagonal."""
     half = A.dtype(0.5)
     M = transpose(U) @ A @ V
     b = commuting(M + transpose(M), S, inverse_gaps(sigma, closeness(sigma)))
@@ -115,7 +115,7 @@ def followed_svd(A: Any, U: Any, sigma: Any, V: Any):
 
 @func
 def turned_eig(A: Any, Q: Any, d: Any, S: Any):
-    """What has the derivative of Q and d, which are constants, for symmetric A."""
+    """Values with the derivative of Q and d, which are constants, for symmetric A."""
     M = transpose(Q) @ A @ Q
     return Q @ commuting(M, S, inverse_gaps(d, closeness(d))), get_diag(M)
 
@@ -224,7 +224,7 @@ def separated_eig(A: Any, Q: Any, d: Any, kind: Any):
 
 @func
 def turned_qr(A: Any, Q: Any, R: Any):
-    """What has the derivative of Q and R, which are constants: Q^T dA = W R + dR with a skew W."""
+    """Values with the derivative of Q and R, which are constants: Q^T dA = W R + dR with a skew W."""
     kind = A.dtype
     M = transpose(Q) @ A
     W = M * kind(0.0)

@@ -1,4 +1,4 @@
-"""What the solvers' iterations are made of: numbers of each system, kernels on vectors, and the loop around them.
+"""The parts of a Krylov iteration: numbers of each system, kernels on vectors, and the loop around them.
 
 Everything an iteration needs stays in arrays, so that it can be captured. Rows of the array `s` are numbers, its
 columns are systems. A system whose residual is small enough stays as it is: its row GO is 0.

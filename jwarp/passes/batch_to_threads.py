@@ -16,18 +16,25 @@ from jwarp.ir.nodes import Const, Kernel, Node, Op, Param, Value, failure_texts,
 from jwarp.types import MAX_DIMS, ArrayType, int32
 
 
-def batch_to_threads(kernel: Kernel, batched: Container[int]) -> Kernel | None:
-    """`kernel` with the element of the batch in place of its last coordinate, which must be 0.
+def becomes_threads(kernel: Kernel, batched: Container[int]) -> bool:
+    """True if a batch over these parameters can become threads of the kernel.
 
-    Parameters `batched` have the axis of the batch in front, so that scalars become arrays. None for a kernel
-    that tells who its threads are or runs them in order, or whose arrays would have too many axes.
+    A kernel must not tell who its threads are or run them in order, and its arrays take one axis more.
     """
     arrays = [p for k, p in enumerate(kernel.params) if k in batched and isinstance(p.type, ArrayType)]
     tells = failure_texts(kernel) or prints(kernel)
     if tells or runs_in_order(kernel) or any(p.type.dims >= MAX_DIMS for p in arrays):  # type: ignore[union-attr]
-        return None
-    if has_native_code(kernel.body) or any(isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)):
-        return None
+        return False
+    return not has_native_code(kernel.body) and not any(
+        isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)
+    )
+
+
+def batch_to_threads(kernel: Kernel, batched: Container[int]) -> Kernel:
+    """`kernel` with the element of the batch in place of its last coordinate, which must be 0.
+
+    Parameters `batched` have the axis of the batch in front, so that scalars become arrays.
+    """
     params = tuple(_with_axis(p) if k in batched else p for k, p in enumerate(kernel.params))
     return dataclasses.replace(kernel, params=params, body=_Batcher(kernel, batched).block(kernel.body))
 

@@ -31,23 +31,21 @@ from jwarp.types import ArrayType, ScalarType, int64, shape_of, uint32, with_sha
 _DOES = {"store": "stores to", "load": "reads", "atomic": "changes atomically"}
 
 
-@dataclass(frozen=True)
-class Instrumented:
-    """A kernel with checks. Its last parameters are arrays like those of `shadowed`, and start as zeros."""
+def instrument(kernel: Kernel, *, bounds: bool, values: bool) -> Kernel:
+    """Add a check of every access (`bounds`), and of NaN and races (`values`).
 
-    kernel: Kernel
-    shadowed: tuple[int, ...] = ()
-
-
-def instrument(kernel: Kernel, *, bounds: bool, values: bool) -> Instrumented:
-    """`kernel` with a check of every access (`bounds`), and of NaN and races (`values`)."""
+    For these the kernel gets parameters, after its own, that start as zeros: an array like that of each `shadowed` one.
+    """
     if not (bounds or values):
-        return Instrumented(kernel)
+        return kernel
     made = _Instrumenter(kernel, bounds, values)
     body = made.whole_body()
-    params = (*kernel.params, *made.hidden)
-    shadowed = tuple(param for param, _ in made.shadows)
-    return Instrumented(dataclasses.replace(kernel, params=params, body=body), shadowed)
+    return dataclasses.replace(kernel, params=(*kernel.params, *made.hidden), body=body)
+
+
+def shadowed(kernel: Kernel) -> tuple[int, ...]:
+    """The parameters that checks of races have an array for, one for each manner of access; of either kernel."""
+    return tuple(param for param, manners in _racing(kernel).items() for _ in manners)
 
 
 def without_checks(kernel: Kernel) -> Kernel:

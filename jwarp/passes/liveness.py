@@ -19,7 +19,7 @@ class Liveness:
 
     def __init__(self) -> None:
         self.values: set[Value] = set()
-        self.kept: set[int] = set()  # control flow that is needed, by its identity
+        self.kept: set[Control] = set()  # control flow that is needed
 
     @property
     def size(self) -> int:
@@ -42,13 +42,13 @@ class Liveness:
         """Whether `node` is needed, as far as is known."""
         if isinstance(node, Op):
             return node.result in self.values or self.lasts(node)
-        if id(node) in self.kept:
+        if node in self.kept:
             return True
         keeps = not self.values.isdisjoint(node.results) or any(
             self.keeps(inner) for block in blocks(node) for inner in block.nodes
         )
         if keeps:
-            self.kept.add(id(node))
+            self.kept.add(node)
         return keeps
 
     def lasts(self, node: Op) -> bool:
@@ -141,7 +141,7 @@ class _ByDefinition(Liveness):
     def __init__(self) -> None:
         super().__init__()
         self.definitions: dict[Value, tuple[Node, int]] = {}  # and the position among results or carried values
-        self.owners: dict[int, Control] = {}  # of nodes, by their identity: the control flow that they are inside of
+        self.owners: dict[Node, Control] = {}  # of nodes: the control flow that they are inside of
         self.pending: list[Value] = []
 
     def settle(self, body: Block) -> None:
@@ -164,8 +164,8 @@ class _ByDefinition(Liveness):
                 continue  # a parameter of the body
             node, k = definition
             if isinstance(node, Op):  # most are
-                owner = owners.get(id(node))
-                if owner is not None and id(owner) not in kept:
+                owner = owners.get(node)
+                if owner is not None and owner not in kept:
                     self.reach(owner)
                 for x in node.args:
                     if isinstance(x, Value) and x not in values:
@@ -183,7 +183,7 @@ class _ByDefinition(Liveness):
         definitions, owners = self.definitions, self.owners
         for node in block.nodes:
             if owner is not None:
-                owners[id(node)] = owner
+                owners[node] = owner
             if isinstance(node, Op):
                 if node.result is not None:
                     definitions[node.result] = node, 0
@@ -212,9 +212,9 @@ class _ByDefinition(Liveness):
         around: Node | None = node
         while around is not None:
             if not isinstance(around, Op):
-                if id(around) in self.kept:
+                if around in self.kept:
                     return
-                self.kept.add(id(around))
+                self.kept.add(around)
                 match around:
                     case If():
                         self.need((around.cond,))
@@ -222,4 +222,4 @@ class _ByDefinition(Liveness):
                         self.need((around.lo, around.hi))
                     case While():
                         self.need(around.cond.yields)
-            around = self.owners.get(id(around))
+            around = self.owners.get(around)

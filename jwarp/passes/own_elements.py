@@ -100,14 +100,14 @@ def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
     if size > MAX_COMPONENTS:
         return False
     stored = set[tuple[Operand, ...]]()
-    only_stored, top = True, {id(node) for node in kernel.body.nodes}
+    only_stored, top = True, frozenset(kernel.body.nodes)
     for node in walk(kernel.body):
         if not isinstance(node, Op) or p not in (*arrays_read(node), *arrays_changed(node)):
             continue
         if not _is_held(node) or not _is_own(kernel, node, type, definitions):
             return False
         only_stored = only_stored and node.name == "store"
-        if id(node) in top:
+        if node in top:
             stored.add(node.indices[type.dims :])
     return not (only_stored and len(stored) == size)
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Container
 
 from jwarp.ir.attributes import ArrayName, RecordField, RecordFields
-from jwarp.ir.nodes import Block, If, Op, arrays_changed, arrays_read, blocks
+from jwarp.ir.nodes import Block, If, Node, Op, arrays_changed, arrays_read, blocks
 from jwarp.passes.liveness import Liveness, Sweep, at
 
 
@@ -35,9 +35,9 @@ class _Liveness(Liveness):
         self.undone: set[ArrayName] = set()
         self.noted: set[ArrayName] = set()
         self.last_read: dict[ArrayName, int] = {}
-        self.reading_loops: set[tuple[ArrayName, int]] = set()
+        self.reading_loops: set[tuple[ArrayName, Node]] = set()
         self.pushes: dict[int, list[Op]] = {}
-        self.place: dict[int, tuple[int, tuple[int, ...]]] = {}  # of an operation: position, loops around it
+        self.place: dict[Op, tuple[int, tuple[Node, ...]]] = {}  # of an operation: position, loops around it
         self.number(body, ())
 
     @property
@@ -45,13 +45,13 @@ class _Liveness(Liveness):
         readers = len(self.reading_loops) + sum(self.last_read.values())
         return len(self.values) + len(self.fields) + len(self.undone) + len(self.noted) + readers
 
-    def number(self, block: Block, loops: tuple[int, ...]) -> None:
+    def number(self, block: Block, loops: tuple[Node, ...]) -> None:
         for node in block.nodes:
             if isinstance(node, Op):
-                self.place[id(node)] = (len(self.place), loops)
+                self.place[node] = (len(self.place), loops)
                 if node.name == "push":
                     self.pushes.setdefault(node.told(RecordFields).tape, []).append(node)
-            inner = loops if isinstance(node, (Op, If)) else (*loops, id(node))
+            inner = loops if isinstance(node, (Op, If)) else (*loops, node)
             for owned in blocks(node):
                 self.number(owned, inner)
 
@@ -68,7 +68,7 @@ class _Liveness(Liveness):
         return row.is_lasting
 
     def is_read_after(self, node: Op, array: ArrayName) -> bool:
-        position, loops = self.place[id(node)]
+        position, loops = self.place[node]
         if array in self.shared and array in self.last_read:
             return True
         return self.last_read.get(array, -1) > position or any((array, l) in self.reading_loops for l in loops)
@@ -89,7 +89,7 @@ class _Liveness(Liveness):
         elif row.uses_log and row.changes_elements:
             self.undone.add(node.array_name)
         elif (row.is_access and (not row.is_write or node.result in self.values)) or row.is_native:
-            position, loops = self.place[id(node)]
+            position, loops = self.place[node]
             for array in (node.array_name,) if row.is_access else arrays_read(node):
                 self.last_read[array] = max(position, self.last_read.get(array, 0))
                 self.reading_loops.update((array, loop) for loop in loops)

@@ -27,7 +27,7 @@ from jwarp.ir.nodes import (
     with_bodies,
 )
 from jwarp.ir.unchanged import unchanged
-from jwarp.ir.visit import Rebuilder, with_args
+from jwarp.ir.visit import Rebuilder, same_code, with_args
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
 # Whether a block of a branch may run although the branch is not taken.
@@ -49,17 +49,17 @@ def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
     return with_bodies(kernel, lambda body: _simplified(body, flatten))
 
 
-# Bodies that nothing is left to do in, by their identity: one pass after another asks for them.
-_settled: Cache[int, Block] = Cache("simplified bodies", 16)
+# Bodies that nothing is left to do in: one pass after another asks for them.
+_settled: Cache[Block, bool] = Cache("simplified bodies", 16)
 
 
 def _simplified(body: Block, flatten: Flattened | None) -> Block:
-    if _settled.get(id(body)) is body and not _may_flatten(body, flatten):
+    if _settled.get(body) and not _may_flatten(body, flatten):
         return body
     for _ in range(MAX_ROUNDS):
         simplifier = _Simplifier(flatten)
         made = drop_unused(simplifier.block(body))
-        same = made == body
+        same = same_code(made, body)
         # Each operation is looked at when all is known that comes before it. So only where branches or loops have
         # become others is there something to find for a second look; in a long body, where many have.
         settled = same or (not simplifier.reshapes and _shape(made) == _shape(body))
@@ -67,7 +67,7 @@ def _simplified(body: Block, flatten: Flattened | None) -> Block:
             settled = abs(size - _size(made)) < size // LEAST_CHANGE
         body = body if same else made
         if settled:
-            _settled.replace(id(body), body)
+            _settled.replace(body, True)
             break
     return body
 
@@ -100,7 +100,7 @@ class _Simplifier(Rebuilder):
         # A number for what the elements of an array are now: loads that have it in common give the same.
         self.contents: dict[ArrayName, int] = {}
         self.numbers = itertools.count(1)
-        self.changed: dict[int, frozenset[ArrayName]] = {}  # by control flow, by its identity
+        self.changed: dict[Node, frozenset[ArrayName]] = {}  # by control flow
         self.reshapes = False  # whether there are other branches and loops now, or loops that carry less
 
     def operand(self, x: Operand) -> Operand:
@@ -163,10 +163,10 @@ class _Simplifier(Rebuilder):
         """The arrays that a node of the kernel, or what is inside it, changes."""
         if isinstance(node, Op):
             return arrays_changed(node)
-        found = self.changed.get(id(node))
+        found = self.changed.get(node)
         if found is None:
             inner = (self.changed_by(inside) for block in blocks(node) for inside in block.nodes)
-            found = self.changed[id(node)] = frozenset(itertools.chain.from_iterable(inner))
+            found = self.changed[node] = frozenset(itertools.chain.from_iterable(inner))
         return found
 
     def forget_loads(self, arrays: Collection[ArrayName]) -> None:

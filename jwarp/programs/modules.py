@@ -97,7 +97,7 @@ def _has(module: str) -> bool:
 
 
 def _is_public(module: str, name: str, thing: Any) -> bool:
-    """Whether a name of jwarp's belongs to a module of Warp's. Its parts, such as `jwarp.ir`, are not public."""
+    """True if a jwarp name belongs to a module of Warp's. Parts of jwarp, such as `jwarp.ir`, are not public."""
     if name.startswith("_"):
         return False
     return not isinstance(thing, types.ModuleType) or _is_known(f"{module}.{name}")

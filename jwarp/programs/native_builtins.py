@@ -58,7 +58,7 @@ def _store(into: Any, value: Any) -> None:
 
 
 class _Reference:
-    """What `ctypes.byref` gives for a vector or matrix of jwarp's."""
+    """The result of `ctypes.byref` for a vector or matrix of jwarp's."""
 
     def __init__(self, value: CompositeValue):
         self._obj = value

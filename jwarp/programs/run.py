@@ -47,7 +47,7 @@ def _run_module(module: str, rest: list[str]) -> None:
 
 
 def _is_missing(error: ImportError, module: str) -> bool:
-    """Whether the module itself could not be found, and not one that it imports."""
+    """True if the module itself was not found, as opposed to one that it imports."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -80,7 +80,7 @@ def _run_script(script: str, rest: list[str]) -> None:
 
 
 def _is_source(script: str) -> bool:
-    """Whether a file is Python's text; what cannot be read says so as Python does."""
+    """True if a file is Python source. An unreadable file ends the process with Python's own message."""
     try:
         with open(script, "rb") as file:
             return not file.read(4).startswith((b"PK\x03\x04",)) and not script.endswith(".pyc")

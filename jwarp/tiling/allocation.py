@@ -189,7 +189,7 @@ class _Lifetimes:
             self.defined[result] = self.position, self.loops
 
     def close(self, values: Iterable[Value]) -> None:
-        """What was moved to `values` since is live up to here."""
+        """Extend the live ranges of tiles that were moved to `values` up to here."""
         for value in values:
             self.more[value] = [(a, self.position if b is None else b) for a, b in self.more[value]]
 

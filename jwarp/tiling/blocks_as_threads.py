@@ -24,7 +24,7 @@ _EFFECTS = ("pure", "tile", "read", "write")
 
 
 def gains_as_threads(kernel: Kernel) -> bool:
-    """Whether the blocks of a kernel may run side by side, and most of their time is for operations that wait.
+    """True if the blocks of a kernel may run side by side, and serial dependencies take most of their time.
 
     Nothing but its coordinates may depend on which block it is, and lanes may not go through loops of their own.
     """
@@ -40,7 +40,7 @@ def gains_as_threads(kernel: Kernel) -> bool:
 
 
 def _keeps_together(node: Node) -> bool:
-    """Whether a node means more to a block than to a thread."""
+    """True if a node needs a block, and would mean something else to a thread."""
     if not isinstance(node, Op):
         return isinstance(node, (For, While)) and (mapped_shape_of(node) != () or has_lanes(node))
     row = node.row
@@ -54,15 +54,18 @@ def _keeps_together(node: Node) -> bool:
 
 
 def has_lanes(node: Node) -> bool:
-    """Whether a node is a loop whose trips run together."""
+    """True if a node is a loop whose iterations run in lockstep."""
     return isinstance(node, For) and node.lanes is not None
 
 
-def as_threads(kernel: Kernel) -> Kernel | None:
-    """The kernel of launches with a thread for each block; None if its tiles take too much memory."""
+def fits_threads(kernel: Kernel) -> bool:
+    """True if the tiles of as many blocks as a vector has lanes fit in memory."""
+    return shared_bytes(lower_tiles(kernel, alone=True)) * BLOCKS <= MOST_BYTES
+
+
+def as_threads(kernel: Kernel) -> Kernel:
+    """The kernel of launches with a thread for each block."""
     lowered = lower_tiles(kernel, alone=True)
-    if shared_bytes(lowered) * BLOCKS > MOST_BYTES:
-        return None
     locals_ = tuple(dataclasses.replace(local, shared=False) for local in lowered.locals)
     body = _OneByOne().block(lowered.body)
     return dataclasses.replace(lowered, body=body, locals=locals_, block_dim=0)

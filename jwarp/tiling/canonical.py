@@ -33,7 +33,7 @@ class _Simpler(Cloner):
     def __init__(self, kernel: Kernel):
         super().__init__()
         self.additions = _additions(kernel)
-        self.gone = {id(addend) for _, addend in self.additions.values()}
+        self.gone = {addend for _, addend in self.additions.values()}
         self.transposes = {n.result: n.args[0] for n in walk(kernel.body) if isinstance(n, Op) and _is_transpose(n)}
 
     def fresh(self, value: Value) -> Value:
@@ -42,14 +42,14 @@ class _Simpler(Cloner):
     def nodes(self, node: Node) -> list[Node]:
         builder = Builder()
         builder.span = node.span
-        if id(node) in self.gone:
+        if node in self.gone:
             return []
         match node:
             case Op(name="arg"):
                 made = _first(builder, self.operands(node.args)[0], node.text)
             case Op(name="spread"):
                 made = _spread(builder, self.operands(node.args)[0], node.told(Strided))
-            case Op(name="add") if id(node) in self.additions:
+            case Op(name="add") if node in self.additions:
                 return [self.addition(node)]
             case Op(name="tri_solve", args=(Value() as t, b)) if t in self.transposes:
                 triangle = node.told(Triangle)
@@ -63,35 +63,35 @@ class _Simpler(Cloner):
 
     def addition(self, node: Op) -> Op:
         """Add the few elements to the tile itself."""
-        tile, addend = self.additions[id(node)]
+        tile, addend = self.additions[node]
         name = "put_add" if addend.name == "put_add" else "spread_add"
         rest = addend.args[1:] if addend.name == "put_add" else addend.args
         return Op(name, self.operands((tile, *rest)), addend.attr, node.result, node.span)
 
 
 def _is_transpose(node: Op) -> bool:
-    """Whether an operation gives the transpose of a square matrix."""
+    """True if an operation gives the transpose of a square matrix."""
     if node.name != "view" or len(shape := shape_of(node.args[0].type)) != 2 or shape[0] != shape[1] or shape[0] == 1:
         return False
     return node.told(Strided) == Strided(shape, 0, (1, shape[0]))
 
 
-def _additions(kernel: Kernel) -> dict[int, tuple[Operand, Op]]:
+def _additions(kernel: Kernel) -> dict[Op, tuple[Operand, Op]]:
     """Sums of a tile and of one that is mostly zero: both, by the id of the addition."""
     ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
     uses: Counter[Operand] = Counter(x for n in walk(kernel.body) for x in operands(n))
     uses.update(y for n in walk(kernel.body) for block in blocks(n) for y in block.yields)
     few = {n.result: n for n in ops if n.result is not None and uses[n.result] == 1 and _is_mostly_zero(n)}
-    found: dict[int, tuple[Operand, Op]] = {}
-    taken: set[int] = set()
+    found: dict[Op, tuple[Operand, Op]] = {}
+    taken: set[Op] = set()
     for node in ops:
         if node.name != "add" or not shape_of(result_of(node).type):
             continue
         for tile, addend in (node.args, node.args[::-1]):
             made = few.get(addend) if isinstance(addend, Value) else None
-            if made is not None and id(made) not in taken:
-                found[id(node)] = tile, made
-                taken.add(id(made))
+            if made is not None and made not in taken:
+                found[node] = tile, made
+                taken.add(made)
                 break
     return found
 

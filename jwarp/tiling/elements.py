@@ -41,11 +41,11 @@ class Elements:
     # -- scalars
 
     def operand(self, x: Operand) -> Operand:
-        """What a scalar has become."""
+        """The operand that replaces a scalar."""
         return self.known.get(x, x) if isinstance(x, Value) else x
 
     def operands(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
-        """What scalars have become."""
+        """The operands that replace scalars."""
         return tuple(self.operand(x) for x in xs)
 
     # -- tiles in memory

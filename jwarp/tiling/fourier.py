@@ -136,7 +136,7 @@ class _Transform:
             self.store(p, value)
 
     def rule(self, factor: int) -> Callable[[Sequence[Complex]], list[Complex]]:
-        """What transforms so many elements."""
+        """The transform of `factor` elements."""
         rules: dict[int, Callable[[Sequence[Complex]], list[Complex]]]
         rules = {1: list, 2: self.of_two, 4: self.of_four, FIRST: self.of_first}
         return rules.get(factor, self.of_odd)

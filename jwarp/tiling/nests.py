@@ -46,7 +46,7 @@ class Loop:
 
 
 def neutral(kind: str, type: ScalarType) -> Const:
-    """What changes nothing when it is combined with other values."""
+    """The neutral element of a reduction."""
     if type.kind == "bool":
         return Const(type, kind == "and")
     whole: dict[str, int | float]
@@ -140,7 +140,7 @@ class NestWriter:
             yield row_major(self.shape)
 
     def leaves(self, node: Node) -> Iterable[Form]:
-        """What a node reads, but for what the nest computes and for tiles that it takes elements of."""
+        """The tiles that a node reads, except for those that the nest computes and those that are indexed."""
         # Of the tile in memory that an operation takes elements of, or changes in place, it uses any element.
         indexed = isinstance(node, Op) and node.row.is_tile and (node.row.indices is not None or node.result is None)
         skipped = operands(node)[:1] if indexed else ()
@@ -241,7 +241,7 @@ class NestWriter:
     # -- one element
 
     def element_body(self, carried: dict[Op, Operand]) -> dict[Op, Operand]:
-        """What is done for one element: memory is read, then everything is computed, then memory is written."""
+        """Emit the body for one element: read memory, compute, write memory."""
         self.env, self.loaded = {}, {}
         for node in self.nest.nodes:
             for leaf in self.leaves(node):
@@ -271,7 +271,7 @@ class NestWriter:
                 self.of_form(form)
 
     def is_there(self, leaf: Form) -> bool:
-        """Whether a leaf is no result of the nest, or one that is computed already."""
+        """True if a leaf is not a result of the nest, or is computed already."""
         return not isinstance(leaf, Viewed) or leaf.base not in self.inside or leaf.base in self.env
 
     def element(self, x: Operand) -> Operand:

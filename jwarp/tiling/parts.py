@@ -1,4 +1,4 @@
-"""What the schedule of a kernel with tiles is made of: loop nests, operations on whole tiles, moves, control flow."""
+"""The parts of a schedule for a kernel with tiles: loop nests, operations on whole tiles, moves, control flow."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def tiles_in(values: Iterable[Value]) -> tuple[Value, ...]:
 
 
 def free_operands(node: Node) -> Iterator[Operand]:
-    """What a node and the blocks inside it read from outside, and constants."""
+    """The constants of a node and its blocks, and the values that these read from outside."""
     if isinstance(node, Op):  # most are
         yield from node.args
         return

@@ -168,7 +168,7 @@ class _BlockScheduler:
         return at
 
     def is_beside(self, node: Node, at: int) -> bool:
-        """Whether a node stores to no element that the nest `at` touches, but to another component of each of them.
+        """True if a node stores to no element that the nest `at` touches, but to another component of each of them.
 
         Nor may a scalar be loaded from the array between the two.
         """
@@ -212,7 +212,7 @@ class _BlockScheduler:
         return first, homes
 
     def is_own(self, leaf: Viewed, shape: tuple[int, ...]) -> bool:
-        """Whether a nest over `shape` that computes the base has the element at hand."""
+        """True if a nest over `shape` computes exactly the element of the base that it needs."""
         return shape_of(leaf.base.type) == shape and leaf.is_whole(shape)
 
     def store_needed(self, xs: Iterable[Operand], shape: tuple[int, ...], at: int) -> None:
@@ -425,7 +425,7 @@ def _shape_of(node: Op) -> tuple[int, ...]:
 
 
 def _takes_back(node: Node) -> bool:
-    """Whether a node takes records away that another one added: the last first."""
+    """True if a node removes records that another one added, which happens in reverse order."""
     rows = (n.row for n in walk_node(node) if isinstance(n, Op))
     return any(row.takes is not Memory.NONE or Memory.TAPE in row.reads for row in rows)
 
@@ -439,7 +439,7 @@ def _memory(node: Node) -> tuple[set[ArrayName], set[ArrayName], bool]:
 
 
 def _are_beside(one: Op, other: Op) -> bool:
-    """Whether two stores to an array have indices where one is always another number and the others agree."""
+    """True if two stores to an array have indices of which one pair always differs and the others agree."""
     assert one.row.indices is not None and other.row.indices is not None
     pairs = list(zip(one.args[one.row.indices], other.args[other.row.indices], strict=True))
     apart = [pair for pair in pairs if pair[0] != pair[1]]

@@ -80,7 +80,7 @@ class _Network:
         store(self.order, high, self.do("select", is_wrong, first, second))
 
     def is_less(self, x: Operand, number: Operand, y: Operand, other: Operand) -> Operand:
-        """Whether element `number`, x, comes before element `other`, y: by numbers where they are equal, NaN last."""
+        """The truth value that element `number`, x, comes before element `other`, y: ties by numbers, NaN last."""
         do = self.do
         less, same = do("lt", x, y), do("eq", x, y)
         if x.type.is_float:

@@ -42,7 +42,7 @@ class Viewed:
     strides: tuple[int, ...]
 
     def is_whole(self, shape: tuple[int, ...]) -> bool:
-        """Whether a tile of `shape` has the elements of `base` in their order."""
+        """True if a tile of `shape` has the elements of `base` in their order."""
         return self.offset == 0 and self.strides == row_major(shape)
 
 
@@ -117,7 +117,7 @@ class Forms:
         return self.known.get(x) or Viewed(x, 0, row_major(shape_of(x.type)))
 
     def leaves(self, x: Operand) -> Iterator[Form]:
-        """What the elements of a tile are computed from in the end."""
+        """The tiles that the elements of a tile are finally computed from."""
         yield from self.leaves_of(self.of(x))
 
     def leaves_of(self, form: Form) -> Iterator[Form]:

@@ -44,7 +44,7 @@ def with_tables(kernel: Kernel) -> tuple[Kernel, dict[Value, np.ndarray]]:
 
 
 def _is_alike(node: Op) -> bool:
-    """Whether an operation gives the same in every block if its operands are the same."""
+    """True if an operation gives the same in every block for equal operands."""
     row = node.row
     assert node.result is not None
     if math.prod(shape_of(node.result.type)) > MOST_ELEMENTS or is_whole(node) or row.tells_threads:

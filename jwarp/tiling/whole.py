@@ -20,7 +20,7 @@ from jwarp.types import TileType, int32
 
 
 def is_whole(node: Op) -> bool:
-    """Whether an operation works on whole tiles."""
+    """True if an operation works on whole tiles."""
     return node.name in WHOLE or node.row.attribute is Transposes
 
 

@@ -1,4 +1,4 @@
-"""What users write for a type where that is an object of its own: annotations of arrays."""
+"""Annotations of arrays, which are objects of their own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def annotations_of(func: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
-    """What an annotation that was written as text means; the text itself where its names mean nothing."""
+    """The value of an annotation that was written as text; the text itself where its names are undefined."""
     if not isinstance(hint, str):
         return hint
     try:

@@ -66,7 +66,7 @@ class StructType(type):
 
     @property
     def is_handle(cls) -> bool:
-        """Whether it is passed for a number that names it."""
+        """True if the struct is passed for a number that names it."""
         return cls.stands_for is not None and not isinstance(cls.stands_for, StructType)
 
     @property
@@ -76,7 +76,7 @@ class StructType(type):
 
     @property
     def named(cls) -> str:
-        """What a handle is the id of, as users write it: Mesh, Bvh, HashGrid."""
+        """The user's name of the handle's type: Mesh, Bvh, HashGrid."""
         return cls.__name__.partition("Arrays")[0]
 
     def __repr__(cls) -> str:
@@ -115,7 +115,7 @@ class ArrayPattern(Pattern):
 
 
 def element_of(kind: ArrayType | StructArrayType) -> ScalarType | CompositeType | StructType:
-    """What the elements of an array are."""
+    """The type of an array's elements."""
     return kind.struct if isinstance(kind, StructArrayType) else kind.element
 
 

@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class CompositeKind:
-    """What the composite types of one kind have in common.
+    """A kind of composite types.
 
     `named` are the shapes whose types have names such as `vec3d`: the `stem`, the extents where the kind has
     several shapes, and one of `suffixes`. Other types are called `vector(5, float32)`.
@@ -100,7 +100,7 @@ class CompositeKind:
         return f"{self.name}({own}{dtype})"
 
     def takes(self, function: str) -> bool:
-        """Whether a function of scalars takes values of the kind, component by component."""
+        """True if a function of scalars takes values of the kind, component by component."""
         return self.by_component is None or function in self.by_component
 
     def __repr__(self) -> str:
@@ -150,11 +150,11 @@ class CompositeType(type):
 
     @property
     def is_vector(cls) -> bool:
-        """Whether it is a type of vectors; of other kinds of one axis it is not."""
+        """True for a type of vectors; other kinds with one axis are none."""
         return cls.kind is VECTOR
 
     def is_like(cls, other: CompositeType) -> bool:
-        """Whether the types differ in nothing but the type of the components."""
+        """True if the types differ at most in the type of the components."""
         return cls.kind is other.kind and cls.shape == other.shape
 
     def in_order(cls, count: int, names: Iterable[str]) -> tuple[str, ...] | None:
@@ -300,7 +300,7 @@ class CompositeValue(np.ndarray):
         return PLAIN.get(self.ndim)
 
     def type_in_kernels(self, dtype: ScalarType) -> CompositeType:
-        """What it is in kernels, where its dtype is `dtype`: of its kind, while it has the shape of one such."""
+        """The type in kernels with components of `dtype`: of its own kind, provided that the kind has this shape."""
         kind = self.own_kind
         assert kind is not None
         return composite(kind, self.shape, dtype)

@@ -1,4 +1,4 @@
-"""What is passed to kernels for a number that names it: a grid, tree or mesh for a `wp.uint64`."""
+"""Handles: the structs that kernels are given for the number of a grid, tree or mesh, a `wp.uint64`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Geometry:
 
     @property
     def id(self) -> Id:
-        """What launches take for a parameter `wp.uint64`; so do they the object itself."""
+        """The argument of launches for a parameter `wp.uint64`; the object itself is one as well."""
         return Id(self)
 
 
@@ -85,7 +85,7 @@ class Id:
 
 
 def are_named() -> bool:
-    """Whether there are grids, trees or meshes whose ids someone has asked for as numbers."""
+    """True if there are grids, trees or meshes whose ids have been read as numbers."""
     return bool(_named)
 
 
@@ -108,7 +108,7 @@ def owner_of(value: Any) -> Geometry | None:
 
 
 def states_of(value: Any) -> list[Any]:
-    """What is alike for a struct, or one with such in it, that was made of the same grids in the same states."""
+    """The states of the grids, trees and meshes that a struct, or a struct in it, was made from."""
     if getattr(type(value), "holds_handles", False):
         return [state for name in type(value).fields for state in states_of(getattr(value, name))]
     seen = getattr(value, "_seen", None)

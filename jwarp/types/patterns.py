@@ -1,4 +1,4 @@
-"""What stands for several types in an annotation: `Any`, type variables, and what is made of them."""
+"""Patterns in annotations, which stand for several types: `Any`, type variables, and types made of these."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Pattern(ABC):
 
     @abstractmethod
     def fits(self, kind: Any, bound: Bound) -> bool:
-        """Whether `kind` is one of them, where type variables stand for the types in `bound`.
+        """True if `kind` is one of the types, with the type variables in `bound` fixed.
 
         A variable that has none there stands for what it meets from then on.
         """
@@ -105,7 +105,7 @@ _WARPS = {
 
 
 def fits(kind: Any, wanted: Any, bound: Bound) -> bool:
-    """Whether a type is what is wanted: that type, one that a pattern stands for, or what its number would name."""
+    """True if a type is the wanted one, or fits the wanted pattern, or is a handle for the wanted number."""
     if isinstance(wanted, Pattern):
         return wanted.fits(kind, bound)
     return bool(wanted == kind) or (getattr(kind, "stands_for", None) is wanted is not None)
@@ -117,7 +117,7 @@ def filled(wanted: Any, bound: Bound) -> Any:
 
 
 def is_open(wanted: Any) -> bool:
-    """Whether it stands for several types."""
+    """True if the annotation stands for several types."""
     return isinstance(wanted, Pattern)
 
 

@@ -1,4 +1,4 @@
-"""What programs ask of types and values: `wp.types.type_is_vector`, `is_array`, `type_size_in_bytes` and their kin."""
+"""Queries of types and values: `wp.types.type_is_vector`, `is_array`, `type_size_in_bytes` and their kin."""
 
 from __future__ import annotations
 
@@ -49,64 +49,64 @@ def _is_of(kind: Any, wanted: CompositeKind) -> bool:
 
 
 def type_is_int(t: Any) -> bool:
-    """Whether a type is one of the integers; bool is none."""
+    """True for the integer types; bool is none."""
     scalar = _scalar(t)
     return scalar is not None and scalar.is_int
 
 
 def type_is_float(t: Any) -> bool:
-    """Whether a type is one of the floats."""
+    """True for the floating-point types."""
     scalar = _scalar(t)
     return scalar is not None and scalar.is_float
 
 
 def type_is_scalar(t: Any) -> bool:
-    """Whether a type is one of the numbers; bool is none."""
+    """True for the types of numbers; bool is none."""
     return type_is_int(t) or type_is_float(t)
 
 
 def type_is_vector(t: Any) -> bool:
-    """Whether a type is one of the vectors."""
+    """True for the vector types."""
     return _is_of(t, VECTOR)
 
 
 def type_is_matrix(t: Any) -> bool:
-    """Whether a type is one of the matrices."""
+    """True for the matrix types."""
     return _is_of(t, MATRIX)
 
 
 def type_is_quaternion(t: Any) -> bool:
-    """Whether a type is one of the quaternions."""
+    """True for the quaternion types."""
     return _is_of(t, QUATERNION)
 
 
 def type_is_transformation(t: Any) -> bool:
-    """Whether a type is one of the transformations."""
+    """True for the transformation types."""
     return _is_of(t, TRANSFORM)
 
 
 def type_is_composite(t: Any) -> bool:
-    """Whether a type has components: vectors, matrices, quaternions, transformations."""
+    """True for types with components: vectors, matrices, quaternions, transformations."""
     return isinstance(t, CompositeType) and t is not Composite
 
 
 def type_is_value(t: Any) -> bool:
-    """Whether a type is a number, bool, or has components."""
+    """True for the types of numbers, bool, and types with components."""
     return _scalar(t) is not None or type_is_composite(t)
 
 
 def type_is_struct(t: Any) -> bool:
-    """Whether a type is one of the structs."""
+    """True for struct types."""
     return isinstance(t, StructType)
 
 
 def type_is_array(t: Any) -> bool:
-    """Whether `t` is one of the classes of arrays, such as `wp.array` itself."""
+    """True for the classes of arrays, such as `wp.array` itself."""
     return isinstance(t, type) and (issubclass(t, indexedarray) or hasattr(t, "array_type"))
 
 
 def type_is_tile(t: Any) -> bool:
-    """Whether `t` is a class of tiles."""
+    """True for a class of tiles."""
     return isinstance(t, type) and issubclass(t, (tile, TileKind))
 
 
@@ -114,17 +114,17 @@ def type_is_tile(t: Any) -> bool:
 
 
 def is_int(x: Any) -> bool:
-    """Whether a value is an integer; a bool is none."""
+    """True for an integer; a bool is none."""
     return type_is_int(type(x))
 
 
 def is_float(x: Any) -> bool:
-    """Whether a value is a float."""
+    """True for a float."""
     return type_is_float(type(x))
 
 
 def is_scalar(x: Any) -> bool:
-    """Whether a value is a number; a bool is none."""
+    """True for a number; a bool is none."""
     return type_is_scalar(type(x))
 
 
@@ -133,47 +133,47 @@ def _value_of(x: Any, wanted: CompositeKind) -> bool:
 
 
 def is_vector(x: Any) -> bool:
-    """Whether a value is a vector."""
+    """True for a vector."""
     return _value_of(x, VECTOR)
 
 
 def is_matrix(x: Any) -> bool:
-    """Whether a value is a matrix."""
+    """True for a matrix."""
     return _value_of(x, MATRIX)
 
 
 def is_quaternion(x: Any) -> bool:
-    """Whether a value is a quaternion."""
+    """True for a quaternion."""
     return _value_of(x, QUATERNION)
 
 
 def is_transformation(x: Any) -> bool:
-    """Whether a value is a transformation."""
+    """True for a transformation."""
     return _value_of(x, TRANSFORM)
 
 
 def is_composite(x: Any) -> bool:
-    """Whether a value has components: a vector, matrix, quaternion or transformation."""
+    """True for a value with components: a vector, matrix, quaternion or transformation."""
     return isinstance(x, CompositeValue)
 
 
 def is_value(x: Any) -> bool:
-    """Whether something is a number, a bool, or has components."""
+    """True for a number, a bool, or a value with components."""
     return isinstance(x, CompositeValue) or _scalar(type(x)) is not None
 
 
 def is_struct(x: Any) -> bool:
-    """Whether a value is that of a struct."""
+    """True for a value of a struct type."""
     return isinstance(x, Struct)
 
 
 def is_array(x: Any) -> bool:
-    """Whether something is an array, or the type of array parameters, as `wp.array[float]` is."""
+    """True for an array, or the type of array parameters, as `wp.array[float]` is."""
     return isinstance(x, (ArrayType, StructArrayType)) or type_is_array(type(x))
 
 
 def is_tile(x: Any) -> bool:
-    """Whether something is the type of tiles."""
+    """True for the type of a tile."""
     return isinstance(x, TileKind)
 
 
@@ -278,7 +278,7 @@ def _composite_repr(t: CompositeType) -> str:
 
 
 def types_equal(a: Any, b: Any) -> bool:
-    """Whether two types are one: `float` is `wp.float32`, and arrays are equal by their elements."""
+    """True if two types are equal: `float` is `wp.float32`, and arrays are compared by their elements."""
     if a is b:
         return True
     if is_array(a) or is_array(b):
@@ -299,5 +299,5 @@ def _dims(t: Any) -> int:
 
 
 def _element(t: Any) -> Any:
-    """What the elements of an array are, or of the type of arrays."""
+    """The type of the elements of an array, or of an array type."""
     return element_of(t) if isinstance(t, (ArrayType, StructArrayType)) else t.dtype

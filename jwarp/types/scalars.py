@@ -33,12 +33,12 @@ class ScalarType(type):
 
     @property
     def is_float(cls) -> bool:
-        """Whether it is one of the floating-point types."""
+        """True for the floating-point types."""
         return cls.kind == "float"
 
     @property
     def is_int(cls) -> bool:
-        """Whether it is an integer type, signed or not; bool is none."""
+        """True for the integer types, signed or not; bool is none."""
         return cls.kind in ("int", "uint")
 
     @property

@@ -28,7 +28,7 @@ def listen(listener: Callable[[StructType], None]) -> None:
 
 
 class _Asked:
-    """What the functions of `dataclasses` read off a class, made when one of them first asks a struct for it."""
+    """An attribute that functions of `dataclasses` read from a class, made at the first access."""
 
     def __set_name__(self, owner: StructType, name: str) -> None:
         self.name = name
@@ -211,7 +211,7 @@ def _with_fields(kind: StructType, changes: tuple[tuple[str, StructType], ...]) 
 
 
 def table_type(kind: StructType, dims: int = 1) -> StructType:
-    """What kernels are given for an array of ids of grids, trees or meshes, each of which is given by a `kind`.
+    """The struct that kernels are given for an array of ids of grids, trees or meshes, each of them a `kind`.
 
     `ids` is the array, `numbers` says for each element which object it names, from 1 on, 0 for none; `known[k]` is the
     id of object k, rising, after a 0. The further fields are the parts of a `kind`, of all objects, arrays one after
@@ -248,7 +248,7 @@ def _parts(kind: StructType, before: str) -> Iterator[tuple[str, ArrayType]]:
 
 
 def is_empty(kind: AnyType) -> bool:
-    """Whether it is a vector of no components, passed by value."""
+    """True for a vector of no components, passed by value."""
     return isinstance(kind, ArrayType) and 0 in kind.components
 
 
@@ -289,7 +289,7 @@ def leaves(name: str, kind: AnyType) -> Iterator[tuple[str, Type]]:
 
 
 def has_arrays(kind: AnyType) -> bool:
-    """Whether it is an array, or some field is one."""
+    """True for an array, and for a struct with an array among its fields."""
     if isinstance(kind, StructType):
         return any(has_arrays(inner) for inner in kind.fields.values())
     return isinstance(kind, StructArrayType) or (isinstance(kind, ArrayType) and kind.dims > 0)

@@ -18,7 +18,7 @@ class TextureFilterMode(enum.IntEnum):
 
 
 class TextureAddressMode(enum.IntEnum):
-    """What textures are outside of their elements."""
+    """Values of a texture outside of its elements."""
 
     WRAP = 0
     CLAMP = 1

@@ -43,7 +43,7 @@ def proved(made: CpuKernel, dims: Shape, args: Iterable[Any]) -> list[tuple[int,
     """The line of every access in program order, and whether a launch proves that it is in range."""
     values = symbol_values(made, dims, args)
     accesses = (n for n in walk(made.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access)
-    conditions = ((n.span.line, made.proofs.proven.get(id(n), UNKNOWN)) for n in accesses)
+    conditions = ((n.span.line, made.proofs.proven.get(n, UNKNOWN)) for n in accesses)
     return [(line, bool(evaluate(condition, values))) for line, condition in conditions]
 
 
@@ -418,7 +418,7 @@ def test_what_a_loaded_count_asks_of_arrays_is_no_condition() -> None:
     compiled = CpuKernel(counted.ir(Settings()), Settings())
     symbols = compiled.symbol_values((8,), {0: (8,), 1: (8, 4), 2: (8,)})
     assert compiled.needed(symbols) == ("fast",)
-    loads = {id(n): n for n in walk(compiled.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access}
+    loads = {n: n for n in walk(compiled.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access}
     assert [n.name for key, n in loads.items() if key not in compiled.proofs.proven] == ["load"]
 
 

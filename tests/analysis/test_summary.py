@@ -9,7 +9,7 @@ import jwarp as wp
 from jwarp.analysis.affine import Affine, Symbol
 from jwarp.analysis.ranges import prove
 from jwarp.analysis.summary import Coordinate, Summary, outside, reach, summarize, summary_from_bytes
-from jwarp.compiler.cpu import optimized
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
 
@@ -44,7 +44,7 @@ def nothing(x: wp.array[float]):
 @pytest.mark.parametrize("kernel", [stencil, backwards, loop, nothing], ids=lambda k: k.name)
 def test_a_summary_survives_writing(kernel):
     ir = kernel.ir(Settings())
-    proofs = prove(optimized(ir))
+    proofs = prove(CpuKernel(ir, Settings(cache_dir="")).optimized())
     made = summarize(proofs)
     read = summary_from_bytes(made.to_bytes(), ir)
     assert read == made

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fuzzing import LONG, check_seeds
+from fuzz_profiles import LONG, check_seeds
 from taped_kernels import Array, N, accumulate, assert_contents, bend, evens, multiply
 
 import jwarp as wp

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import run as run_process
+from fresh_python import run as run_process
 
 import jwarp as wp
 from jwarp import _native

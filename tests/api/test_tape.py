@@ -485,8 +485,8 @@ def test_ways_back_are_kept_with_the_commands_of_a_graph(monkeypatch):
             wp.launch(total, dim=3, inputs=[y, loss])
         tape.backward(loss)
     made = []
-    found = array_backward.WayBack.__init__
-    monkeypatch.setattr(array_backward.WayBack, "__init__", lambda *given: (made.append(given), found(*given))[1])
+    found = array_backward.ArrayBackward.__init__
+    monkeypatch.setattr(array_backward.ArrayBackward, "__init__", lambda *given: (made.append(given), found(*given))[1])
     for _ in range(3):
         wp.capture_launch(capture.graph)
         assert_allclose(x.grad.numpy(), 2 * x.numpy())

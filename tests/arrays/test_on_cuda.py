@@ -9,9 +9,9 @@ import weakref
 import array_programs
 import numpy as np
 import pytest
-from lender import Lender
+from foreign_gpu_arrays import Lender
+from forked_tests import own_process
 from mock_driver import driver
-from own_process import own_process
 
 import jwarp as wp
 from jwarp import _native

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import Compiled, Variant
+from compiled_variants import Compiled, Variant
 
 from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from tile_kernels import COLUMNS, ROWS, Program
 
 from jwarp.autodiff.forward import jvp

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled
+from compiled_variants import VARIANTS, Compiled
 from kernel_sources import Writer, load
 from op_kernels import same
 from thread_oracle import run_threads

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from harness import TARGETS, VARIANTS, Compiled, Variant
+from compiled_variants import TARGETS, VARIANTS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import TARGETS, Compiled, Variant
+from compiled_variants import TARGETS, Compiled, Variant
 
 import jwarp as wp
 from jwarp.analysis.sums import weight_of

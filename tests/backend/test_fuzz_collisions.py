@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collision_sources import INPUTS, NAMES, TOLD, UNTOLD, Writer, arguments
+from compiled_variants import VARIANTS, Compiled
 from derived_launches import STEP, Launch, Values, gradients, moved, same_branches
-from fuzzing import LONG, check_seeds
-from harness import VARIANTS, Compiled
+from fuzz_profiles import LONG, check_seeds
 from kernel_sources import load
 
 from jwarp.autodiff.checkpoints import Storage

@@ -15,10 +15,10 @@ from pathlib import Path
 import language_sources
 import numpy as np
 import pytest
+from compiled_variants import VARIANTS, Compiled
 from derived_launches import Launch, Slopes, Values, dot, gradients, moved, same_branches, widened
-from fuzzing import LONG, check_seeds
+from fuzz_profiles import LONG, check_seeds
 from gradient_sources import INPUTS, Writer, arguments
-from harness import VARIANTS, Compiled
 from kernel_sources import load
 
 from jwarp.autodiff.checkpoints import Storage

@@ -9,9 +9,9 @@ import random
 import time
 
 import pytest
-from fuzzing import LONG, SECONDS, first_seed
+from fuzz_profiles import LONG, SECONDS, first_seed
 from kernel_sources import Writer
-from random_checks import check
+from random_kernel_checks import check
 
 GROUPS, GROUP_SIZE = 8, 12
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from fenced import Fenced
-from harness import TARGETS
+from compiled_variants import TARGETS
+from guard_pages import Fenced
 
 from jwarp.backend.cpu.gemm import Unit, emit
 from jwarp.backend.cpu.linker import new_linker

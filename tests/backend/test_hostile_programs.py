@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fenced import Fenced
-from harness import whole_launch
+from compiled_variants import whole_launch
+from guard_pages import Fenced
 from hostile_programs import gather
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from harness import TARGETS, VARIANTS, Compiled
+from compiled_variants import TARGETS, VARIANTS, Compiled
 from op_kernels import same
 
 import jwarp as wp

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fenced
+import guard_pages
 import numpy as np
 import pytest
 from access_kernels import FakeArray, Program, TooLong, programs, run_thread
-from harness import TARGETS, Compiled, Variant
+from compiled_variants import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
@@ -152,7 +152,7 @@ def run_hostile(kernel: Any, style: str) -> None:
             dims, args = hostile_arguments(choose, n)
             expected = machine.run(made.kernel, dims, args)
             print(kernel.name, style, version, dims, n, at_end, flush=True)
-            for name, one, other in zip("xyma", fenced.run(compiled, dims, args, at_end), expected, strict=True):
+            for name, one, other in zip("xyma", guard_pages.run(compiled, dims, args, at_end), expected, strict=True):
                 # Where threads store different values to one element, either may be the last.
                 if kernel.name != "uniform" or name != "y":
                     assert same(one, other), f"{name} differs"
@@ -180,7 +180,7 @@ def run_random(program: Program, style: str, seed: int) -> None:
             continue
         print(made.kernel.name, style, dims, n, s, flush=True)
         for one, at_end in itertools.product(compiled, (True, False)):
-            results = fenced.run(one, dims, args, at_end)
+            results = guard_pages.run(one, dims, args, at_end)
             for result, k in zip(results, (0, 1, 4, 5), strict=True):
                 np.testing.assert_array_equal(result, expected[k])
 
@@ -202,11 +202,11 @@ def main(part: str, folder: str) -> None:
 
 @pytest.mark.parametrize("style", STYLES)
 def test_hostile_indices(style: str, tmp_path: Path) -> None:
-    fenced.check_script(__file__, style, str(tmp_path))
+    guard_pages.check_script(__file__, style, str(tmp_path))
 
 
 def test_random_kernels(tmp_path: Path) -> None:
-    fenced.check_script(__file__, "0-24", str(tmp_path))
+    guard_pages.check_script(__file__, "0-24", str(tmp_path))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import functools
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled
+from compiled_variants import VARIANTS, Compiled
 from op_kernels import same
 
 from jwarp.backend.interpreter import machine

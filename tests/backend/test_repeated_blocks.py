@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from harness import TARGETS, Compiled, Variant
+from compiled_variants import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
@@ -131,7 +131,7 @@ def test_every_access_is_explained(made):
     generated = made.generate("checked", Options(TARGETS["8 peeled"]))
     for node in walk_all(made.proofs.kernel):
         if isinstance(node, Op) and node.row.is_access:
-            assert generated.ways[id(node)], node
+            assert generated.ways[node], node
 
 
 def test_short_kernels_have_none():

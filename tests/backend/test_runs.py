@@ -2,10 +2,10 @@
 
 import faulthandler
 
-import fenced
+import guard_pages
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, Variant
+from compiled_variants import VARIANTS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
@@ -88,12 +88,12 @@ def run_between_fences() -> None:
             a, v, skip, y = arguments(length, dims, length)
             given = [a, v, np.int32(n), skip, y]
             expected = run(made.kernel, dims, given)
-            for result, wanted in zip(fenced.run(compiled, dims, given, at_end), expected, strict=True):
+            for result, wanted in zip(guard_pages.run(compiled, dims, given, at_end), expected, strict=True):
                 assert same(result, wanted)
 
 
 def test_no_access_leaves_the_arrays() -> None:
-    fenced.check_script(__file__)
+    guard_pages.check_script(__file__)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled
+from compiled_variants import VARIANTS, Compiled
 from op_kernels import same
 
 import jwarp as wp

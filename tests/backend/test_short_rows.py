@@ -3,10 +3,10 @@
 import faulthandler
 import itertools
 
-import fenced
+import guard_pages
 import numpy as np
 import pytest
-from harness import TARGETS, Compiled, Variant
+from compiled_variants import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
@@ -124,12 +124,12 @@ def run_between_fences() -> None:
                 print(make.__name__, name, version, at_end, columns, inside, flush=True)
                 given = arguments(columns, ELEMENTS[name], columns, 35, inside)
                 expected = run(made.kernel, (5, 35), given)
-                for result, wanted in zip(fenced.run(compiled, (5, 35), given, at_end), expected, strict=True):
+                for result, wanted in zip(guard_pages.run(compiled, (5, 35), given, at_end), expected, strict=True):
                     assert same(result, wanted)
 
 
 def test_no_access_leaves_the_arrays() -> None:
-    fenced.check_script(__file__)
+    guard_pages.check_script(__file__)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_sources import Writer
-from random_checks import check
+from random_kernel_checks import check
 
 
 @settings(

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import TARGETS, VARIANTS, Compiled
+from compiled_variants import TARGETS, VARIANTS, Compiled
 from op_kernels import same
 
 import jwarp as wp

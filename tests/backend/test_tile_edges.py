@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from harness import TARGETS, Compiled, Variant
+from compiled_variants import TARGETS, Compiled, Variant
 from tile_kernels import TileBuilder
 
 from jwarp.backend.interpreter.machine import run

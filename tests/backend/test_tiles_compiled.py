@@ -7,9 +7,9 @@ import random
 
 import numpy as np
 import pytest
+from compiled_variants import TARGETS, VARIANTS, Compiled, Variant
 from exact_tiles import Maker
-from fuzzing import LONG
-from harness import TARGETS, VARIANTS, Compiled, Variant
+from fuzz_profiles import LONG
 from launch_format import INPUT, ZEROS, make_launch
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 
 import pytest
-from harness import TARGETS
+from compiled_variants import TARGETS
 from kernel_sources import Writer, load
 
 from jwarp.backend.cpu import emit
@@ -44,7 +44,7 @@ def test_each_instruction_is_noted_once(tmp_path, target, version, monkeypatch):
         made = CpuKernel(ir, Settings(cache_dir=""))
         generated = made.generate(version, Options(TARGETS[target]))
         accesses = [n for n in walk(made.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access]
-        assert generated.ways.keys() == set(map(id, accesses)) and all(generated.ways.values())
+        assert generated.ways.keys() == set(accesses) and all(generated.ways.values())
         noted = Counter(way for ways in generated.ways.values() if not OUTSIDE & set(ways) for way in ways)
         noted_at_all += noted
         for way in ("vector load", "vector store"):

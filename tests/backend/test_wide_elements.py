@@ -5,10 +5,10 @@ import functools
 import itertools
 import math
 
-import fenced
+import guard_pages
 import numpy as np
 import pytest
-from harness import TARGETS, VARIANTS, Compiled, Variant
+from compiled_variants import TARGETS, VARIANTS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
@@ -250,13 +250,13 @@ def run_between_fences() -> None:
                 print(make.__name__, name, style, version, at_end, size, dims, flush=True)
                 given = [random_elements(seed, (size,), ELEMENTS[name]) for seed in (7, 8)]
                 expected = run(made.kernel, dims, given)
-                for result, wanted in zip(fenced.run(compiled, dims, given, at_end), expected, strict=True):
+                for result, wanted in zip(guard_pages.run(compiled, dims, given, at_end), expected, strict=True):
                     # Where two threads store to one element, either may be the last.
                     assert make is mirrored or same(result, wanted)
 
 
 def test_no_access_leaves_the_arrays() -> None:
-    fenced.check_script(__file__)
+    guard_pages.check_script(__file__)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fresh_python import run as run_process
 from numpy.testing import assert_array_equal
-from processes import run as run_process
 
 import jwarp as wp
 from jwarp import _native

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import language_sources
 import numpy as np
 import pytest
-from fuzzing import LONG, check_seeds
+from fuzz_profiles import LONG, check_seeds
 from gradient_sources import INPUTS, PARAMS, arguments
 from kernel_sources import load
 

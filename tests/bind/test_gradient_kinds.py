@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from gradient_kernels import KINDS
 from numpy.testing import assert_allclose
 

@@ -7,10 +7,10 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fresh_python import run
 from jax.experimental import serialize_executable
 from launch_kernels import accumulate, scale
 from numpy.testing import assert_array_equal
-from processes import run
 
 import jwarp as wp
 

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 from cuda_compiling import PLAIN, bodies, compiles, saxpy, stencil
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import casts_of, ops_of

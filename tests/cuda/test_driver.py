@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from cuda_calls import FIRST, STREAMS, attributes, cubin, register_scale, scale_launch
 from fake_xla import Site, Xla, XlaError
+from forked_tests import native, own_process
 from launch_format import ARRAY, F32, IN_OUT, INPUT, OWN, STORED, UNKNOWN, ZEROS, make_launch, make_plan
 from mock_driver import driver
-from own_process import native, own_process
 
 X, K = np.arange(5, dtype=np.float32), np.float32(3)
 EXECUTED = ["cuStreamIsCapturing", "cuCtxGetCurrent", "cuStreamGetCtx"]

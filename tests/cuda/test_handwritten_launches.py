@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from cuda_calls import STREAMS
-from lender import Lender
+from foreign_gpu_arrays import Lender
+from forked_tests import own_process
 from mock_driver import Words, driver, float_at
-from own_process import own_process
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from host import BACKWARD, FORWARD, compile_host, pack
+from cuda_on_host import BACKWARD, FORWARD, compile_host, pack
 
 import jwarp as wp
 from jwarp.api import device

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from host import BACKWARD, FORWARD, compile_host
+from cuda_on_host import BACKWARD, FORWARD, compile_host
 from launch_format import BATCH_AXES, WORDS
 
 ORDERS = (FORWARD, BACKWARD, 3, 17)

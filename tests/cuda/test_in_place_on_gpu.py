@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 from cuda_calls import STREAMS
-from lender import Lender, Stream
+from foreign_gpu_arrays import Lender, Stream
+from forked_tests import own_process
 from mock_driver import Words, driver, float_at
-from own_process import own_process
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc

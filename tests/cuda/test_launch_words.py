@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cuda_calls import SCALE_PLAN, STREAMS, attributes, cubin, register_scale, run_scale
 from fake_xla import Xla, XlaError
+from forked_tests import native, own_process
 from launch_format import (
     ARRAY,
     F32,
@@ -26,7 +27,6 @@ from launch_format import (
     make_plan,
 )
 from mock_driver import Words, driver, float_at
-from own_process import native, own_process
 
 STREAM = STREAMS[0]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from cuda_calls import STREAMS, attributes, register_scale, scale_launch
 from fake_xla import Xla, XlaError
+from forked_tests import native, own_process
 from mock_driver import driver
-from own_process import native, own_process
 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_IN_CAPTURES = 1, 201, 400, 900
 X, K = np.arange(5, dtype=np.float32), np.asarray(np.float32(3))

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import snippet_kernels
 from cuda_compiling import PLAIN, compiles
-from host import BACKWARD, HostCompiled, compile_host, run_host
-from of_warp import module_of_warp
+from cuda_on_host import BACKWARD, HostCompiled, compile_host, run_host
+from loaded_as_warp import module_of_warp
 
 import jwarp as wp
 from jwarp.backend.cuda.nvrtc import Rejected, as_compile_error, compile_unit

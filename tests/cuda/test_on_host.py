@@ -11,9 +11,9 @@ import warnings
 
 import numpy as np
 import pytest
-from fuzzing import LONG, SECONDS, first_seed
+from cuda_on_host import BACKWARD, FORWARD, HostCompiled, compile_host, pack, run_host
+from fuzz_profiles import LONG, SECONDS, first_seed
 from gradient_kernels import KINDS
-from host import BACKWARD, FORWARD, HostCompiled, compile_host, pack, run_host
 from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from counter_kernels import KERNELS, N, in_turn, point
-from host import BACKWARD, FORWARD, compile_host, run_host
+from cuda_on_host import BACKWARD, FORWARD, compile_host, run_host
 
 import jwarp as wp
 from jwarp.backend.cuda.records import grows

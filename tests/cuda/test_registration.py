@@ -1,6 +1,6 @@
 """The custom calls for CUDA as XLA itself hands them over, in processes without a GPU."""
 
-from own_process import own_process
+from forked_tests import own_process
 
 
 @own_process(driver="/nowhere/libcuda.so.1")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cuda_compiling import compiler_version
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from tile_routines import C_TYPES, FLOATS, INTEGERS, Product, bfloat16
 
 from jwarp.backend.cuda.nvrtc import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from host import BACKWARD, FORWARD
+from cuda_on_host import BACKWARD, FORWARD
 from tile_routines import BLOCKS, C_TYPES, FLOATS, INTEGERS, Family, Product, TileKernel, bfloat16, numbers
 
 ORDERS = (FORWARD, BACKWARD, 3)

@@ -8,8 +8,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from cuda_on_host import BACKWARD, FORWARD, SHIM, HostCompiled, compile_host, run_host
 from cuda_tiles import Scattered, in_blocks_of
-from host import BACKWARD, FORWARD, SHIM, HostCompiled, compile_host, run_host
 from op_kernels import agree
 from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import Tiles, product

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from cuda_launches import Lowered, check, floats, run_lowered, small_ints
 from fake_xla import XlaError
-from own_process import own_process
+from forked_tests import own_process
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc

@@ -16,6 +16,7 @@ import jwarp as wp
 THREADS = 8
 X = np.random.default_rng(5).uniform(0.2, 0.8, 64).astype(np.float32)
 SOAK_SECONDS = float(os.environ.get("JWARP_SOAK", "5"))
+SOAK = Path(__file__).parents[1] / "helpers" / "concurrency_soak.py"
 
 
 def at_once(work):
@@ -157,7 +158,7 @@ def test_errors_in_several_threads_are_each_their_own():
 
 def test_soak():
     """JWARP_SOAK gives it more seconds."""
-    command = [sys.executable, "-W", "error", str(Path(__file__).parents[1] / "helpers" / "soak.py"), str(SOAK_SECONDS)]
+    command = [sys.executable, "-W", "error", str(SOAK), str(SOAK_SECONDS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOAK_SECONDS + 120)
     assert done.returncode == 0, done.stderr
     warmed_up, rounds, early, late, right = done.stdout.split()

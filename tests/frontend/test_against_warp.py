@@ -5,17 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import shared_array_kernels
-import shared_kernels
-import shared_language_kernels
-import shared_reference_kernels
+import warp_parity_arrays
+import warp_parity_kernels
+import warp_parity_language
+import warp_parity_references
 
 import jwarp
 from jwarp.backend.interpreter.machine import run
 
 warp = pytest.importorskip("warp")
 
-MODULES = (shared_kernels, shared_language_kernels, shared_array_kernels, shared_reference_kernels)
+MODULES = (warp_parity_kernels, warp_parity_language, warp_parity_arrays, warp_parity_references)
 KERNELS = {name: value for m in MODULES for name, value in vars(m).items() if isinstance(value, jwarp.Kernel)}
 N = 64
 ROWS = 20

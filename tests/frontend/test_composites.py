@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import run_kernel, values_of
+from run_three_ways import run_kernel, values_of
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run

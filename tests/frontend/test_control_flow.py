@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import run_in_python, run_kernel
+from run_three_ways import run_in_python, run_kernel
 
 import jwarp as wp
 

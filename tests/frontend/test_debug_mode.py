@@ -6,11 +6,11 @@ import composite_expressions as table
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import shared_kernels
+import warp_parity_kernels
 
 import jwarp as wp
 
-KERNELS = [value for value in vars(shared_kernels).values() if isinstance(value, wp.Kernel)]
+KERNELS = [value for value in vars(warp_parity_kernels).values() if isinstance(value, wp.Kernel)]
 N, ROWS = 64, 20
 
 

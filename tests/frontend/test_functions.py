@@ -8,7 +8,7 @@ import types
 
 import numpy as np
 import pytest
-from running import values_of
+from run_three_ways import values_of
 
 import jwarp as wp
 from jwarp.frontend.builtins.table import BUILTINS

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from running import values_of
+from run_three_ways import values_of
 
 import jwarp as wp
 

@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 import pytest
-from running import run_kernel
+from run_three_ways import run_kernel
 
 import jwarp as wp
 from jwarp.compiler.cpu import CpuKernel

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from shared_array_kernels import several_arrays
+from warp_parity_arrays import several_arrays
 
 import jwarp as wp
 

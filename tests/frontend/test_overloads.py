@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import values_of
+from run_three_ways import values_of
 
 import jwarp as wp
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from shared_reference_kernels import meeting_references
+from warp_parity_references import meeting_references
 
 import jwarp as wp
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from running import run_kernel
+from run_three_ways import run_kernel
 
 import jwarp as wp
 

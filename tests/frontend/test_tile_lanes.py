@@ -4,7 +4,7 @@ import types
 
 import numpy as np
 import pytest
-import shared_kernels
+import warp_parity_kernels
 from tile_running import BLOCK, run_blocks
 
 import jwarp as wp
@@ -117,7 +117,7 @@ def test_threads(n):
     check(threads, N, numbers(0, N), n, np.zeros((5, N), np.float32), np.zeros((3, N), np.int32))
 
 
-ORDINARY = [name for name, value in vars(shared_kernels).items() if isinstance(value, wp.Kernel)]
+ORDINARY = [name for name, value in vars(warp_parity_kernels).items() if isinstance(value, wp.Kernel)]
 
 
 @pytest.mark.parametrize("name", [name for name in ORDINARY if name != "local_arrays"])
@@ -128,7 +128,7 @@ def test_ordinary_kernels_run_by_blocks_alike(name, size):
     x, y = (rng.choice([1, 0.25], 64) * rng.integers(-20, 20, 64) / 2 for _ in range(2))
     outs = np.zeros((20, 64), np.int32), np.zeros((20, 64), np.float32)
     args = (a, np.where(b == 0, 3, b), x.astype(np.float32), np.where(y == 0, 1.5, y).astype(np.float32), *outs)
-    ir = getattr(shared_kernels, name).ir()
+    ir = getattr(warp_parity_kernels, name).ir()
     blocks = by_blocks(ir, size, 0)
     verify(blocks)
     for got, wanted in zip(run(blocks, (64 // size,), args), run(ir, (64,), args), strict=True):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from host import BACKWARD, FORWARD, HostCompiled
+from cuda_on_host import BACKWARD, FORWARD, HostCompiled
 from tile_running import BLOCK, run_blocks
 
 import jwarp as wp

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 from error_checks import load
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from numpy_tiles import in_numpy
 from tile_running import run_tiled
 

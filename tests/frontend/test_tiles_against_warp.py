@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import shared_lane_kernels
-import shared_tile_kernels
+import warp_parity_lanes
+import warp_parity_tiles
 from tile_running import BLOCK, run_tiled
 
 import jwarp
@@ -14,7 +14,7 @@ import jwarp
 warp = pytest.importorskip("warp")
 
 # In Warp several threads would each make a statement on an element, and see what others have made of it.
-WIDTHS = {shared_tile_kernels: 1, shared_lane_kernels: BLOCK}
+WIDTHS = {warp_parity_tiles: 1, warp_parity_lanes: BLOCK}
 KERNELS = {name: module for module in WIDTHS for name, value in vars(module).items() if isinstance(value, jwarp.Kernel)}
 
 

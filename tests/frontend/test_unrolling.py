@@ -1,7 +1,7 @@
 """Loops over `wp.static` expressions of their variable: read trip by trip, with their jumps."""
 
 import numpy as np
-from running import run_in_python, run_kernel, values_of
+from run_three_ways import run_in_python, run_kernel, values_of
 
 import jwarp as wp
 

@@ -62,7 +62,7 @@ def registered(checks):
 
 def run_lowered(lowered, operands, results):
     """Runs the call on arrays, as XLA would on those of a GPU."""
-    from host import compile_host
+    from cuda_on_host import compile_host
     from mock_driver import driver
 
     for entry, text in lowered.texts.items():

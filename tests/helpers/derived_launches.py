@@ -11,6 +11,8 @@ import numpy as np
 from gradient_sources import INPUTS
 
 from jwarp.autodiff.derived_parameters import Derived
+from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.attributes import Origin
 from jwarp.ir.clone import Cloner
@@ -136,3 +138,18 @@ def gradients(launch: Launch, derived: Derived, results: list, cotangents: Value
     kinds = {p: "cotangent" if p in launch.written else "gradient" for p in launch.inputs}
     others = {p: cotangents.get(p, np.zeros(np.shape(launch.args[p]))) for p in launch.inputs}
     return {p: found.get(Origin(kind, p), others[p]) for p, kind in kinds.items()}
+
+
+def check_derivatives(kernel: Kernel, dims: tuple[int, ...], args: list, inputs: Sequence[int], **options: Any) -> None:
+    """Assert that jvp and vjp of a kernel in float64 fit differences and each other; `options` are those of vjp."""
+    launch = Launch(kernel, dims, args, np.random.default_rng(7), inputs)
+    v, w = launch.direction(launch.inputs), launch.direction(launch.written)
+    forward, reverse = jvp(kernel, launch.inputs), vjp(kernel, launch.inputs, launch.written, **options)
+    tangents = launch.slots(forward, launch.run(forward.kernel, launch.operands(forward, v)))
+    jv = {p: tangents[Origin("tangent", p)] for p in launch.written}
+    wj = gradients(launch, reverse, launch.run(reverse.kernel, launch.operands(reverse, w)), w)
+    slopes = Slopes(lambda step, trace: launch.outputs(moved(launch.args, v, step), trace))
+    assert slopes.are_smooth and any(np.abs(x).max() > 0.1 for x in jv.values())
+    for p in launch.written:
+        slopes.compare(p, jv[p], kernel.name)
+    assert abs(dot(w, jv) - dot(wj, v)) <= 1e-10 * (1.0 + sum(np.abs(x).sum() for x in wj.values()))

@@ -19,7 +19,7 @@ from typing import Any
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 os.environ["JAX_PLATFORMS"] = "cuda,cpu"
 
-import harness
+import compiled_variants
 import jax
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ def pytest_configure() -> None:
         jax.devices("cuda")
     except RuntimeError as error:
         raise pytest.UsageError(f"no GPU: {error}") from None
-    harness.Compiled = OnGpu  # type: ignore[misc]
+    compiled_variants.Compiled = OnGpu  # type: ignore[misc]
     jax.config.update("jax_default_matmul_precision", "highest")
 
 

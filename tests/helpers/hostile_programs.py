@@ -13,8 +13,8 @@ import sys
 import zlib
 
 import numpy as np
-from fenced import Fenced
-from harness import whole_launch
+from compiled_variants import whole_launch
+from guard_pages import Fenced
 
 import jwarp as wp
 from jwarp import _native

@@ -238,7 +238,7 @@ GRADIENTS = Path(__file__).with_name("tape_gradients.json")
 if __name__ == "__main__":
     import tempfile
 
-    from of_warp import module_of_warp
+    from loaded_as_warp import module_of_warp
 
     with tempfile.TemporaryDirectory() as folder:
         import warp

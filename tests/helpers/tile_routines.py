@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import ml_dtypes
 import numpy as np
-from host import FORWARD, HostKernel, compile_host
+from cuda_on_host import FORWARD, HostKernel, compile_host
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 C_TYPES = {

@@ -23,8 +23,8 @@ import jwarp as wp
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
+from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning, NotDifferentiableError
 from jwarp.ir.attributes import fields_of, item_of, role_of, without_none

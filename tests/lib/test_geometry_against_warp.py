@@ -3,7 +3,7 @@
 import geometry_kernels as kernels
 import numpy as np
 import pytest
-from of_warp import module_of_warp
+from loaded_as_warp import module_of_warp
 
 import jwarp as wp
 

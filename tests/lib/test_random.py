@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import shared_random_kernels as kernels
+import warp_parity_random as kernels
 from error_checks import check
-from of_warp import module_of_warp
+from loaded_as_warp import module_of_warp
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run

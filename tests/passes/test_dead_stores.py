@@ -1,13 +1,16 @@
 """Stores that are undone before anything reads them are dropped, and no others."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from textual_ir import agree, expect, read
 
 import jwarp as wp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Param, Value, walk
-from jwarp.passes.dead_stores import drop_dead_stores
+from jwarp.passes.dead_stores import drop_dead_stores, drop_unread_stores
 from jwarp.types import ArrayType, bool_, float32, int32
 
 A, OUT = 0, 1
@@ -37,7 +40,7 @@ def add(k, x, result=None):
 UNDO = Op("undo", (), A)
 
 
-def read(k, to):
+def copy(k, to):
     """Copy an element of the array to the output."""
     value = Value(float32)
     return [Op("load", (place(k),), A, value), Op("store", (place(to), value), OUT)]
@@ -50,19 +53,19 @@ def branch(*nodes):
 OLD = Value(float32)
 
 DROPPED = {
-    "one": [save(0), store(0, 5.0), UNDO, *read(0, 0)],
-    "two": [save(0), store(0, 5.0), save(1), store(1, 6.0), UNDO, UNDO, *read(0, 0), *read(1, 1)],
-    "an addition": [save(0), add(0, 5.0), UNDO, *read(0, 0)],
-    "inside a branch": [branch(save(0), store(0, 5.0), UNDO), *read(0, 0)],
+    "one": [save(0), store(0, 5.0), UNDO, *copy(0, 0)],
+    "two": [save(0), store(0, 5.0), save(1), store(1, 6.0), UNDO, UNDO, *copy(0, 0), *copy(1, 1)],
+    "an addition": [save(0), add(0, 5.0), UNDO, *copy(0, 0)],
+    "inside a branch": [branch(save(0), store(0, 5.0), UNDO), *copy(0, 0)],
 }
 KEPT = {
-    "read": [save(0), store(0, 5.0), *read(0, 0), UNDO, *read(0, 1)],
-    "read in a branch": [save(0), store(0, 5.0), branch(*read(0, 0)), UNDO, *read(0, 1)],
-    "the old value": [save(0), add(0, 5.0, OLD), Op("store", (place(0), OLD), OUT), UNDO, *read(0, 1)],
-    "undone in a branch": [save(0), store(0, 5.0), branch(UNDO), save(1), store(1, 6.0), *read(0, 0), *read(1, 1)],
-    "another undo": [save(0), store(0, 5.0), branch(save(1), store(1, 6.0)), UNDO, UNDO, *read(0, 0), *read(1, 1)],
-    "added to what was stored": [save(0), store(0, 5.0), save(0), add(0, 1.0), *read(0, 0), UNDO, UNDO, *read(0, 1)],
-    "without a record": [save(0), store(0, 5.0), store(1, 6.0), UNDO, *read(0, 0), *read(1, 1)],
+    "read": [save(0), store(0, 5.0), *copy(0, 0), UNDO, *copy(0, 1)],
+    "read in a branch": [save(0), store(0, 5.0), branch(*copy(0, 0)), UNDO, *copy(0, 1)],
+    "the old value": [save(0), add(0, 5.0, OLD), Op("store", (place(0), OLD), OUT), UNDO, *copy(0, 1)],
+    "undone in a branch": [save(0), store(0, 5.0), branch(UNDO), save(1), store(1, 6.0), *copy(0, 0), *copy(1, 1)],
+    "another undo": [save(0), store(0, 5.0), branch(save(1), store(1, 6.0)), UNDO, UNDO, *copy(0, 0), *copy(1, 1)],
+    "added to what was stored": [save(0), store(0, 5.0), save(0), add(0, 1.0), *copy(0, 0), UNDO, UNDO, *copy(0, 1)],
+    "without a record": [save(0), store(0, 5.0), store(1, 6.0), UNDO, *copy(0, 0), *copy(1, 1)],
 }
 
 
@@ -109,3 +112,88 @@ def test_cotangents_are_not_set_to_zero_for_nobody():
     expected[taken, 1, 1] += g[taken, 0, 1]
     adj_x = found[[p.name for p in derived.params].index("adj_x")]
     np.testing.assert_allclose(adj_x, expected, rtol=1e-6)
+
+
+def without_unread(text, arrays=(2,)):
+    kernel = read(text)
+    return dataclasses.replace(kernel, body=drop_unread_stores(kernel.body, arrays))
+
+
+def test_stores_that_nothing_reads_are_dropped():
+    before = """
+        kernel k(x: array[float32], y: array[float32]), tid 1
+          local a: array[float32] of [4]
+          clear a
+          %0: int32 = tid 0
+          %1: float32 = load x[%0]
+          store a[0], %1
+          store a[1], %1
+          store a[%0], 5.0
+          %2: bool = gt %1, 0.0
+          if %2 {
+            %3: float32 = load a[1]
+            store y[%0], %3
+            store a[2], %1
+          } else {
+            store a[-1], %1
+            %4: float32 = load a[3]
+            store y[%0], %4
+          }
+          store a[3], 1.0
+    """
+    after = without_unread(before)
+    expect(
+        after,
+        """
+            kernel k(x: array[float32], y: array[float32]), tid 1
+              local a: array[float32] of [4]
+              clear a
+              %0: int32 = tid 0
+              %1: float32 = load x[%0]
+              store a[1], %1
+              store a[%0], 5.0
+              %2: bool = gt %1, 0.0
+              if %2 {
+                %3: float32 = load a[1]
+                store y[%0], %3
+              } else {
+                store a[-1], %1
+                %4: float32 = load a[3]
+                store y[%0], %4
+              }
+        """,
+    )
+    agree(read(before), after)
+
+
+def test_what_a_loop_stores_its_next_iteration_may_read():
+    before = """
+        kernel k(x: array[float32], y: array[float32]), tid 1
+          local a: array[float32] of [4]
+          clear a
+          %0: int32 = tid 0
+          for %1: int32 = 0 .. 3 step 1 {
+            %2: float32 = load a[0]
+            store y[%0], %2
+            %3: float32 = load x[%1]
+            store a[0], %3
+          }
+          store a[0], 1.0
+    """
+    after = without_unread(before)
+    expect(
+        after,
+        """
+            kernel k(x: array[float32], y: array[float32]), tid 1
+              local a: array[float32] of [4]
+              clear a
+              %0: int32 = tid 0
+              for %1: int32 = 0 .. 3 step 1 {
+                %2: float32 = load a[0]
+                store y[%0], %2
+                %3: float32 = load x[%1]
+                store a[0], %3
+              }
+        """,
+    )
+    agree(read(before), after)

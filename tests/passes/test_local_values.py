@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from textual_ir import agree, expect, read
 
 import jwarp as wp
 from jwarp.autodiff.checkpoints import Storage
@@ -72,3 +73,107 @@ def test_a_loop_that_overwrites_a_local_array_is_reversed_without_a_record():
         found.append(results["gradient"])
     assert np.abs(found[0]).max() > 0.1
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
+def test_elements_become_values():
+    before = read("""
+        kernel k(n: array[int32], x: array[float32], y: array[float32]), tid 1
+          local a: array[float32] of [2]
+          clear a
+          %0: int32 = tid 0
+          %1: float32 = load x[%0]
+          %2: int32 = load n[%0]
+          store a[0], %1
+          %3: bool = gt %1, 0.0
+          if %3 {
+            store a[%2], 2.0
+          }
+          for %4: int32 = 0 .. %2 step 1 {
+            atomic_add a[1], %1
+          }
+          %5: float32 = load a[-1]
+          %6: float32 = load a[0]
+          %7: float32 = sub %5, %6
+          store y[%0], %7
+    """)
+    made = local_values(before)
+    expect(
+        made,
+        """
+            kernel k(n: array[int32], x: array[float32], y: array[float32]), tid 1
+              local a: array[float32] of [2]
+              %0: int32 = tid 0
+              %1: float32 = load x[%0]
+              %2: int32 = load n[%0]
+              %3: bool = gt %1, 0.0
+              if %3 {
+                %4: bool = eq %2, 0
+                %5: bool = eq %2, -2
+                %6: bool = or %4, %5
+                %7: bool = eq %2, 1
+                %8: bool = eq %2, -1
+                %9: bool = or %7, %8
+                %10: float32 = select %6, 2.0, %1
+                %11: float32 = select %9, 2.0, 0.0
+                yield %10, %11
+              } else {
+                yield %1, 0.0
+              } -> %12: float32, %13: float32
+              for %14: int32 = 0 .. %2 step 1 carry (%15: float32 = %12, %16: float32 = %13) {
+                %17: float32 = add %16, %1
+                yield %15, %17
+              } -> %18: float32, %19: float32
+              %20: float32 = sub %19, %18
+              store y[%0], %20
+        """,
+    )
+    agree(before, made)
+    expect(
+        simplify(made),
+        """
+            kernel k(n: array[int32], x: array[float32], y: array[float32]), tid 1
+              local a: array[float32] of [2]
+              %0: int32 = tid 0
+              %1: float32 = load x[%0]
+              %2: int32 = load n[%0]
+              %3: bool = gt %1, 0.0
+              if %3 {
+                %4: bool = eq %2, 0
+                %5: bool = eq %2, -2
+                %6: bool = or %4, %5
+                %7: bool = eq %2, 1
+                %8: bool = eq %2, -1
+                %9: bool = or %7, %8
+                %10: float32 = select %6, 2.0, %1
+                %11: float32 = select %9, 2.0, 0.0
+                yield %10, %11
+              } else {
+                yield %1, 0.0
+              } -> %12: float32, %13: float32
+              for %14: int32 = 0 .. %2 step 1 carry (%15: float32 = %13) {
+                %16: float32 = add %15, %1
+                yield %16
+              } -> %17: float32
+              %18: float32 = sub %17, %12
+              store y[%0], %18
+        """,
+    )
+    agree(before, simplify(made))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "%1: float32 = atomic_max a[0], 1.0",
+        "while {\n  store a[0], 1.0\n  yield False\n} do {\n}",
+        "lanes %1: int32 = 0 .. 3 step 1 {\n  store a[0], 1.0\n}",
+    ],
+)
+def test_arrays_that_are_used_otherwise_stay(use):
+    kernel = read(
+        f"kernel k(y: array[float32]), tid 1\nlocal a: array[float32] of [2]\nclear a\n{use}\n"
+        "%0: float32 = load a[0]\nstore y[0], %0"
+    )
+    assert local_values(kernel) is kernel
+    large = read("kernel k(y: array[float32]), tid 1\nlocal a: array[float32] of [1025]\nclear a\nstore a[0], 1.0")
+    assert local_values(large) is large and local_values(kernel, only=()) is kernel

@@ -1,6 +1,7 @@
 """Additions to elements that a loop does not choose are made once after it, in CUDA code."""
 
 import numpy as np
+from textual_ir import agree, expect, read
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
@@ -108,3 +109,69 @@ def test_a_loop_without_trips_adds_nothing():
     guarded = [n for b in made.body.nodes if isinstance(b, If) for n in b.then.nodes if isinstance(n, Op)]
     assert not outside
     assert [n.name for n in guarded if n.row.is_atomic] == ["atomic_add"]
+
+
+def test_a_sum_is_carried_and_added_once():
+    before = read("""
+        kernel k(n: array[int32], x: array[int32], y: array2d[int32], h: array[float16]), tid 1
+          %0: int32 = tid 0
+          %1: int32 = load n[%0]
+          for %2: int32 = 0 .. %1 step 1 carry (%3: int32 = 7) {
+            %4: int32 = load x[%2]
+            atomic_add y[%0, 0], %4
+            atomic_add y[%0, %2], 1
+            atomic_add y[%0, 0], 2
+            atomic_add h[%0], 1.0:float16
+            %5: int32 = add %3, %4
+            yield %5
+          } -> %6: int32
+          store x[%0], %6
+    """)
+    made = carried_sums(before)
+    expect(
+        made,
+        """
+            kernel k(n: array[int32], x: array[int32], y: array2d[int32], h: array[float16]), tid 1
+              %0: int32 = tid 0
+              %1: int32 = load n[%0]
+              for %2: int32 = 0 .. %1 step 1 carry (%3: int32 = 7, %4: int32 = 0, %5: float32 = 0.0) {
+                %6: int32 = load x[%2]
+                %7: int32 = add %4, %6
+                atomic_add y[%0, %2], 1
+                %8: int32 = add %7, 2
+                %9: float32 = add %5, 1.0
+                %10: int32 = add %3, %6
+                yield %10, %8, %9
+              } -> %11: int32, %12: int32, %13: float32
+              %14: bool = lt 0, %1
+              if %14 {
+                atomic_add y[%0, 0], %12
+                %15: float16 = cast %13
+                atomic_add h[%0], %15
+              }
+              store x[%0], %11
+        """,
+    )
+    agree(before, made, dims=(5,), extents=(5, 5), high=4)
+
+
+def test_a_loop_with_certain_iterations_needs_no_test():
+    before = read("""
+        kernel k(x: array[float32], y: array[float32]), tid 1
+          for %0: int32 = 4 .. 0 step -1 {
+            %1: float32 = load x[%0]
+            atomic_add y[0], %1
+          }
+    """)
+    expect(
+        carried_sums(before),
+        """
+            kernel k(x: array[float32], y: array[float32]), tid 1
+              for %0: int32 = 4 .. 0 step -1 carry (%1: float32 = 0.0) {
+                %2: float32 = load x[%0]
+                %3: float32 = add %1, %2
+                yield %3
+              } -> %4: float32
+              atomic_add y[0], %4
+        """,
+    )

@@ -1,6 +1,7 @@
 """Elements that each thread keeps in values and stores once, against the kernel that adds to zeros in memory."""
 
 import numpy as np
+from textual_ir import assert_same_bits, expect, random_arguments, read
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
@@ -59,3 +60,56 @@ def test_elements_that_others_touch_stay():
     expected = run(kernel, (4, 4), [x, np.zeros_like(x), *zeros])
     for a, b in zip(run(held, (4, 4), [x, y, *zeros]), expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_an_element_is_a_value_until_the_end():
+    before = read("""
+        kernel k(x: array[float32], y: array[vec2], z: array[float32]), tid 1
+          %0: int32 = tid 0
+          %1: float32 = load x[%0]
+          for %2: int32 = 0 .. 3 step 1 {
+            %3: float32 = load y[%0, 1]
+            %4: float32 = mul %3, %1
+            store y[%0, 0], %4
+            atomic_add y[%0, 1], 1.0
+          }
+          %5: float32 = load z[0]
+          atomic_add z[%0], %5
+    """)
+    made = held_elements(before, (1, 2))
+    expect(
+        made,
+        """
+            kernel k(x: array[float32], y: array[vec2], z: array[float32]), tid 1
+              %0: int32 = tid 0
+              %1: float32 = load x[%0]
+              for %2: int32 = 0 .. 3 step 1 carry (%3: float32 = 0.0, %4: float32 = 0.0) {
+                %5: float32 = mul %4, %1
+                %6: float32 = add %4, 1.0
+                yield %5, %6
+              } -> %7: float32, %8: float32
+              %9: float32 = load z[0]
+              atomic_add z[%0], %9
+              store y[%0, 0], %7
+              store y[%0, 1], %8
+        """,
+    )
+    args = random_arguments(before, (7,))
+    zeros = [args[0], np.zeros((7, 2), np.float32), args[2]]
+    for x, y in zip(run(made, (7,), args), run(before, (7,), zeros), strict=True):
+        assert_same_bits(x, y)
+
+
+def test_elements_that_are_only_stored_and_kernels_in_order_stay():
+    text = """
+        kernel k(y: array[float32]), tid 1{}
+          %0: int32 = tid 0
+          store y[%0], 1.0
+          {}
+    """
+    stored = read(text.format("", ""))
+    assert held_elements(stored, (0,)) is stored
+    added = read(text.format("", "atomic_add y[%0], 1.0"))
+    expect(held_elements(added, (0,)), text.format("", "").replace("1.0", "2.0"))
+    ordered = read(text.format(", in order", "atomic_add y[%0], 1.0"))
+    assert held_elements(ordered, (0,)) is ordered

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from textual_ir import expect, read
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
@@ -75,3 +76,48 @@ def test_only_where_it_is_asked_for(fast):
     made = CudaKernel(quotients.ir(), Settings(cache_dir="", fast_math=fast))
     divided = [numerator for numerator, _ in divisions(made.proofs.kernel)]
     assert len(divided) == (1 if fast else 5)
+
+
+def test_a_quotient_becomes_a_product():
+    before = read("""
+        kernel k(x: array[float32], y: array[float32], r: array[float32]), tid 1
+          %0: int32 = tid 0
+          %1: float32 = load x[%0]
+          %2: float32 = load y[%0]
+          %3: float32 = sqrt %2
+          %4: float32 = mul %2, %3
+          %5: float32 = mul %4, 4.0
+          %6: float32 = div %1, %3
+          %7: float32 = div %1, %5
+          %8: float32 = div 1.0, %3
+          %9: float32 = div %3, %1
+          store r[0], %6
+          store r[1], %7
+          store r[2], %8
+          store r[3], %9
+    """)
+    expect(
+        by_reciprocal_roots(before),
+        """
+            kernel k(x: array[float32], y: array[float32], r: array[float32]), tid 1
+              %0: int32 = tid 0
+              %1: float32 = load x[%0]
+              %2: float32 = load y[%0]
+              %3: float32 = sqrt %2
+              %4: float32 = mul %2, %3
+              %5: float32 = mul %4, 4.0
+              %6: float32 = div 1.0, %3
+              %7: float32 = mul %1, %6
+              %8: float32 = div 1.0, %3
+              %9: float32 = mul %1, 0.25
+              %10: float32 = mul %9, %8
+              %11: float32 = mul %8, %8
+              %12: float32 = mul %10, %11
+              %13: float32 = div 1.0, %3
+              %14: float32 = div %3, %1
+              store r[0], %7
+              store r[1], %12
+              store r[2], %13
+              store r[3], %14
+        """,
+    )

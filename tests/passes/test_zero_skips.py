@@ -2,8 +2,11 @@
 
 import jax
 import numpy as np
+import pytest
+from textual_ir import agree, expect, read
 
 import jwarp as wp
+from jwarp.ir.printing import format_kernel
 from jwarp.passes.zero_skips import without_zero_skips
 
 RNG = np.random.default_rng(4)
@@ -163,3 +166,81 @@ def test_guards_stay_as_they_are():
     f = wp.jax_kernel(guarded)
     np.testing.assert_array_equal(f(np.float32([0.0]))[0], [2.0])
     np.testing.assert_array_equal(jax.jacrev(lambda x: f(x)[0])(np.float32([0.0])), [[0.0]])
+
+
+def test_a_skip_is_taken_where_nothing_may_go_wrong():
+    before = read("""
+        kernel k(x: array[float32], w: array[float32], y: array[float32]), tid 1
+          %0: int32 = tid 0
+          %1: float32 = load x[%0]
+          %2: bool = eq %1, 0.0
+          if %2 {
+          } else {
+            %3: float32 = load w[%0]
+            %4: float32 = mul %1, %3
+            atomic_add y[%0], %4
+          }
+    """)
+    made = without_zero_skips(before)
+    expect(
+        made,
+        """
+            kernel k(x: array[float32], w: array[float32], y: array[float32]), tid 1
+              %0: int32 = tid 0
+              %1: float32 = load x[%0]
+              %2: bool = eq %1, 0.0
+              %3: int32 = shape w axis 0
+              %4: bool = lt %0, 0
+              %5: bool = ge %0, %3
+              %6: bool = or %4, %5
+              %7: int32 = shape y axis 0
+              %8: bool = lt %0, 0
+              %9: bool = ge %0, %7
+              %10: bool = or %6, %8
+              %11: bool = or %10, %9
+              %12: bool = not %11
+              %13: bool = and %2, %12
+              if %13 {
+                %14: float32 = load w[%0]
+                %15: float32 = abs %1
+                %16: bool = lt %15, inf
+                %17: float32 = abs %14
+                %18: bool = lt %17, inf
+                %19: bool = and %16, %18
+                yield %19
+              } else {
+                yield False
+              } -> %20: bool
+              %21: bool = not %20
+              %22: bool = and %2, %21
+              if %22 {
+              } else {
+                %23: float32 = load w[%0]
+                %24: float32 = mul %1, %23
+                atomic_add y[%0], %24
+              }
+        """,
+    )
+    agree(before, made)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%3: float32 = add %1, 1.0\n atomic_add y[%0], %3",
+        "%3: float32 = div %1, 2.0\n atomic_add y[%0], %3",
+        "store y[%0], %1",
+        "atomic_max y[%0], %1",
+    ],
+)
+def test_a_branch_that_does_something_at_zero_stays(body):
+    kernel = read(f"""
+        kernel k(x: array[float32], y: array[float32]), tid 1
+          %0: int32 = tid 0
+          %1: float32 = load x[%0]
+          %2: bool = ne %1, 0.0
+          if %2 {{
+            {body}
+          }}
+    """)
+    expect(without_zero_skips(kernel), format_kernel(kernel))

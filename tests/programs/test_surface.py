@@ -7,7 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
-from processes import run
+from fresh_python import run
 
 from jwarp.programs.modules import _names as names_of
 from jwarp.programs.surface import _WHY, MODULES, missing

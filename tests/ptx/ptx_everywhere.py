@@ -14,10 +14,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import harness
+import compiled_variants
 import numpy as np
 import pytest
-from own_process import build_mock
+from forked_tests import build_mock
 from ptx_machine import Machine
 from ptx_running import PtxKernel
 
@@ -80,7 +80,7 @@ def _launches_run_on_the_machine() -> Any:
 
 def pytest_configure() -> None:
     os.environ["JWARP_LIBCUDA"] = str(build_mock())  # before the native module looks for the driver
-    harness.Compiled = OnMachine  # type: ignore[misc]
+    compiled_variants.Compiled = OnMachine  # type: ignore[misc]
     Machine.finds_races_in_arrays = False  # some tests are of threads that collide there
 
 

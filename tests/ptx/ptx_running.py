@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from host import pack
+from cuda_on_host import pack
 from launch_format import SITE_BITS
 from ptx_checks import Counts
 from ptx_machine import Machine

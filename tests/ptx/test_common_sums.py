@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from host import pack
+from cuda_on_host import pack
 from ptx_running import PtxKernel
 
 import jwarp as wp

@@ -5,7 +5,7 @@ import logging
 
 import numpy as np
 import pytest
-from own_process import own_process
+from forked_tests import own_process
 from ptx_device import machine
 
 import jwarp as wp

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from cuda_calls import STREAMS
-from lender import Lender
-from own_process import own_process
+from foreign_gpu_arrays import Lender
+from forked_tests import own_process
 from ptx_device import machine
 
 import jwarp as wp

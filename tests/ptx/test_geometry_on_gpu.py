@@ -3,7 +3,7 @@
 import geometry_kernels
 import numpy as np
 import pytest
-from own_process import own_process
+from forked_tests import own_process
 from ptx_device import machine
 
 import jwarp as wp

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from ptx_everywhere import GRADIENTS
 
 from jwarp.backend.cuda import nvrtc

@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from own_process import own_process
+from forked_tests import own_process
 from ptx_running import PtxHandwritten, ptx_of
 
 import jwarp as wp
-from jwarp.backend.cuda import handwritten, host_headers
+from jwarp.backend.cuda import host_headers
 from jwarp.backend.cuda.host_code import device_part
+from jwarp.compiler import handwritten
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import program_of
 from jwarp.frontend.cuda_kernel import Blocks

@@ -12,11 +12,11 @@ import warnings
 import numpy as np
 import pytest
 from cuda_compiling import saxpy, stencil
+from cuda_on_host import pack
 from cuda_tiles import Scattered, in_blocks_of
-from fuzzing import LONG, SECONDS, first_seed
+from fuzz_profiles import LONG, SECONDS, first_seed
 from gradient_kernels import KINDS
 from handwritten_kernels import grow_kernel, powers_adjoint_kernel, powers_kernel
-from host import pack
 from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
 from ptx_checks import Counts

@@ -4,7 +4,7 @@ import array_programs
 import numpy as np
 import pytest
 import tape_programs
-from own_process import own_process
+from forked_tests import own_process
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from host import pack
+from cuda_on_host import pack
 from ptx_checks import Counts
 from ptx_products import check_adjoints
 from ptx_running import PtxKernel

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from cuda_tile_launches import product
+from forked_tests import own_process
 from handwritten_kernels import powers, powers_kernel
-from own_process import own_process
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from exact_tiles import Maker
-from fuzzing import LONG
+from fuzz_profiles import LONG
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp.autodiff.forward import jvp

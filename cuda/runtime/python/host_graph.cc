@@ -24,6 +24,31 @@ constexpr int64_t kTripsPerLook = 1024;
 // A fill copies about so many bytes at once, which stay in the nearest cache.
 constexpr int64_t kFillBytes = 1 << 14;
 
+// Where an array was when a step was made of it. Its attributes can be set, and it can be resized by force, which frees
+// its memory.
+struct Place {
+  py::array array;
+  const void* data;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  bool writes;
+
+  Place(const py::array& given, bool is_written)
+      : array(given),
+        data(given.data()),
+        shape(given.shape(), given.shape() + given.ndim()),
+        strides(given.strides(), given.strides() + given.ndim()),
+        writes(is_written) {}
+
+  void check() const {
+    const bool same = array.data() == data && array.ndim() == static_cast<py::ssize_t>(shape.size()) &&
+                      std::equal(shape.begin(), shape.end(), array.shape()) &&
+                      std::equal(strides.begin(), strides.end(), array.strides());
+    if (!same) throw py::value_error("an array has changed its shape or its place since it was recorded");
+    if (writes && !array.writeable()) throw py::value_error("an array has become read-only");
+  }
+};
+
 // A copy of elements of any strides.
 struct Copy {
   char* target;
@@ -123,6 +148,11 @@ struct Sum {
   }
 };
 
+// The places of the target and the source of a copy or a sum.
+std::vector<Place> places_of(const py::tuple& parts) {
+  return {Place(parts[0].cast<py::array>(), true), Place(parts[1].cast<py::array>(), false)};
+}
+
 void look_for_signals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -134,6 +164,7 @@ struct HostGraph::Step {
   BoundHostLaunch* launch = nullptr;
   std::unique_ptr<Copy> copy = nullptr;
   std::unique_ptr<Sum> sum = nullptr;
+  std::vector<Place> places = {};  // of a copy or a sum
   const int32_t* condition = nullptr;
   const HostGraph* first = nullptr;   // of a branch or a loop
   const HostGraph* second = nullptr;  // of a branch
@@ -155,8 +186,10 @@ HostGraph::HostGraph(const py::sequence& steps) {
           throw py::type_error("jwarp: a copy is between NumPy arrays");
         }
         step.copy = std::make_unique<Copy>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
+        step.places = places_of(parts);
       } else if (parts.size() == 3 && py::isinstance<py::array>(parts[1])) {
         step.sum = std::make_unique<Sum>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
+        step.places = places_of(parts);
       } else {
         const auto condition = parts[0].cast<py::array>();
         if (parts.size() != 3 || condition.size() < 1 || condition.itemsize() != sizeof(int32_t)) {
@@ -175,6 +208,7 @@ HostGraph::HostGraph(const py::sequence& steps) {
 void HostGraph::check() const {
   for (const Step& step : steps_) {
     if (step.launch != nullptr) step.launch->check();
+    for (const Place& place : step.places) place.check();
     if (step.first != nullptr) step.first->check();
     if (step.second != nullptr) step.second->check();
   }

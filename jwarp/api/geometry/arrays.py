@@ -96,7 +96,7 @@ def refuse_ended(owner: Geometry, leaves: Sequence[str]) -> None:
 
 
 def content_of(value: Any) -> Any:
-    """What an array holds now, as JAX or NumPy has it; other values as they are."""
+    """The current content of an array, as a JAX or NumPy array; other values unchanged."""
     if isinstance(value, (jax.Array, np.ndarray)):
         return value
     if is_on_gpu(value):
@@ -107,7 +107,7 @@ def content_of(value: Any) -> Any:
 
 
 def is_on_gpu(value: Any) -> bool:
-    """Whether it is an array of jwarp's in the memory of a GPU."""
+    """True for a `wp.array` in the memory of a GPU."""
     return isinstance(value, array) and value.device is not None and value.device.is_cuda
 
 
@@ -144,12 +144,12 @@ def brought(part: Any) -> Any:
 
 
 def settled(made: Any, *given: Any) -> Any:
-    """What was made of arrays, after what may be written to later has been read."""
+    """Wait for a result that was computed from mutable arrays, so that these may be written to."""
     return made if all(isinstance(x, jax.Array) or x is None for x in given) else jax.block_until_ready(made)
 
 
 def is_here(value: Any) -> bool:
-    """Whether an array's content is known, and in this computer's memory as a whole."""
+    """True if an array's content is known, and all of it is in host memory."""
     if not isinstance(value, jax.Array):
         return isinstance(value, np.ndarray)
     is_known = not isinstance(value, jax.core.Tracer) and value.is_fully_addressable
@@ -172,7 +172,7 @@ def read_groups(where: str, groups: Any, count: int) -> jax.Array:
 
 
 def fixed(value: Any) -> bool:
-    """Whether it is an array of NumPy's that nobody can write to, so that JAX's may take its place."""
+    """True for a NumPy array that nobody can write to, so that a JAX array may replace it."""
     return type(value) is np.ndarray and not value.flags.writeable and value.base is None
 
 

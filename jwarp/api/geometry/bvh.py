@@ -106,7 +106,7 @@ class Bvh(Geometry):
             self._keep(lowers, uppers, *tree.ordered(_joined(lowers, uppers), groups, self.leaf_size))
 
     def _is_there(self) -> bool:
-        """Whether all is on a GPU, as kernels take it."""
+        """True if all arrays are on a GPU, in the form that kernels take."""
         given = self.lowers, self.uppers
         is_known = all(map(is_on_gpu, given)) and is_not_tracing() and self.items.shape[0] > 0
         are_alike = is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
@@ -131,7 +131,7 @@ class Bvh(Geometry):
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
-        """What a kernel is given."""
+        """The arguments for a kernel."""
         refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         return self.in_place

@@ -79,7 +79,7 @@ class HashGrid(Geometry):
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
-        """What a kernel is given."""
+        """The arguments for a kernel."""
         refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         return self.in_place

@@ -170,7 +170,7 @@ _AXES = np.array([int(np.argmax(np.subtract(CORNERS[b], CORNERS[a]))) for a, b i
 
 
 def _crossed(field: Any, threshold: Any) -> Any:
-    """Whether the surface is between each node and the next one along each axis."""
+    """The truth values that the surface lies between each node and its neighbour, for each axis."""
     above = field >= threshold
     found = []
     for axis in range(3):

@@ -200,7 +200,7 @@ class Mesh(Geometry):
         stay(self, ["edge"])
 
     def _is_here(self, *given: Any) -> bool:
-        """Whether all is to be worked out in this computer's memory."""
+        """True if everything is to be computed in host memory."""
         return is_not_tracing() and not self.support_winding_number and all(map(is_here, given))
 
     def _read(self) -> tuple[Any, Any]:
@@ -232,7 +232,7 @@ class Mesh(Geometry):
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
-        """What a kernel is given."""
+        """The arguments for a kernel."""
         refuse_ended(self, _LEAVES)
         as_jax(self, _LEAVES)
         indices = content_of(self.indices)

@@ -1,4 +1,4 @@
-"""What repeats the refit of a mesh whose arrays are what they were: one native call on all of them."""
+"""Replays of a mesh's refit while its arrays stay the same: one native call for all launches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Repeat(NamedTuple):
     changes: int
 
     def fits(self, given: Sequence[Any]) -> bool:
-        """Whether a mesh is given what it was given, under the settings that the code was made for."""
+        """True if a mesh has the arrays of the recorded refit, under the settings that its code was made for."""
         if self.settings is not config.settings or self.changes != options.changes:
             return False
         return all(_same(x, y) for x, y in zip(self.given, map(_known, given), strict=True))
@@ -39,7 +39,7 @@ class Repeat(NamedTuple):
 
 
 def _known(value: Any) -> Any:
-    """What tells where an array is: arrays that change have memory and a layout, others are themselves."""
+    """The identity of an array: memory and layout of a `wp.array`, any other array itself."""
     return (value.memory, value.layout) if type(value) is array else value
 
 
@@ -50,7 +50,7 @@ def _same(x: Any, y: Any) -> bool:
 def repeat_of(
     given: Sequence[Any], launches: Launches, views: Sequence[np.ndarray], sides: np.ndarray
 ) -> Repeat | None:
-    """What repeats launches on NumPy arrays, each of them a kernel, its threads, inputs and outputs."""
+    """The replay of launches on NumPy arrays, each a kernel, its threads, inputs and outputs; None if impossible."""
     plain: dict[str, Any] = {"adjoint": False, "adj_inputs": None, "adj_outputs": None, "block_dim": None}
     graph = one_call([route.ready(read_call(*launch, **plain)) for launch in launches])
     if graph is None:

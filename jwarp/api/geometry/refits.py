@@ -33,7 +33,7 @@ def boxes_refitted_here(lowers: np.ndarray, uppers: np.ndarray, items: Any, grou
 
 
 def refitted_here(points: np.ndarray, indices: np.ndarray, items: Any, groups: Any, size: int) -> Refitted:
-    """What a mesh without winding numbers holds, whose faces come in the order `items`. Its arrays are read-only."""
+    """The arrays of a mesh without winding numbers whose faces are in the order `items`. They are read-only."""
     nodes, bounds = _empty_tree(len(items), size)
     slots = len(bounds)
     corners = np.empty((slots, 9), np.float32)
@@ -87,7 +87,7 @@ def refit_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: i
 
 
 def repeat_faces(points: np.ndarray, indices: np.ndarray, made: Refitted, size: int, given: Any) -> Repeat | None:
-    """What repeats `refit_faces` as long as all corners are numbers; `given` is what the mesh was given."""
+    """The replay of `refit_faces` for corners that are all numbers; `given` are the arrays of the mesh."""
     tree, corners, _, (boxes, faces, starts), _ = made
     order = np.asarray(tree.items)
     used, leaves = -(-len(order) // WIDTH), -(-len(order) // size)

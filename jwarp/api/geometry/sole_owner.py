@@ -14,7 +14,7 @@ from jwarp.types.handles import mark
 
 
 def is_alone(owner: Geometry, names: Sequence[str]) -> bool:
-    """Whether nobody else has the arrays that are the attributes `names` of a tree or mesh.
+    """True if the tree or mesh has the only references to the arrays in its attributes `names`.
 
     Who has one counts on what is in it: a record, a tape, a copy of the mesh, a launch in another thread, JAX. So the
     references to it are counted, and there must be no more than those of `owner` and of what the layer that launches
@@ -64,7 +64,7 @@ def _count_in(struct: Struct, name: str) -> int:
 
 
 def _is_alone(struct: Struct) -> bool:
-    """Whether nobody else has the parts of a struct that are structs, or copies of numbers."""
+    """True if nothing else refers to the structs and number copies in a struct."""
     for name in type(struct).fields:
         part = None  # which would count
         count = _count_in(struct, name)

@@ -17,7 +17,7 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_typ
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls
 from jwarp.backend.cpu.tape import TapeMemory
 from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Const, Kernel, Node, Operand, Value
+from jwarp.ir.nodes import Block, Const, Kernel, Node, Operand, Value
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
 
@@ -45,7 +45,7 @@ class Functions:
     arrays: Sequence[frozenset[int]]  # that each function reads
     made: dict[tuple[int, tuple[bool, ...]], Made] = field(default_factory=dict)
     results: dict[Operand, tuple[str, Made]] = field(default_factory=dict)
-    repeats: dict[int, Repeat] = field(default_factory=dict)  # blocks that are calls, by id
+    repeats: dict[Block, Repeat] = field(default_factory=dict)  # blocks that are calls
     of_blocks: dict[tuple[int, bool], Made] = field(default_factory=dict)  # by number, and for all lanes or some
 
 
@@ -58,10 +58,10 @@ class Body(Visitor):
         memory: Memory,
         proofs: Proofs,
         shapes: Mapping[Value, Shape],
-        trusted: Container[int],
+        trusted: Container[Node],
         failures: Sequence[str],
     ):
-        """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
+        """`trusted` holds the accesses that need no test to stay inside their arrays.
 
         `failures` are the texts of checks, in the order in which the runtime numbers them.
         """
@@ -74,7 +74,7 @@ class Body(Visitor):
         self.unchanged: dict[Value, tuple[Operand, str]] = {}  # what values are in the lanes outside of a mask
         self.within: dict[str, str | None] = {}  # masks, and those that hold wherever they do
         self.zero_if: dict[Operand, str] = {}  # remainders, and when they are zero for all lanes
-        self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
+        self.ways: dict[Node, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.private = PrivateMemory(code, memory, proofs.kernel)
         self.blocks = BlockMemory(code, memory, proofs.kernel)
         self.tape = TapeMemory(code, memory, proofs.kernel)

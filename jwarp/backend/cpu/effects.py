@@ -19,7 +19,7 @@ def inside(emitter: Body, node: Op) -> None:
     """Whether indices are in range; known where the version at hand trusts the access."""
     assert node.result is not None
     shape = emitter.shapes[node.result]
-    if id(node) in emitter.trusted:
+    if node in emitter.trusted:
         emitter.bind(node.result, "splat (i1 true)" if shape.is_varying else "true", level=ENTRY)
         return
     indices = [emitter.lanes(i) for i in node.args]

@@ -54,7 +54,7 @@ class BodyEmitter(Accesses):
         return definitions_of(self.memory.kernel.body)
 
     def block(self, block: Block) -> None:
-        repeat = self.functions.repeats.get(id(block))
+        repeat = self.functions.repeats.get(block)
         if repeat is not None and not self.is_alone:
             repeated.call(self, block, repeat)
         else:
@@ -95,7 +95,7 @@ class BodyEmitter(Accesses):
             self.varying_if(node)
 
     def loop(self, node: For | While) -> None:
-        if id(node) in self.lone:
+        if node in self.lone:
             self.lone, others, self.is_alone = frozenset(), self.lone, True
             lone(self, node, lambda: self.one_loop(node))
             self.lone, self.is_alone = others, False
@@ -174,7 +174,7 @@ class BodyEmitter(Accesses):
     def note(self, accesses: Sequence[Op] = ()) -> None:
         """Remember that the instructions used since the last note make `accesses`."""
         for node in accesses:
-            self.ways.setdefault(id(node), {}).update(dict.fromkeys(self.memory.used))
+            self.ways.setdefault(node, {}).update(dict.fromkeys(self.memory.used))
         self.memory.used.clear()
 
     @property

@@ -14,7 +14,7 @@ from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
 from jwarp.backend.cpu.repeated import repeats_of
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls, shapes_of
 from jwarp.ir.functions import arrays_of_functions
-from jwarp.ir.nodes import Kernel, walk_all
+from jwarp.ir.nodes import Kernel, Node, walk_all
 from jwarp.types import ArrayType, int32
 from jwarp.wire import FRAME, Cover, type_of
 
@@ -28,14 +28,14 @@ NUMBERS = tuple(NAMES[name] for name, type in READ if type == "i64")
 class Generated:
     """One version of a kernel as LLVM assembly.
 
-    For the ids of its accesses, `ways` holds the instructions that make them, most used first, and
+    For its accesses, `ways` holds the instructions that make them, most used first, and
     `trusted` has those that are not tested. `units` are the functions of the runtime that it
     calls, and `in_line` those that it has a form of in line.
     """
 
     text: str
-    ways: Mapping[int, tuple[str, ...]]
-    trusted: frozenset[int]
+    ways: Mapping[Node, tuple[str, ...]]
+    trusted: frozenset[Node]
     units: tuple[Any, ...]
     in_line: tuple[Any, ...]
 
@@ -96,10 +96,10 @@ def generate(
     )
 
 
-def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[int]:
-    """The ids of the accesses that a version makes without testing them."""
+def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[Node]:
+    """The accesses that a version makes without testing them."""
     if not bounds:
-        return frozenset(map(id, walk_all(proofs.kernel)))
+        return frozenset(walk_all(proofs.kernel))
     given = components_fit(proofs.kernel, proofs.symbols)
     return frozenset(node for node, condition in proofs.proven.items() if not checked or condition <= given)
 

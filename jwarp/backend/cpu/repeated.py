@@ -16,14 +16,14 @@ from jwarp.ir.operation import Memory
 from jwarp.types import bool_
 
 
-def repeats_of(emitter: Body) -> dict[int, Repeat]:
-    """The blocks of a kernel that are functions, by id; none in kernels of blocks of threads."""
+def repeats_of(emitter: Body) -> dict[Block, Repeat]:
+    """The blocks of a kernel that are functions; none in kernels of blocks of threads."""
     kernel = emitter.memory.kernel
     if kernel.block_dim:
         return {}
 
     shapes, count, trusted = emitter.shapes, len(kernel.params), emitter.trusted
-    seen: dict[int, object] = {}
+    seen: dict[Op, object] = {}
 
     def of_value(value: Value) -> object:
         """Whether it is the same in all lanes; None if it counts up with them."""
@@ -31,9 +31,9 @@ def repeats_of(emitter: Body) -> dict[int, Repeat]:
         return None if shape.stride else shape.is_uniform
 
     def known(node: Op) -> object:
-        if id(node) not in seen:
-            seen[id(node)] = looked_at(node)
-        return seen[id(node)]
+        if node not in seen:
+            seen[node] = looked_at(node)
+        return seen[node]
 
     def looked_at(node: Op) -> object:
         row = node.row
@@ -46,7 +46,7 @@ def repeats_of(emitter: Body) -> dict[int, Repeat]:
             return None
         if row.attribute is not None and any(number >= count for number in _arrays_and_params(node)):
             return None
-        return id(node) in trusted, node.result is None
+        return node in trusted, node.result is None
 
     calls = {node.result for node in walk(kernel.body) if isinstance(node, Op) and node.name == "call"}
     found = repeated_blocks(kernel, known, of_value)
@@ -75,8 +75,8 @@ def call(emitter: Body, block: Block, repeat: Repeat) -> None:
         emitter.note_unchanged(result, None if base is None else repeat.given[base], emitter.mask)
     if block is not repeat.first:
         for node, own in zip(walk(repeat.first), walk(block), strict=True):
-            if id(node) in emitter.ways:
-                emitter.ways.setdefault(id(own), {}).update(emitter.ways[id(node)])
+            if node in emitter.ways:
+                emitter.ways.setdefault(own, {}).update(emitter.ways[node])
 
 
 def _made(caller: Body, repeat: Repeat, is_whole: bool) -> Made:
@@ -88,7 +88,7 @@ def _made(caller: Body, repeat: Repeat, is_whole: bool) -> Made:
     emitter.sums, emitter.lone = caller.sums, frozenset()
     if repeat.first is not repeat.model:
         copies = zip(walk(repeat.first), walk(repeat.model), strict=True)
-        emitter.trusted = {id(node) for node, of in copies if id(of) in caller.trusted}
+        emitter.trusted = {node for node, of in copies if of in caller.trusted}
     code, params = emitter.code, []
     code.label("body")
     for k, (param, shape) in enumerate(shapes.items()):

@@ -75,7 +75,7 @@ class _Analysis(Visitor):
         self.limits: dict[Value, Limits] = {}
         self.calls: dict[Operand, tuple[Shape, ...]] = {}  # of the results, by what stands for them
         self.has_lanes = not self.kernel.block_dim
-        self.lone: frozenset[int] = frozenset()
+        self.lone: frozenset[For | While] = frozenset()
 
     @functools.cached_property
     def uniform_fields(self) -> frozenset[RecordField]:
@@ -123,7 +123,7 @@ class _Analysis(Visitor):
             self.loop(node)
 
     def node(self, node: Node) -> None:
-        if id(node) in self.lone and self.has_lanes:
+        if node in self.lone and self.has_lanes:
             assert isinstance(node, (For, While))
             self.one_by_one(node)
         else:

@@ -99,7 +99,7 @@ class TapeMemory:
                 code.line(f"{_member(stack, name)} = alloca {type}, align 8", ENTRY)
             self.reload(stack, ENTRY)
         self.stacks = tuple(sizes)
-        self.room: dict[int, int] = {}  # by operation that adds to a tape or log: the bytes that it makes sure of
+        self.room: dict[Op, int] = {}  # by operation that adds to a tape or log: the bytes that it makes sure of
         if self.stacks:
             self._make_room(kernel.body)
 
@@ -109,7 +109,7 @@ class TapeMemory:
         Blocks inside make sure of what they add: after one that adds to a stack, the next operation begins anew. What
         takes records away leaves more room. Notes are not among these stacks: reading them moves on in them.
         """
-        first: dict[int, int] = {}  # by stack
+        first: dict[int, Op] = {}  # by stack
         stacks: set[int] = set()
         for node in block.nodes:
             if not isinstance(node, Op):
@@ -120,8 +120,8 @@ class TapeMemory:
             elif node.row.adds in (operation.Memory.TAPE, operation.Memory.LOG):
                 stack, record = self._added(node)
                 stacks.add(stack)
-                self.room.setdefault(id(node), 0)  # more than enough where a node stands in several blocks
-                self.room[first.setdefault(stack, id(node))] += record.size
+                self.room.setdefault(node, 0)  # more than enough where a node stands in several blocks
+                self.room[first.setdefault(stack, node)] += record.size
         return stacks
 
     def _added(self, node: Op) -> tuple[int, Record]:
@@ -165,7 +165,7 @@ class TapeMemory:
         """The record that an operation adds to a stack, and a pointer to it. Without memory the kernel ends here."""
         code, (stack, record) = self.code, self._added(node)
         top = self.member(stack, "top")
-        if room := self.room.get(id(node), record.size):
+        if room := self.room.get(node, record.size):
             self.make_sure(stack, code.define(f"add i64 {top}, {room}"))
         self.shrink(stack, code.define(f"add i64 {top}, {record.size}"))
         data = self.member(stack, "data")

@@ -62,16 +62,16 @@ class Run:
     """Nodes of one block, in which nothing but `products` touches `array`; they are alike but for their depth.
 
     Its elements are loaded before node `first`, unless they begin as zeros, and stored after node `last`. The loop
-    `fill` sets them to zero and is not needed. Nodes are known by their ids; `inside` has those inside of others, too.
+    `fill` sets them to zero and is not needed. `inside` has those inside of others, too.
     """
 
     array: int
     products: tuple[Op, ...]
-    first: int
-    last: int
-    inside: frozenset[int]
+    first: Node
+    last: Node
+    inside: frozenset[Node]
     is_zero: bool
-    fill: int | None
+    fill: For | None
     by_matrices: bool
     registers: int
     split: Split | None = None  # where warpgroups make the products
@@ -94,10 +94,10 @@ class Accumulators:
         return [n for run in self.runs if run.split is not None for n in run.products]
 
     def starting(self, node: Node) -> list[Run]:
-        return [run for run in self.runs if run.first == id(node)]
+        return [run for run in self.runs if run.first is node]
 
     def ending(self, node: Node) -> list[Run]:
-        return [run for run in self.runs if run.last == id(node)]
+        return [run for run in self.runs if run.last is node]
 
     def of(self, node: Node) -> Run | None:
         """The run that a product belongs to."""
@@ -105,7 +105,7 @@ class Accumulators:
 
     def is_left_out(self, node: Node) -> bool:
         """Whether a node sets what begins as zeros in registers."""
-        return any(run.fill == id(node) for run in self.runs)
+        return any(run.fill is node for run in self.runs)
 
 
 NO_ACCUMULATORS = Accumulators()
@@ -116,14 +116,14 @@ def find_accumulators(kernel: Kernel, tf32: bool = False, moved: Copies | None =
 
     Of tiles that are `moved` in these ways, if they are given, warpgroups make the products that they can.
     """
-    chosen, swizzles = frozenset[int](), dict[int, Swizzle]()
+    chosen, swizzles = frozenset[Op](), dict[int, Swizzle]()
     if moved is not None:
         chosen, swizzles = swizzles_of(kernel, moved, products_for_groups(kernel))
     while True:
         search = _Search(kernel, tf32, chosen)
         search.block(kernel.body)
         found = Accumulators(tuple(search.runs), tf32, swizzles)
-        made = frozenset(map(id, found.by_groups))
+        made = frozenset(found.by_groups)
         if moved is None or made == chosen:
             return found
         chosen, swizzles = swizzles_of(kernel, moved, made)
@@ -138,7 +138,7 @@ def _products(node: Node) -> list[Op]:
 
 
 class _Search:
-    def __init__(self, kernel: Kernel, tf32: bool, for_groups: frozenset[int]):
+    def __init__(self, kernel: Kernel, tf32: bool, for_groups: frozenset[Op]):
         self.kernel, self.tf32, self.for_groups = kernel, tf32, for_groups
         self.runs: list[Run] = []
 
@@ -203,7 +203,7 @@ class _Search:
         members = nodes[start : last + 1]
         products = tuple(n for node in members for n in self.own(node, array))
         loops = any(isinstance(n, (For, While)) for node in members if _products(node) for n in walk_node(node))
-        inside = frozenset(id(n) for node in members for n in walk_node(node))
+        inside = frozenset(n for node in members for n in walk_node(node))
         others = [run for run in self.runs if run.inside & inside]
         if not (loops or len(products) > 1) or any(run.array == array for run in others):
             return
@@ -217,17 +217,17 @@ class _Search:
             return
         fill = self.fill(nodes[:start], array)
         is_zero = fill is not None or self.sets(nodes[start], array)
-        ends = id(nodes[start]), id(nodes[last])
+        ends = nodes[start], nodes[last]
         self.runs.append(Run(array, products, *ends, inside, is_zero, fill, unit is not None, registers, split))
 
     def split(self, products: Sequence[Op], room: int) -> Split | None:
         """How warpgroups share the products of a run, if they make them all."""
         found = split_of(self.kernel, products[0])
-        if found is None or any(id(n) not in self.for_groups for n in products):
+        if found is None or any(n not in self.for_groups for n in products):
             return None
         return found if _group_registers(products[0], found) <= room else None
 
-    def fill(self, before: Iterable[Node], array: int) -> int | None:
+    def fill(self, before: Iterable[Node], array: int) -> For | None:
         """The loop that sets all elements to zero, and does nothing else, if that is what last touches the array."""
         last = next((n for n in reversed(list(before)) if _touches(n, array)), None)
         if not isinstance(last, For) or last.lanes != () or len(last.body.nodes) != 1:
@@ -240,7 +240,7 @@ class _Search:
         is_all = [x.value if isinstance(x, Const) else x for x in whole] == [0, local.size, 1]
         index, value = store.args[0], store.args[-1]
         is_zero = isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
-        return id(last) if is_all and is_zero and index is last.index else None
+        return last if is_all and is_zero and index is last.index else None
 
 
 def _group_registers(node: Op, split: Split) -> int:

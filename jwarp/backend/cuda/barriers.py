@@ -94,8 +94,8 @@ def is_common(kernel: Kernel, array: int) -> bool:
 
 def barriers(
     kernel: Kernel, copies: Copies = NO_COPIES, accumulators: Accumulators = NO_ACCUMULATORS
-) -> frozenset[int]:
-    """The ids of the nodes of a lowered kernel that a barrier has to come before."""
+) -> frozenset[Node]:
+    """The nodes of a lowered kernel that a barrier has to come before."""
     search = _Search(kernel, copies, accumulators)
     search.block(kernel.body, NONE)
     return frozenset(search.found)
@@ -107,11 +107,11 @@ class _Search:
     def __init__(self, kernel: Kernel, copies: Copies, accumulators: Accumulators):
         self.kernel, self.copies, self.accumulators = kernel, copies, accumulators
         # What was fetched ahead is waited for, at a place of its own, and needs no barrier before.
-        self.ahead = {id(node) for pipeline in copies.pipelines.values() for node in pipeline.prefix}
+        self.ahead = {node for pipeline in copies.pipelines.values() for node in pipeline.prefix}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
         self.remembers, self.restored = grows(kernel), restored_together(kernel)
-        self.found: set[int] = set()
+        self.found: set[Node] = set()
 
     def block(self, block: Block, since: Accesses) -> Accesses:
         for node in block.nodes:
@@ -131,10 +131,10 @@ class _Search:
                 return self.step(node, since, self.of_op(node), self.ends_with_barrier(node))
             case If():
                 return self.block(node.then, since) | self.block(node.orelse, since)
-            case For() if id(node) in self.ahead:
+            case For() if node in self.ahead:
                 return NONE
             case For(lanes=None):
-                since = NONE if id(node) in self.copies.pipelines else since
+                since = NONE if node in self.copies.pipelines else since
                 return self.repeated(since, lambda start: (start, self.block(node.body, start)))
             case For():
                 accesses = frozenset().union(*(self.of_lane(node, n) for n in walk(node.body) if isinstance(n, Op)))
@@ -158,10 +158,10 @@ class _Search:
 
     def step(self, node: Node, since: Accesses, accesses: Accesses, ends: bool) -> Accesses:
         if any(a.needs_barrier(b) for a in since for b in accesses):
-            self.found.add(id(node))
+            self.found.add(node)
         if ends:
             return frozenset((Access(SLOT, "", ALL),)) if self.tells(node) else NONE
-        return accesses if id(node) in self.found else since | accesses
+        return accesses if node in self.found else since | accesses
 
     def tells(self, node: Node) -> bool:
         return isinstance(node, Op) and is_told(self.kernel, node, self.written, self.used)
@@ -171,7 +171,7 @@ class _Search:
         if isinstance(node, Op):
             return (node.row.is_unit and self.accumulators.of(node) is None) or self.tells(node)
         assert isinstance(node, For)
-        return bool(node.params) or is_checked(node, self.remembers) or id(node) in self.copies.of
+        return bool(node.params) or is_checked(node, self.remembers) or node in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
         """What an operation that all threads run alike accesses."""
@@ -196,7 +196,7 @@ class _Search:
             return NONE
         indices = node.indices
         own = len(indices) == 1 and indices[0] is loop.index
-        own = own and id(loop) not in self.copies.of and id(loop) not in self.copies.additions
+        own = own and loop not in self.copies.of and loop not in self.copies.additions
         return frozenset((Access(node.array, change, LANES, first_lane(loop) if own else None),))
 
     def matters(self, array: int) -> bool:

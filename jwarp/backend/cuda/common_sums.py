@@ -39,27 +39,27 @@ class Together:
     """
 
     def __init__(self, kernel: Kernel, apart: Callable[[Op], bool], place: str, item: str):
-        self.groups = {id(node): group for group in common_sums(kernel, apart) for node in group.nodes}
+        self.groups = {node: group for group in common_sums(kernel, apart) for node in group.nodes}
         self.place, self.item = place, item
         self.waiting: dict[CommonSums, list[Addition]] = defaultdict(list)
-        self.keep: frozenset[int] = frozenset()  # nodes after which sums wait for those of the next trip
+        self.keep: frozenset[Op] = frozenset()  # nodes after which sums wait for those of the next trip
         self.before: list[str] = []  # statements that belong before the loop
         self.numbers = itertools.count()
         self.line_of: Callable[[Op], Line | None] = lambda node: None
 
     def __contains__(self, node: Op) -> bool:
-        return id(node) in self.groups
+        return node in self.groups
 
     def at_once(self, node: Op, addition: Addition, text: Callable[[Operand], str]) -> str:
         """The statement of one addition alone."""
-        return self.statement(self.groups[id(node)], [addition], text)
+        return self.statement(self.groups[node], [addition], text)
 
     def after(self, node: Op, addition: Addition | None, text: Callable[[Operand], str]) -> str | None:
         """The statement after a node of a group, whose addition may wait: that of all that do, after the last one."""
-        group = self.groups[id(node)]
+        group = self.groups[node]
         if addition is not None:
             self.waiting[group].append(addition)
-        if node is not group.nodes[-1] or id(node) in self.keep:
+        if node is not group.nodes[-1] or node in self.keep:
             return None
         waiting = self.waiting.pop(group, [])
         return self.statement(group, waiting, text) if waiting else None

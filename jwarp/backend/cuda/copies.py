@@ -81,11 +81,11 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies and additions that loops with lanes make, and the loops that fetch ahead, by the ids of the loops."""
+    """The copies and additions that loops with lanes make, and the loops that fetch ahead, by the loops."""
 
-    of: Mapping[int, tuple[Copy, ...]]
-    pipelines: Mapping[int, Pipeline]
-    additions: Mapping[int, tuple[Addition, ...]] = field(default_factory=dict)
+    of: Mapping[Node, tuple[Copy, ...]]
+    pipelines: Mapping[Node, Pipeline]
+    additions: Mapping[Node, tuple[Addition, ...]] = field(default_factory=dict)
 
     @property
     def ahead(self) -> frozenset[int]:
@@ -93,30 +93,30 @@ class Copies:
         return frozenset().union(*(p.targets for p in self.pipelines.values()))
 
 
-def find_copies(kernel: Kernel, trusted: Container[int]) -> Copies:
+def find_copies(kernel: Kernel, trusted: Container[Node]) -> Copies:
     """The copies of a lowered kernel: accesses that are not `trusted` may be where there is nothing to fetch."""
     units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_unit]
     read = {array for n in units for array in arrays_read(n)}
     written = frozenset(written_params(kernel))
-    found: dict[int, tuple[Copy, ...]] = {}
-    additions: dict[int, tuple[Addition, ...]] = {}
+    found: dict[Node, tuple[Copy, ...]] = {}
+    additions: dict[Node, tuple[Addition, ...]] = {}
     used = used_values(kernel.body)
     for node in walk(kernel.body):
         if isinstance(node, For) and node.lanes == ():
             added = Reader(kernel, node, trusted, written).additions(used)
             if added:
-                additions[id(node)] = added
+                additions[node] = added
             copies = Reader(kernel, node, trusted, written).copies()
             if copies and all(c.target in read and _bytes(kernel, c) >= LEAST_BYTES for c in copies):
-                found[id(node)] = copies
-    pipelines: dict[int, Pipeline] = {}
+                found[node] = copies
+    pipelines: dict[Node, Pipeline] = {}
     for node in walk(kernel.body):
         # A check that fails leaves while something is on its way.
         if not isinstance(node, For) or node.lanes is not None or failure_texts(kernel):
             continue
         pipeline = _pipeline(kernel, node, found)
         if pipeline is not None:
-            pipelines[id(node)] = pipeline
+            pipelines[node] = pipeline
     return Copies(found, pipelines, additions)
 
 
@@ -164,7 +164,7 @@ _INDEX_RULES: dict[str, Callable[[Op, list[_Place | None]], _Place | None]] = {
 class Reader:
     """Reads the body of a loop with lanes as copies, or additions, if that is what it is."""
 
-    def __init__(self, kernel: Kernel, loop: For, trusted: Container[int], written: Container[int]):
+    def __init__(self, kernel: Kernel, loop: For, trusted: Container[Node], written: Container[int]):
         self.kernel, self.loop, self.trusted, self.written = kernel, loop, trusted, written
         self.places: dict[Value, _Place | None] = {loop.index: _Place(None, ("whole", 0))}
         self.loads: dict[Value, Op] = {}
@@ -207,7 +207,7 @@ class Reader:
         local = None if load is None else self.kernel.local(load.array)
         if load is None or local is None or not local.shared or load.args[0] is not self.loop.index:
             return None
-        is_given = node.array < len(self.kernel.params) and id(node) in self.trusted
+        is_given = node.array < len(self.kernel.params) and node in self.trusted
         if not is_given or count != local.size or local.dtype not in ADDED:
             return None
         matrix = self.matrix(indices, count)
@@ -229,7 +229,7 @@ class Reader:
             return None
         assert isinstance(self.loop.hi, Const)
         count = self.loop.hi.value
-        is_given = load.array < len(self.kernel.params) and load.array not in self.written and id(load) in self.trusted
+        is_given = load.array < len(self.kernel.params) and load.array not in self.written and load in self.trusted
         if not is_given or count != local.size:
             return None
         matrix = self.matrix(load.args, count)
@@ -252,21 +252,21 @@ class Reader:
         return None
 
 
-def _pipeline(kernel: Kernel, loop: For, copies: Mapping[int, tuple[Copy, ...]]) -> Pipeline | None:
+def _pipeline(kernel: Kernel, loop: For, copies: Mapping[Node, tuple[Copy, ...]]) -> Pipeline | None:
     """What a loop can begin some trips ahead: what comes first, if it depends on nothing but the number of the trip."""
     unknown: set[Value] = set(loop.params)
     prefix: list[Node] = []
     for node in loop.body.nodes:
         free = {x for n in walk_node(node) for x in operands(n)} - {y for n in walk_node(node) for y in results(n)}
         is_number = isinstance(node, Op) and OPS[node.name].effect == "pure"
-        if not (is_number or id(node) in copies) or free & unknown:
+        if not (is_number or node in copies) or free & unknown:
             break
         prefix.append(node)
-    while prefix and id(prefix[-1]) not in copies:
+    while prefix and prefix[-1] not in copies:
         prefix.pop()
-    targets = frozenset(c.target for n in prefix for c in copies.get(id(n), ()))
+    targets = frozenset(c.target for n in prefix for c in copies.get(n, ()))
     inside, outside = _uses(loop.body), _uses(kernel.body, skip=loop)
-    count = sum(len(copies.get(id(n), ())) for n in prefix)
+    count = sum(len(copies.get(n, ())) for n in prefix)
     if not targets or count != len(targets) or targets & outside or not targets <= inside:
         return None
     return Pipeline(tuple(prefix), targets)

@@ -73,13 +73,13 @@ class BodyEmitter(Visitor):
     def __init__(
         self,
         kernel: Kernel,
-        trusted: Container[int],
+        trusted: Container[Node],
         failures: Sequence[str],
         sums: Sequence[tuple] = (),
         thread: str = "place.thread",
         item: str = "",
     ):
-        """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
+        """`trusted` holds the accesses that need no test to stay inside their arrays.
 
         `failures` are the texts of checks, in the order in which the runtime numbers them. `sums` are elements,
         as (array, *indices), that each thread sums up before it adds to them. `thread` is the number of the thread,
@@ -208,8 +208,8 @@ class BodyEmitter(Visitor):
         if cannot_overflow(node):
             step = f"{'++' if node.step > 0 else '--'}{index}" if abs(node.step) == 1 else f"{index} += {node.step}"
             start = f"{type} {index} = {bare(lo)}"
-            if id(node) in self.jams:
-                start = write_jammed(self, node, self.jams[id(node)], start, index, names)
+            if node in self.jams:
+                start = write_jammed(self, node, self.jams[node], start, index, names)
             self.line(f"for ({start}; {index} {sign} {hi}; {step}) {{")
             self.trip(node, names)
             self.line("}")
@@ -282,7 +282,7 @@ class BodyEmitter(Visitor):
         indices = node.indices
         name = self.names[node.number]
         local = self.kernel.local(node.array)
-        if id(node) in self.trusted or (local is not None and certain(indices, local.shape)):
+        if node in self.trusted or (local is not None and certain(indices, local.shape)):
             return f"{name}[{bare(self.placed(node.array, self.known_place(node)))}]", None
         places, tests = [], []
         for axis, index in enumerate(indices):
@@ -308,12 +308,12 @@ class BodyEmitter(Visitor):
     def load(self, node: Op) -> None:
         assert node.result is not None
         type = node.result.type
-        quads = self.quads.get(id(node)) if self.is_constant(node) else None
+        quads = self.quads.get(node) if self.is_constant(node) else None
         if quads is not None:
             if node is quads.nodes[0]:
                 self.values[quads.value] = name = self.name()
                 self.line(f"const auto {name} = {quads.access(self.names[node.array], self.element(node)[0])};")
-            self.values[node.result] = f"{self.text(quads.value)}.at[{quads.places[id(node)]}]"
+            self.values[node.result] = f"{self.text(quads.value)}.at[{quads.places[node]}]"
             return
         element, inside = self.element(node)
         read = element
@@ -384,7 +384,7 @@ class BodyEmitter(Visitor):
 
     def is_inside(self, node: Op) -> None:
         assert node.result is not None
-        if id(node) in self.trusted:
+        if node in self.trusted:
             self.values[node.result] = "true"
             return
         _, inside = self.element(node)

@@ -23,7 +23,7 @@ from jwarp.backend.cuda.staged import Staged
 from jwarp.backend.cuda.texts import constant_place
 from jwarp.backend.cuda.tiles import TileEmitter
 from jwarp.backend.cuda.warpgroups import instructions
-from jwarp.ir.nodes import For, Kernel, Op, has_native_code, walk, written_params
+from jwarp.ir.nodes import For, Kernel, Node, Op, has_native_code, walk, written_params
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
@@ -101,11 +101,11 @@ def _placed(lines: list[str], file: str) -> list[str]:
     return [f'#line {number} "{file}"' if line == OWN else line for number, line in enumerate(lines, 2)]
 
 
-def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> set[int]:
-    """The ids of the accesses that a version does not test."""
+def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> frozenset[Node]:
+    """The accesses that a version does not test."""
     if not bounds:
-        return {id(n) for n in walk(proofs.kernel.body)}
-    return {node for node, condition in proofs.proven.items() if condition == ALWAYS or version == "fast"}
+        return frozenset(walk(proofs.kernel.body))
+    return frozenset(n for n, condition in proofs.proven.items() if condition == ALWAYS or version == "fast")
 
 
 def accumulators_of(proofs: Proofs, bounds: bool, tf32: bool = False, wgmma: bool = False) -> Accumulators:
@@ -166,7 +166,7 @@ class _Entry:
         emitter.block(self.kernel.body)
         return emitter.lines
 
-    def emitter(self, trusted: Container[int]) -> BodyEmitter:
+    def emitter(self, trusted: Container[Node]) -> BodyEmitter:
         return BodyEmitter(self.kernel, trusted, self.failures, self.sums, self.thread, self.item)
 
     def wrapped(self, body: Sequence[str]) -> list[str]:
@@ -324,7 +324,7 @@ class _Narrow(_Entry):
 
     thread, item = "at", "item"
 
-    def emitter(self, trusted: Container[int]) -> BodyEmitter:
+    def emitter(self, trusted: Container[Node]) -> BodyEmitter:
         return NarrowEmitter(
             self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread, item=self.item,
             staged=self.staged,
@@ -365,7 +365,7 @@ class _NarrowFlat(_Narrow, _Flat):
 class _Blocks(_Entry):
     """The entry of a kernel with tiles: what is a thread to launches is a block of CUDA's."""
 
-    def emitter(self, trusted: Container[int]) -> BodyEmitter:
+    def emitter(self, trusted: Container[Node]) -> BodyEmitter:
         copies = find_copies(self.kernel, trusted)
         if self.shared.stages == 1:
             copies = dataclasses.replace(copies, pipelines={})

@@ -34,7 +34,7 @@ class _Token:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Item:
     """A definition or declaration in the scope of a namespace."""
 
@@ -93,7 +93,7 @@ def device_part(texts: Mapping[str, str], wanted: str) -> dict[str, str]:
     return {
         name: text
         if (found := read[name]) is None
-        else _of_lambdas(_blanked(text, [i for i in found.items if id(i) not in kept]))
+        else _of_lambdas(_blanked(text, [i for i in found.items if i not in kept]))
         for name, text in texts.items()
     }
 
@@ -113,7 +113,7 @@ def kernel_part(text: str, wanted: str) -> str:
     if read is None:
         return text
     kept = _reached(read.items, read.macros, set(_WORD.findall(wanted)), only_named=True)
-    return _blanked(text, [item for item in read.items if id(item) not in kept])
+    return _blanked(text, [item for item in read.items if item not in kept])
 
 
 @dataclass(frozen=True)
@@ -222,13 +222,13 @@ def _without_template(tokens: Iterable[_Token]) -> list[_Token]:
 
 def _reached(
     items: list[_Item], macros: Mapping[str, frozenset[str]], named: set[str], only_named: bool = False
-) -> set[int]:
-    """The items that stay, by their identity: those of the GPU, and what is `named` by these, also through macros."""
+) -> set[_Item]:
+    """The items that stay: those of the GPU, and what is `named` by these, also through macros."""
     marks = _marks(macros)
-    kept, waiting = set[int](), list[_Item]()
+    kept, waiting = set[_Item](), list[_Item]()
 
     def keep(item: _Item) -> None:
-        kept.add(id(item))
+        kept.add(item)
         named.update(item.words)
 
     waiting += items if only_named else ()
@@ -249,7 +249,7 @@ def _reached(
             return kept
         for item in found:
             keep(item)
-        waiting = [item for item in waiting if id(item) not in kept]
+        waiting = [item for item in waiting if item not in kept]
 
 
 def _is_host(item: _Item, marks: set[str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 from jwarp.analysis.ownership import added_to
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.staged import Staged, component_of
-from jwarp.ir.nodes import Kernel, Op, Operand, Value
+from jwarp.ir.nodes import Kernel, Node, Op, Operand, Value
 from jwarp.types import ArrayType, int32
 from jwarp.types.arrays import Extents
 
@@ -76,7 +76,7 @@ class NarrowEmitter(BodyEmitter):
     def __init__(
         self,
         kernel: Kernel,
-        trusted: Container[int],
+        trusted: Container[Node],
         failures: Sequence[str],
         sums: Sequence[tuple],
         *,

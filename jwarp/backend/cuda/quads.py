@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.cuda.staged import component_of
-from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value, blocks, written_params
+from jwarp.ir.nodes import Block, Kernel, Node, Op, Operand, Value, blocks, written_params
 from jwarp.types import ArrayType, bool_
 
 SIZE = 16  # bytes
@@ -20,18 +20,18 @@ class Quads:
     nodes: tuple[Op, ...]
     value: Value
     count: int  # accesses
-    places: dict[int, int]  # by the ids of the reads, where among what is read theirs is
+    places: dict[Op, int]  # where among what is read theirs is
 
     def access(self, array: str, element: str) -> str:
         """All of it, by the element of the first read."""
-        return f"jw_read_quads<{self.count}>(&{element} - {self.places[id(self.nodes[0])]}, jw_has_quads({array}))"
+        return f"jw_read_quads<{self.count}>(&{element} - {self.places[self.nodes[0]]}, jw_has_quads({array}))"
 
 
-def quads_of(kernel: Kernel, trusted: Container[int]) -> dict[int, Quads]:
-    """By the ids of their reads, which need no test. What is read is written by nobody while the kernel runs."""
+def quads_of(kernel: Kernel, trusted: Container[Node]) -> dict[Op, Quads]:
+    """By their reads, which need no test. What is read is written by nobody while the kernel runs."""
     if kernel.block_dim:
         return {}
-    return {id(node): quads for quads in _Search(kernel, trusted).block(kernel.body) for node in quads.nodes}
+    return {node: quads for quads in _Search(kernel, trusted).block(kernel.body) for node in quads.nodes}
 
 
 def has_quads(type: ArrayType) -> bool:
@@ -41,7 +41,7 @@ def has_quads(type: ArrayType) -> bool:
 
 
 class _Search:
-    def __init__(self, kernel: Kernel, trusted: Container[int]):
+    def __init__(self, kernel: Kernel, trusted: Container[Node]):
         self.kernel, self.trusted, self.written = kernel, trusted, frozenset(written_params(kernel))
 
     def block(self, block: Block) -> Iterator[Quads]:
@@ -49,7 +49,7 @@ class _Search:
         for node in block.nodes:
             for inner in blocks(node):
                 yield from self.block(inner)
-            if not isinstance(node, Op) or node.name != "load" or id(node) not in self.trusted:
+            if not isinstance(node, Op) or node.name != "load" or node not in self.trusted:
                 continue
             if node.array >= len(self.kernel.params) or node.array in self.written:
                 continue
@@ -70,5 +70,5 @@ def _shared(reads: Sequence[tuple[Op, int]]) -> Quads | None:
     first, count = min(parts), max(parts) - min(parts) + 1
     if count >= len({component for _, component in reads}):
         return None
-    places = {id(node): component - first * each for node, component in reads}
+    places = {node: component - first * each for node, component in reads}
     return Quads(tuple(node for node, _ in reads), Value(result.type), count, places)

@@ -79,11 +79,11 @@ def restored_together(kernel: Kernel) -> frozenset[int]:
     """
     loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
     in_lanes = [[n for n in walk(loop.body) if isinstance(n, Op)] for loop in loops]
-    known = {id(n) for ops in in_lanes for n in ops}
+    known = {n for ops in in_lanes for n in ops}
     saved = {n.array for ops in in_lanes for n in ops if n.name == "save"}
     found = {
         n.array: n for n in walk(kernel.body)
-        if isinstance(n, Op) and n.name == "rollback" and n.array in saved and id(n) not in known
+        if isinstance(n, Op) and n.name == "rollback" and n.array in saved and n not in known
     }  # fmt: skip
     for ops in in_lanes:
         for array in {n.array for n in ops if n.name == "save"} & found.keys():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jwarp.analysis.ownership import definitions_of, shifted_of
 from jwarp.backend.cuda.rules import memory_type
-from jwarp.ir.nodes import Const, Kernel, Op, walk, written_params
+from jwarp.ir.nodes import Const, Kernel, Node, Op, walk, written_params
 from jwarp.types import ArrayType, bool_
 
 # Elements of fewer scalars are little more to move by themselves.
@@ -32,7 +32,7 @@ class Staged:
         return array in self.loaded or array in self.stored
 
 
-def staged_arrays(kernel: Kernel, trusted: Container[int], block: int) -> Staged:
+def staged_arrays(kernel: Kernel, trusted: Container[Node], block: int) -> Staged:
     """The arrays of a launch over one axis of whose elements every thread loads its own, or stores it whole."""
     if (
         kernel.tid_dims != 1
@@ -43,7 +43,7 @@ def staged_arrays(kernel: Kernel, trusted: Container[int], block: int) -> Staged
     definitions = definitions_of(kernel.body)
     written = frozenset(written_params(kernel))
     accesses = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_access]
-    certain = {id(n) for n in kernel.body.nodes}
+    certain = frozenset(kernel.body.nodes)
     loaded, stored = {}, {}
     for p, param in enumerate(kernel.params):
         type = param.type
@@ -56,12 +56,10 @@ def staged_arrays(kernel: Kernel, trusted: Container[int], block: int) -> Staged
         own = [
             n
             for n in touching
-            if shifted_of(n.indices[0], definitions) == (0, 0)
-            and component_of(n, type) is not None
-            and id(n) in trusted
+            if shifted_of(n.indices[0], definitions) == (0, 0) and component_of(n, type) is not None and n in trusted
         ]
         name = "store" if p in written else "load"
-        every = {component_of(n, type) for n in own if id(n) in certain and n.name == name}
+        every = {component_of(n, type) for n in own if n in certain and n.name == name}
         if len(every) != size:
             continue
         if p not in written:

@@ -34,7 +34,7 @@ class TileEmitter(BodyEmitter):
     def __init__(
         self,
         kernel: Kernel,
-        trusted: Container[int],
+        trusted: Container[Node],
         failures: Sequence[str],
         thread: str,
         copies: Copies,
@@ -46,7 +46,7 @@ class TileEmitter(BodyEmitter):
         self.shared, self.paddings = shared, shared.paddings
         self.waiting = barriers(kernel, copies, accumulators)
         self.lanes: For | None = None  # the loop with lanes at hand
-        self.stages: dict[int, str] = {}  # which of their places the tiles of a loop have, by the id of the loop
+        self.stages: dict[For, str] = {}  # which of their places the tiles of a loop have
         self.held: dict[int, str] = {}  # what arrays are called whose elements are in registers
         self.goes_on = False  # whether products of warpgroups are waited for later
         self.shown: set[int] = set()  # the tiles that warpgroups can multiply as they are
@@ -57,7 +57,7 @@ class TileEmitter(BodyEmitter):
     def node(self, node: Node) -> None:
         if self.accumulators.is_left_out(node):
             return
-        if id(node) in self.waiting:
+        if node in self.waiting:
             self.line("__syncthreads();")
         for run in self.accumulators.starting(node):
             self.hold(run)
@@ -78,18 +78,18 @@ class TileEmitter(BodyEmitter):
     # -- loops with lanes
 
     def counted(self, node: For) -> None:
-        if id(node) in self.copies.pipelines:
+        if node in self.copies.pipelines:
             self.pipelined(node)
             return
         if node.lanes is None:
             super().counted(node)
             return
-        if id(node) in self.copies.additions:
-            for addition in self.copies.additions[id(node)]:
+        if node in self.copies.additions:
+            for addition in self.copies.additions[node]:
                 self.add(addition)
             return
-        if id(node) in self.copies.of:
-            self.fetch(self.copies.of[id(node)], self.names)
+        if node in self.copies.of:
+            self.fetch(self.copies.of[node], self.names)
             self.line("jw::tile::wait_async();")
             return
         assert self.lanes is None, "lanes have no lanes"
@@ -204,7 +204,7 @@ class TileEmitter(BodyEmitter):
 
     def pipelined(self, node: For) -> None:
         """A loop each of whose trips begins to fetch what a later one needs; its tiles have some places in turn."""
-        pipeline, ahead = self.copies.pipelines[id(node)], self.shared.stages - 1
+        pipeline, ahead = self.copies.pipelines[node], self.shared.stages - 1
         stage, sign = self.name(), "<" if node.step > 0 else ">"
         self.line("__syncthreads();")
         self.line(f"int {stage} = 0;")
@@ -215,7 +215,7 @@ class TileEmitter(BodyEmitter):
             self.begin(node, pipeline, f"jw_add({lo}, ({type})({trip * node.step}))" if trip else lo, str(trip))
             self.line("}")
             self.end_group()
-        self.stages[id(node)] = stage
+        self.stages[node] = stage
         super().counted(node)
 
     def farther(self, node: For, index: str, trips: int) -> str:
@@ -235,8 +235,8 @@ class TileEmitter(BodyEmitter):
         self.depth += 1
         self.values[node.index] = index
         for inner in pipeline.prefix:
-            if id(inner) in self.copies.of:
-                copies = self.copies.of[id(inner)]
+            if inner in self.copies.of:
+                copies = self.copies.of[inner]
                 self.fetch(copies, {c.target: self.staged(c.target, stage) for c in copies})
             else:
                 self.node(inner)
@@ -248,14 +248,14 @@ class TileEmitter(BodyEmitter):
         return self.names[array] if stage == "0" else f"{self.names[array]} + {stage} * {self.shared.steps[array]}"
 
     def trip(self, node: For, names: Sequence[str]) -> None:
-        pipeline = self.copies.pipelines.get(id(node))
+        pipeline = self.copies.pipelines.get(node)
         if pipeline is None:
             super().trip(node, names)
             return
-        stage, index, known = self.stages[id(node)], self.values[node.index], dict(self.names)
+        stage, index, known = self.stages[node], self.values[node.index], dict(self.names)
         last = self.shared.stages - 1
-        begun = {id(inner) for inner in pipeline.prefix} & self.copies.of.keys()
-        own = [inner for inner in node.body.nodes if id(inner) not in begun]
+        begun = self.copies.of.keys() & set(pipeline.prefix)
+        own = [inner for inner in node.body.nodes if inner not in begun]
         by_groups = self.accumulators.swizzles.keys() & pipeline.targets
         waiting = "wait_for_groups" if by_groups else "wait_async"
         self.depth += 1

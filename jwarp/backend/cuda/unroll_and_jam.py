@@ -33,22 +33,22 @@ class Jam:
     """How many trips run at once, and the nodes of the body that do not wait for what the trip before carries on."""
 
     trips: int
-    early: frozenset[int]  # ids
-    held: frozenset[int]  # ids of sums that the trips do together
+    early: frozenset[Op]
+    held: frozenset[Op]  # sums that the trips do together
 
 
-def jams_of(kernel: Kernel, groups: Iterable[CommonSums]) -> dict[int, Jam]:
-    """The loops of a kernel that gain by it, by id; `groups` are the sums that are done together."""
+def jams_of(kernel: Kernel, groups: Iterable[CommonSums]) -> dict[For, Jam]:
+    """The loops of a kernel that gain by it; `groups` are the sums that are done together."""
     if kernel.block_dim or kernel.order:
         return {}
     own, written = thread_values(kernel), frozenset(written_params(kernel))
-    sums = {id(node): group for group in groups for node in group.nodes}
-    found = {id(n): _jam(n, own, written, len(kernel.params), sums) for n in walk(kernel.body) if isinstance(n, For)}
+    sums = {node: group for group in groups for node in group.nodes}
+    found = {n: _jam(n, own, written, len(kernel.params), sums) for n in walk(kernel.body) if isinstance(n, For)}
     return {loop: jam for loop, jam in found.items() if jam is not None}
 
 
 def _jam(
-    loop: For, own: frozenset[Value], written: frozenset[int], params: int, sums: dict[int, CommonSums]
+    loop: For, own: frozenset[Value], written: frozenset[int], params: int, sums: dict[Op, CommonSums]
 ) -> Jam | None:  # fmt: skip
     body = [n for n in loop.body.nodes if isinstance(n, Op) and (n.name in CUDA_RULES or n.row.is_access)]
     # What comes after a branch or a check may rely on it, and must not begin before.
@@ -59,18 +59,18 @@ def _jam(
     waiting, early = set(loop.params), set()
     for node in body:
         if waiting.isdisjoint(node.args) and (node.name in CUDA_RULES or _reads_constant(node, written, params)):
-            early.add(id(node))
+            early.add(node)
         elif node.result is not None:
             waiting.add(node.result)
-    held = [group for group in {sums[id(n)]: None for n in body if id(n) in sums} if _may_be_held(group, loop, body)]
-    reads_in_common = any(n.row.is_access and id(n) in early and own.isdisjoint(n.args) for n in body)
-    branches = any(n.name in AT_ONCE and _is_single(n) and id(n) in early for n in body)
+    held = [group for group in {sums[n]: None for n in body if n in sums} if _may_be_held(group, loop, body)]
+    reads_in_common = any(n.row.is_access and n in early and own.isdisjoint(n.args) for n in body)
+    branches = any(n.name in AT_ONCE and _is_single(n) and n in early for n in body)
     if not (reads_in_common and branches) and not held:
         return None
     trips = MOST_TRIPS
     while trips > 1 and any(len(group.nodes) * trips > MOST for group in held):
         trips //= 2
-    return Jam(trips, frozenset(early), frozenset(id(n) for group in held for n in group.nodes)) if trips > 1 else None
+    return Jam(trips, frozenset(early), frozenset(n for group in held for n in group.nodes)) if trips > 1 else None
 
 
 def _may_be_held(group: CommonSums, loop: For, body: Sequence[Op]) -> bool:
@@ -98,7 +98,7 @@ class Emitter(Protocol):
     """What writes the operations of one trip; `values` says what stands for each value."""
 
     definitions: Definitions
-    trusted: Container[int]
+    trusted: Container[Node]
     values: dict[Value, str]
     together: Together
     lines: list[str]
@@ -142,7 +142,7 @@ def _turn(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -
     for k, values in enumerate(copies[1:], 1):
         emitter.values = values
         emitter.define(node.index, f"{index} + {k * node.step}" if node.step > 0 else f"{index} - {-k * node.step}")
-    early = [n for n in node.body.nodes if id(n) in jam.early]
+    early = [n for n in node.body.nodes if n in jam.early]
     for each in early:
         if isinstance(each, Op) and each.name in AT_ONCE and _is_single(each):
             _at_once(emitter, each, copies)
@@ -154,9 +154,9 @@ def _turn(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -
         emitter.values = values
         emitter.together.keep = jam.held if k < jam.trips - 1 else frozenset()
         emitter.together.line_of = functools.partial(_line, emitter, node, copies[0], k * node.step)
-        for each in node.body.nodes:
-            if id(each) not in jam.early:
-                emitter.node(each)
+        for inner in node.body.nodes:
+            if inner not in jam.early:
+                emitter.node(inner)
         if k < jam.trips - 1:
             for param, given in zip(node.params, node.body.yields, strict=True):
                 text = emitter.text(given)
@@ -177,7 +177,7 @@ def _line(emitter: Emitter, loop: For, first: dict[Value, str], distance: int, s
         return None
     made = emitter.definitions.get(index)
     source = made.args[0] if made is not None and made.name == "cast" else index
-    if source is not loop.index or not all(isinstance(i, Const) for i in rest) or id(sum) not in emitter.trusted:
+    if source is not loop.index or not all(isinstance(i, Const) for i in rest) or sum not in emitter.trusted:
         return None
     stride = " * ".join(emitter.extent(sum.array, axis) for axis in range(1, len(sum.indices))) or "1"
     within = "0"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jwarp.backend.cuda.copies import Copies
 from jwarp.backend.cuda.rules import C_TYPES
 from jwarp.ir.attributes import BlockMatmul
-from jwarp.ir.nodes import Kernel, Op, arrays_changed, arrays_read, walk
+from jwarp.ir.nodes import Kernel, Node, Op, arrays_changed, arrays_read, walk
 from jwarp.types import ScalarType, bfloat16, float16, float64
 
 WARPGROUP = 128
@@ -62,12 +62,12 @@ def _is_cut(told: BlockMatmul, right: int) -> bool:
     return rest == 0 and columns % 8 == 0 and columns <= MOST_COLUMNS and along
 
 
-def products_for_groups(kernel: Kernel) -> frozenset[int]:
+def products_for_groups(kernel: Kernel) -> frozenset[Op]:
     """The ids of the products of a lowered kernel that warpgroups could make."""
-    return frozenset(id(n) for n in _products(kernel) if split_of(kernel, n) is not None)
+    return frozenset(n for n in _products(kernel) if split_of(kernel, n) is not None)
 
 
-def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[int]) -> tuple[frozenset[int], dict[int, Swizzle]]:
+def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[Node]) -> tuple[frozenset[Op], dict[int, Swizzle]]:
     """Of the chosen products those all of whose factors can lie in patterns, and how these lie.
 
     A tile does that nothing uses but these products, accesses to its elements, and copies of whole rows.
@@ -77,7 +77,7 @@ def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[int]) -> tuple
     for node in walk(kernel.body):
         if not isinstance(node, Op) or not node.row.is_unit:
             continue
-        if id(node) not in chosen:
+        if node not in chosen:
             excluded |= {*arrays_read(node), *arrays_changed(node)}
             continue
         told = node.told(BlockMatmul)
@@ -91,11 +91,9 @@ def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[int]) -> tuple
             excluded.add(copy.target)
     excluded |= {a.source for some in copies.additions.values() for a in some}
     kept = frozenset(
-        id(n)
-        for n in _products(kernel)
-        if id(n) in chosen and not excluded & {x for x, _ in _factors(n.told(BlockMatmul))}
+        n for n in _products(kernel) if n in chosen and not excluded & {x for x, _ in _factors(n.told(BlockMatmul))}
     )
-    used = {x for n in _products(kernel) if id(n) in kept for x, _ in _factors(n.told(BlockMatmul))}
+    used = {x for n in _products(kernel) if n in kept for x, _ in _factors(n.told(BlockMatmul))}
     return kept, {x: swizzle for x, swizzle in found.items() if x in used}
 
 

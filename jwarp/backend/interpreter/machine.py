@@ -391,7 +391,7 @@ _NODE_RULES: dict[type, Callable[[_Interpreter, Any, Array], None]] = {
 
 
 def failure_text(kernel: str, text: str, thread: tuple[int, ...]) -> str:
-    """What the error of a failed check says."""
+    """The message of a failed check."""
     return f"jwarp: kernel '{kernel}': {text}, thread ({', '.join(map(str, thread))})"
 
 

@@ -50,7 +50,7 @@ class Arguments:
         return [jax.ShapeDtypeStruct(x.shape, x.flat[0].type.dtype) for x in self.arrays]
 
     def template(self, name: str, binding: Binding) -> Template:
-        """What makes the argument `name`, whose leaves are added.
+        """The template that rebuilds the argument `name` from its leaves, which are added to the list.
 
         Raises:
             KernelTypeError: it is nothing that JAX knows.
@@ -107,7 +107,7 @@ class Arguments:
 
 
 def binding_of(low: Lowering, tree: Any, arrays: list[Scalars], variables: list[Any], wanted: Any) -> Binding:
-    """What a function gives, from the tree of its results and their arrays, which are used up from the front.
+    """The binding of a function's result, from its tree and its arrays, which are consumed from the front.
 
     `wanted` is the type that the function is declared to return, or None.
     """

@@ -54,7 +54,7 @@ def _platform(low: Lowering, equation: Any) -> Scalars:
 
 
 def branch(low: Lowering, index: Any, cases: Sequence[Callable[[], list[Scalars]]]) -> list[Scalars]:
-    """What the case gives whose number `index` is, a number in range or a truth."""
+    """The results of case number `index`, which is a number in range or a truth value."""
     if isinstance(index, Const):
         return cases[min(max(int(index.value), 0), len(cases) - 1)]()
     if len(cases) == 1:
@@ -110,7 +110,7 @@ def _has_forms(args: Sequence[Scalars]) -> bool:
 
 
 def _of_forms(low: Lowering, init: Sequence[Scalars], trip: Callable[[list[Scalars]], list[Scalars]]) -> list[Scalars]:
-    """What a loop that forms go into gives, where another loop is tried around it; `trip` is what one trip does.
+    """The results of a loop that carries linear forms, inside a loop that is tried; `trip` is one iteration.
 
     Raises:
         Unknown: it is linear in the forms.
@@ -139,7 +139,7 @@ def _of_forms(low: Lowering, init: Sequence[Scalars], trip: Callable[[list[Scala
 
 
 def _joined(before: Any, after: Any) -> Any:
-    """What a loop carries that has one of these before and after a trip. A zero may become a form, and a form a zero.
+    """The loop-carried value that is this before and after an iteration. A zero may become a form, and a form a zero.
 
     Raises:
         NotLinear: one is a form, the other a number that need not be zero.

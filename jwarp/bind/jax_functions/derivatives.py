@@ -162,7 +162,7 @@ def _author(low: Lowering, equation: Any, nodes: Sequence[Node], scalars: Sequen
 
 
 def _is_of_jax(equation: Any) -> bool:
-    """Whether the rule is one of JAX's own."""
+    """True if the rule belongs to JAX itself."""
     primal = _primal(equation)
     return (primal is None and equation.primitive.name == _HIGHER) or compat.in_library(compat.traced_file(primal))
 

@@ -397,7 +397,7 @@ def _select(low: Lowering, equation: Any, which: Scalars, *cases: Scalars) -> Sc
 
 
 def truth(low: Lowering, x: Any) -> Any:
-    """Whether a number is not zero."""
+    """The truth value that a number is not zero."""
     if isinstance(x, Const):
         return TRUE if x.value else FALSE
     return x if x.type is bool_ else low.op("ne", x, zero(x.type))

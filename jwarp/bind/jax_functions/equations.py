@@ -1,4 +1,4 @@
-"""What there is to know of an equation of a jaxpr, and jaxprs of its derivatives and of functions of its arguments."""
+"""Equations of jaxprs: their properties, and jaxprs of their derivatives and of functions of their arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jwarp.types import ScalarType, from_dtype
 
 
 def is_literal(atom: Any) -> bool:
-    """Whether an operand of an equation is a number."""
+    """True if an operand of an equation is a number."""
     return isinstance(atom, compat.Literal)
 
 
@@ -28,7 +28,7 @@ def dtype_of(variable: Any) -> ScalarType:
 
 
 def is_float(variable: Any) -> bool:
-    """Whether a variable has tangents, and is used."""
+    """True if a variable has tangents, and is used."""
     dtype = variable.aval.dtype
     return (
         not isinstance(variable, compat.DropVar)
@@ -44,7 +44,7 @@ def span_of(equation: Any) -> Span | None:
 
 
 def name_of(equation: Any) -> str:
-    """What an equation does: the function that it calls, else its primitive."""
+    """The name of the function that an equation calls, else of its primitive."""
     called = equation.params.get("name")
     return called if isinstance(called, str) and called else equation.primitive.name
 
@@ -117,14 +117,14 @@ def _of_some(function: Callable[..., Any], args: Sequence[Any], at: Sequence[int
 
 
 def is_linear(equation: Any, at: Sequence[int]) -> bool:
-    """Whether an equation seems linear in the variables at the places `at`: tried with random numbers."""
+    """True if an equation tests linear, on random numbers, in the variables at the places `at`."""
     places = places_of(equation)
     function = compat.function_of(equation, [equation.invars[k] for k in places], equation.outvars)
     return seems_linear(function, [spec_of(equation.invars[k]) for k in places], [places.index(k) for k in at])
 
 
 def seems_linear(function: Callable[..., Sequence[Any]], specs: Sequence[Any], at: Sequence[int]) -> bool:
-    """Whether a function of arrays is linear in some of them, for the random numbers that are tried."""
+    """True if a function of arrays tests linear, on random numbers, in some of them."""
     rng, is_seen = np.random.default_rng(0), False
 
     def some(spec: Any, low: float, high: float) -> Any:

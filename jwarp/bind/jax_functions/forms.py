@@ -18,7 +18,7 @@ class NotLinear(Exception):
 
 
 class Unknown(NotLinear):
-    """What is done with a tangent may be linear: it is a loop, say."""
+    """A tangent is used in a way that may be linear and is not understood, as in a loop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def _difference(build: Builder, args: tuple[Scalar, ...], type: ScalarType) -> S
 
 
 def _each(name: str) -> Callable[[Builder, tuple[Scalar, ...], ScalarType], Scalar]:
-    """What is done to each coefficient, with other operands that are numbers."""
+    """The rule that applies an operation to each coefficient; the other operands are numbers."""
 
     def rule(build: Builder, args: tuple[Scalar, ...], type: ScalarType) -> Scalar:
         rest = tuple(map(_plain, args[1:]))

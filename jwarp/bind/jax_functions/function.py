@@ -132,7 +132,7 @@ def _check_constants(function: JaxFunc, jaxpr: Any, span: Span) -> None:
 
 
 def _name_of(function: JaxFunc, value: Any) -> str:
-    """What the function calls a value from outside."""
+    """The function's own name of a value from outside."""
     what = f"an array of shape {np.shape(value)}"
     code = inspect.unwrap(function.python)
     try:
@@ -147,7 +147,7 @@ def _name_of(function: JaxFunc, value: Any) -> str:
 
 
 def _same_array(found: Any, value: Any) -> bool:
-    """Whether what JAX keeps as `value` was made of the array `found`."""
+    """True if JAX made its constant `value` from the array `found`."""
     if not isinstance(found, (np.ndarray, jax.Array)) or isinstance(value, compat.Tracer):
         return False
     return found.shape == np.shape(value) and bool(np.array_equal(np.asarray(found), np.asarray(value)))

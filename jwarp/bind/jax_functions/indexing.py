@@ -49,7 +49,7 @@ def get(low: Lowering, array: ArrayRef, index: Any) -> Value:
 
 
 def among(low: Lowering, scalars: Sequence[Any], count: int) -> Callable[[Any, int], Any]:
-    """What gives the scalar at `index` + k, where `index` is one of `count`."""
+    """A function that gives the scalar at `index` + k, where `index` is below `count`."""
     if count <= MAX_CHOICES or any(isinstance(x, Form) for x in scalars):
         return lambda index, k: _chosen(low, scalars[k : k + count], index)
     if scalars[0].type is bool_:
@@ -131,7 +131,7 @@ def _set(low: Lowering, array: Scalars, target: Sequence[Any], change: Any, vali
 
 
 def _mode(equation: Any) -> str:
-    """What is done outside: `clip`, `fill` (and drop), or nothing as it is promised not to happen (`promise`)."""
+    """The treatment of indices outside: `clip`, `fill` (and drop), or none, since there are none (`promise`)."""
     name = str(equation.params["mode"]).rpartition(".")[2].lower()
     return "clip" if name.startswith("clip") else "promise" if name.startswith("promise") else "fill"
 

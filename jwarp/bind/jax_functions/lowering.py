@@ -232,7 +232,7 @@ class Lowering:
 
     @contextmanager
     def derived(self, order: int) -> Iterator[None]:
-        """What is built inside has at most so many derivatives taken of it."""
+        """Limit the order of derivatives that may be taken of what is built inside."""
         before, self.order = self.order, min(order, self.order)
         try:
             yield
@@ -257,7 +257,7 @@ class Lowering:
         return filled(array.shape, (as_constant(x, kind) for x in array.flat))
 
     def each(self, rule: Callable[..., Scalar], *arrays: Scalars) -> Scalars:
-        """What `rule` makes of the scalars at each place."""
+        """Apply `rule` to the scalars at each place."""
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
         flat = [np.broadcast_to(x, shape).flat for x in arrays]
         return filled(shape, (rule(*scalars) for scalars in zip(*flat, strict=True)))

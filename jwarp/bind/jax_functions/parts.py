@@ -60,7 +60,7 @@ def complex_constant(kind: ComplexType, value: complex) -> Complex:
 
 
 def is_zero(x: Any) -> bool:
-    """Whether a scalar is the constant zero, which need not be added."""
+    """True if a scalar is the constant zero, which need not be added."""
     return isinstance(x, Const) and x.value == 0.0
 
 

@@ -257,7 +257,7 @@ def _sort(low: Lowering, equation: Any, *arrays: Scalars) -> list[Scalars]:
 
 
 def _comes_before(low: Lowering, xs: list[Any], ys: list[Any]) -> Any:
-    """Whether the first keys come strictly before the second ones."""
+    """The truth value that the first keys come strictly before the second ones."""
     found, same = FALSE, None
     for x, y in zip(xs, ys, strict=True):
         if x.type is bool_:

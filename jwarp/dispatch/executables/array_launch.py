@@ -60,9 +60,6 @@ class ArrayExecutable(HostExecutable):
         self.template = {name: command.__dict__[name] for name in ("kernel", "dims", "block_dim", "program", "plain")}
         self.backward: Any = None
 
-    def call(self, values: Sequence[Any]) -> Any:
-        return None if self.run(values) is NotImplemented else True
-
     def learn_launch(self, made: Ready, values: Sequence[Any]) -> None:
         """Do from now on what a launch does that has run on these values."""
         if type(made) is Forward:

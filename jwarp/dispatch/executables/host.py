@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat, values
-from jwarp.compiler.derive import switched_off
 from jwarp.compiler.vector_axis import with_lanes
-from jwarp.compiler.write_conflicts import refuse_race
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.host_arguments import read_contents, read_gradient, read_place, read_places
+from jwarp.dispatch.call.host_arguments import read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
 from jwarp.dispatch.executables.host_executable import HostExecutable
-from jwarp.dispatch.executables.host_plans import AdjointPlan, adjoint_plan
 from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.steps.host_adjoint import InPlaceAdjoint
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
@@ -81,65 +77,6 @@ class Forward(Ready):
             return None
         made = HostExecutable()
         return made if made.learn_from(self.run, values, self.call.matched.outputs, self.call.names) else None
-
-
-class Adjoint(Ready):
-    """The adjoint of a launch: gradients are added to arrays in place, those that have none are new arrays."""
-
-    def __init__(self, call: Call):
-        super().__init__(call)
-        program, request = call.program.on_host(adjoint=True), call.gradients
-        self.contents, extents = read_contents(program, call.matched)
-        program, threads = program.arranged(call.dims, call.block_dim)
-        if request.wanted and not call.differentiable:
-            raise switched_off(program, next(iter(request.wanted)))
-        refuse_race(program, threads, extents)
-        faults: list[Fault] = []
-        cotangents: dict[int, np.ndarray] = {}
-        self.wanted: dict[int, np.ndarray] = {}
-        self.starts: dict[int, Any] = {}  # of gradients that have no array of the caller's
-        for p, given in (request.cotangents or {}).items():
-            if given is not None:
-                found = read_gradient(program.params[p], extents[p] or (), given, changes=False)
-                faults.append(found) if isinstance(found, Fault) else cotangents.setdefault(p, found)
-        for p, given in request.wanted.items():
-            if given is True or type(given) in (int, float):
-                self.starts[p] = 0.0 if given is True else given
-                given = np.zeros(extents[p] or () if given is True else (), program.dtypes[p])
-            found = read_gradient(program.params[p], extents[p] or (), given, changes=True)
-            faults.append(found) if isinstance(found, Fault) else self.wanted.setdefault(p, found)
-        arguments.raise_faults(program.name, faults)
-        self.run = InPlaceAdjoint(
-            program, threads, self.contents, extents, call.matched.outputs, self.wanted, cotangents, call.block_dim
-        )
-
-    def __call__(self) -> Any:
-        for p, start in self.starts.items():
-            self.wanted[p][...] = start
-        self.run()
-        wanted = self.call.gradients.wanted
-        return self.call.results({p: self.wanted[p].copy() if p in self.starts else x for p, x in wanted.items()})
-
-    def change(self, given: Mapping[int, Any]) -> bool:
-        changes: list[tuple[np.ndarray, np.ndarray]] = []
-        for p, value in given.items():
-            param, array = self.call.program.params[p], self.contents[p]
-            # What integers are decides how gradients are gathered.
-            if param.is_array or not param.dtype.is_float or array is None or isinstance(value, compat.Tracer):
-                return False
-            changes.append((array, _number(param, value)))
-        for array, number in changes:
-            array[...] = number
-        return True
-
-    def executable(self, values: Sequence[Any]) -> AdjointPlan | None:
-        if any(start != 0.0 for start in self.starts.values()):
-            return None
-        request, count = self.call.gradients, len(self.call.matched.values)
-        cotangents = {p: count + k for k, p in enumerate(request.cotangents or {})}
-        after = count + len(cotangents)
-        gradients = {p: None if p in self.starts else after + k for k, p in enumerate(request.wanted)}
-        return adjoint_plan(self.run, values, cotangents, gradients, self.call.names)
 
 
 def _number(param: Param, value: Any) -> np.ndarray:

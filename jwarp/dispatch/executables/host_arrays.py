@@ -108,7 +108,7 @@ class InPlace:
         program, places = without_aliases(self.program, places, shared=self.shared)
         whole = (*places, *_shadows(program, places))
         launch = descriptor_of(program, geometry, tuple(place.use.role for place in whole), self.block_dim)
-        _prepare(launch, whole)
+        prepare(launch, [place.array.shape for place in whole])
         return launch, whole
 
     def _record(self, launch: Descriptor, whole: tuple[Place, ...]) -> None:
@@ -154,10 +154,15 @@ def _shadows(program: Program, places: Sequence[Place]) -> Iterable[Place]:
         yield Place(np.empty(places[p].array.shape, dtype), Use.SCRATCH)
 
 
-def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
-    """Check the extents and compile what the launch needs, unless that has been done for these extents."""
+def prepare(launch: Descriptor, shapes: Iterable[tuple[int, ...]]) -> None:
+    """Check the shapes of its arrays and compile what the launch needs, unless that has been done for these shapes.
+
+    Raises:
+        LaunchError: an extent is too long, or the kernel is certain to leave an array.
+        CompileError: the kernel cannot be compiled.
+    """
     kernel = launch.program.kernel
-    extents = extents_of(kernel.params, (place.array.shape for place in places))
+    extents = extents_of(kernel.params, shapes)
     checked = _CHECKED.of(launch)
     if extents in checked:
         return

@@ -14,6 +14,11 @@ class HostExecutable(_native.HostExecutable):
 
     __slots__ = ()
 
+    def call(self, values: Sequence[Any]) -> Any:
+        """Run it on the leaves of a call: what comes back, True for nothing; None where nothing has run."""
+        found = self.run(values)
+        return None if found is NotImplemented else True if found is None else found
+
     def learn_from(
         self,
         run: InPlace,

@@ -11,7 +11,7 @@ from jwarp.dispatch.executables import functional, host
 from jwarp.dispatch.executables.ready import Ready, stream_refusal
 from jwarp.dispatch.executables.table import Slot
 from jwarp.dispatch.gpu import device
-from jwarp.dispatch.steps import device_adjoint
+from jwarp.dispatch.steps import device_adjoint, host_adjoint
 from jwarp.errors import LaunchError
 from jwarp.types import StructArrayType, StructType
 from jwarp.wire import Role
@@ -21,7 +21,7 @@ _WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
     (Kind.JAX, False): functional.Forward,
     (Kind.JAX, True): functional.Adjoint,
     (Kind.HOST, False): host.Forward,
-    (Kind.HOST, True): host.Adjoint,
+    (Kind.HOST, True): host_adjoint.Adjoint,
     (Kind.DEVICE, False): device.Forward,
     (Kind.DEVICE, True): device_adjoint.Adjoint,
 }

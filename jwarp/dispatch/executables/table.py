@@ -10,6 +10,7 @@ from jwarp.arrays.commands import listeners
 from jwarp.caches import Cache
 from jwarp.devices import Device
 from jwarp.dispatch.call import layout
+from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 
 
@@ -80,8 +81,11 @@ def repeat(
         tell = _TELL if record_tape else None
     try:
         table = kernel.executables
-    except AttributeError:  # what is no kernel
-        return NOT_REPEATED
+    except AttributeError:  # no kernel, or one of Warp's
+        kernel = as_kernel(kernel)
+        if not isinstance(kernel, Kernel):
+            return NOT_REPEATED
+        table = kernel.executables
     found = _native.repeat(table.recent, owner, dim, block_dim, inputs, outputs, gradients, tell)
     if found is NOT_REPEATED and table.rest:
         slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)

@@ -46,13 +46,13 @@ class DeviceExecutable:
             if made is None:
                 return None
             placed[at] = made, *placed[at][1:]
-        arrays = [x for x in values if type(x) is array]
+        memories: list[Any] = [x.memory for x in values if type(x) is array]
         for p in self.program.written:
             written = values[p]
             if type(written) is array and written.memory.is_watched:
                 written.memory.will_write()
-        kept = [x.memory.owner for x in arrays]
-        dataclasses.replace(settled, placed=placed).run(stream, device, kept)
+        owners = [memory.owner for memory in memories]  # which live until the launch has ended
+        dataclasses.replace(settled, placed=placed).run(stream, device, owners)
         return True
 
     def learn_launch(self, made: Ready, values: Sequence[Any]) -> None:

@@ -11,7 +11,7 @@ from jwarp.arrays.commands import Command, submit
 from jwarp.compiler.derive import switched_off
 from jwarp.dispatch.call.array_arguments import read_block_dim
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.array_backward import way_back
+from jwarp.dispatch.steps.array_backward import backward_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -47,7 +47,7 @@ class ArrayAdjoint(Command):
     def _look(self) -> None:
         """See what is to be done for what the launch is given now."""
         launch, given = self.launch, self.given
-        self.kernel, self.back, self.values = launch.kernel, way_back(launch), launch.values
+        self.kernel, self.back, self.values = launch.kernel, backward_of(launch), launch.values
         self.into: dict[int, array] = {}
         for p, own in enumerate(given):
             if own is not None and p in self.back.arrays and self._fits(p, own):
@@ -60,7 +60,7 @@ class ArrayAdjoint(Command):
         self.moving = tuple(p for p in self.back.floats if p in self.into)
         if self.moving and not self.kernel.enable_backward:
             raise switched_off(self.back.program, self.moving[0])
-        self.reversal = self.back.reversal(self.moving, self.values)
+        self.reversal = self.back.pass_of(self.moving, self.values)
 
     def _fits(self, p: int, own: Any) -> bool:
         param, a = self.kernel.params[p], self.values[p]

@@ -1,4 +1,4 @@
-"""The way back through launches on arrays that change: what it is for their shapes, aliases and numbers."""
+"""The backward passes of launches on mutable arrays that have one layout: shapes and aliases alike."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from jwarp.dispatch.call.aliases import identical, refuse_overlaps
 from jwarp.dispatch.call.array_arguments import host_of
 from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.backward import Reversal, reversal
+from jwarp.dispatch.steps.backward import BackwardPass, backward_pass
 from jwarp.dispatch.steps.device_adjoint import generated
-from jwarp.dispatch.steps.device_backward import DeviceReversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing
 from jwarp.types import ArrayType
 
 
-class WayBack:
-    """The adjoint of launches that are alike: of any arrays of the same shapes, which share memory alike.
+class ArrayBackward:
+    """The backward passes of launches on any arrays of the same shapes, which share memory alike.
 
     Attributes:
         arrays: The parameters that are given an array.
         shown: What the adjoint is given for an array: its elements, or where they lie on the GPU.
         same: Parameters that are given the array of another one, and that one.
         floats: The parameters that may have gradients.
-        program: What it goes back through, in which parameters that are one array are one.
+        program: What the launch runs, in which parameters that are one array are one.
         written: The parameters that this writes to.
 
     Raises:
@@ -64,26 +63,27 @@ class WayBack:
             for p, param in enumerate(program.params)
         )
         self._depends_on_integers = depends_on_integers(self.program)
-        self._reversals: Cache[tuple[int, ...], Reversal | None] = Cache("ways back by gradients", 32)
+        self._passes: Cache[tuple[int, ...], BackwardPass | None] = Cache("backward passes by gradients", 32)
 
-    def reversal(self, moving: tuple[int, ...], values: Sequence[Any]) -> Reversal | None:
-        """The adjoint for the gradients of these parameters; None where nothing of them is written.
+    def pass_of(self, moving: tuple[int, ...], values: Sequence[Any]) -> BackwardPass | None:
+        """The backward pass for the gradients of these parameters; None where nothing of them is written.
 
         Raises:
             NotDifferentiableError: there is no exact rule, and the gradients that are followed ask for one.
         """
         if self._depends_on_integers:
-            return self._reversal(moving, values)
-        if (known := self._reversals.get(moving)) is not None:
+            return self._pass_of(moving, values)
+        if (known := self._passes.get(moving)) is not None:
             return known
-        return self._reversals.made(moving, lambda: self._reversal(moving, values))
+        return self._passes.made(moving, lambda: self._pass_of(moving, values))
 
-    def _reversal(self, moving: tuple[int, ...], values: Sequence[Any]) -> Reversal | None:
+    def _pass_of(self, moving: tuple[int, ...], values: Sequence[Any]) -> BackwardPass | None:
         if not any(p in moving for p in self.written):
             return None
         numbers = [None if p in self.arrays else self.number(p, values[p]) for p in range(len(values))]
-        make = DeviceReversal if self.on_gpu else Reversal
-        found = reversal(self.program, self.geometry, self.block_dim, self._extents, moving, numbers, make)
+        found = backward_pass(
+            self.program, self.geometry, self.block_dim, self._extents, moving, numbers, for_gpu=self.on_gpu
+        )
         if found.program.kernel.order and not self.program.kernel.order and self.program.kernel.block_dim:
             raise NotDifferentiableError(
                 f"kernel `{self.kernel.name}`: threads count in a kernel with tiles, and nobody knows in which order"
@@ -127,12 +127,12 @@ class WayBack:
         return frozenset(p for n in ops if not n.row.changes_elements for p in nodes.arrays_read(n))
 
 
-def way_back(launch: ArrayLaunch) -> WayBack:
-    """The way back through a launch, made once for launches that are alike. Raises what `WayBack` raises."""
-    kept: Any = launch if launch.executable is None else launch.executable
-    if kept.backward is None:
-        kept.backward = WayBack(launch)
-    found: WayBack = kept.backward
+def backward_of(launch: ArrayLaunch) -> ArrayBackward:
+    """The backward passes of a launch, made once for a layout. Raises what `ArrayBackward` raises."""
+    cached: Any = launch if launch.executable is None else launch.executable
+    if cached.backward is None:
+        cached.backward = ArrayBackward(launch)
+    found: ArrayBackward = cached.backward
     return found
 
 

@@ -1,178 +1,204 @@
-"""Adjoint launches on NumPy arrays: gradients are added to arrays in place."""
+"""Adjoint launches on host arrays: gradients are added to arrays in place, those that have none are new arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from jwarp.compiler.derive import derive, rounding_as
-from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
-from jwarp.compiler.program import GeneratedProgram
-from jwarp.compiler.write_conflicts import depends_on_integers, gatherable, is_alone, may_coincide, single_axes
-from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use, refuse_shared
-from jwarp.launching.geometry import BlockDim, Geometry
-from jwarp.types.arrays import Extents
-from jwarp.wire import Role
+from jwarp import _native
+from jwarp.bind import compat, values
+from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
+from jwarp.compiler.derive import switched_off
+from jwarp.compiler.write_conflicts import depends_on_integers
+from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.host_arguments import read_contents, read_gradient
+from jwarp.dispatch.executables.host_arrays import Place, Use, prepare, refuse_shared, without_aliases
+from jwarp.dispatch.executables.host_plans import HostPlan, converts_of, only_equal
+from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.steps.host_executor import HostSteps, Scratch
+from jwarp.errors import LaunchError
+from jwarp.launching import arguments
+from jwarp.launching.arguments import Fault
+from jwarp.launching.steps import Add, Allocate, Copy, Slot, Steps
 
 
-@dataclass(frozen=True)
-class Need:
-    """The array that a parameter of the adjoint's kernel is given, and what for.
+class Adjoint(Ready):
+    """The adjoint of a launch.
 
-    It is the `content` or the `cotangent` of a parameter of the launch, what the launch leaves in it (`final`),
-    the gradient that is `wanted` of it, or an array of zeros that nobody else sees (`own`).
-    """
-
-    kind: str
-    param: int
-    use: Use
-    shape: tuple[int, ...] = ()
-    # Of a cotangent that is worked on: the parameter that what comes of it is the gradient of.
-    result: int | None = None
-
-
-class InPlaceAdjoint:
-    """The adjoint of a launch on arrays, ready to be replayed.
-
-    `contents` has one array for each parameter of `program`, None for an output that starts as zeros; none of
-    them changes. `wanted` maps parameters to the arrays that their gradients are added to, `cotangents` outputs
-    to theirs.
+    Attributes:
+        arrays: Those of the slots of `steps`, in order.
+        starts: The values that gradients without an array of the caller's start from, by parameter.
 
     Raises:
         NotDifferentiableError: there is no exact rule for a gradient that is wanted.
-        LaunchError: as for `InPlace`, or an output of the launch shares its memory with an input.
+        KernelTypeError, LaunchError: an argument does not fit, a gradient overlaps another array, or an output of the
+            launch shares its memory with an input.
     """
 
-    def __init__(
-        self,
-        program: GeneratedProgram,
-        geometry: Geometry,
-        contents: Sequence[np.ndarray | None],
-        extents: Extents,
-        outputs: Sequence[int],
-        wanted: Mapping[int, np.ndarray],
-        cotangents: Mapping[int, np.ndarray],
-        block_dim: BlockDim | None = None,
-    ):
-        self.program, self.outputs, self.geometry = program, outputs, geometry
-        self.contents, self.extents, self.wanted, self.cotangents = contents, extents, wanted, cotangents
-        refuse_shared(program, contents, outputs)
-        derived = derive(program, self._variant())
-        self.same = derived.same
-        self.needs = self._needs(derived) if derived.has_results else ()
-        self.forward: InPlace | None = None
-        self.run: InPlace | None = None
-        self._before: list[Callable[[], None]] = []
-        self._after: list[Callable[[], None]] = []
-        self._finals: dict[int, np.ndarray] = {}
-        if any(need.kind == "final" for need in self.needs):
-            exact = rounding_as(program, derived.sources)
-            self.forward = InPlace(exact, geometry, [self._kept(p) for p in range(len(contents))], block_dim)
-        if derived.has_results:
-            params = derived.program.params
-            places = [
-                Place(self._array(need, param.dtype.dtype), need.use)
-                for need, param in zip(self.needs, params, strict=True)
-            ]
-            self.run = InPlace(derived.program, derived.covering(geometry, extents), places, block_dim)
-        for p in self.same:
-            self._after.append(_adding(cotangents[p], wanted[p]))
-
-    def __call__(self) -> None:
-        """Add the gradients once more."""
-        for step in self._before:
-            step()
-        if self.forward is not None:
-            self.forward()
-        if self.run is not None:
-            self.run()
-        for step in self._after:
-            step()
-
-    @property
-    def depends_on_integers(self) -> bool:
-        """Whether the adjoint may be another one for other values of scalars."""
-        return depends_on_integers(self.program)
-
-    def _variant(self) -> Variant:
-        params, contents = self.program.params, self.contents
-        numbers = {
-            p: int(x)
-            for p, x in enumerate(contents)
-            if x is not None and not params[p].is_array and x.dtype.kind in "iu"
-        }
-        known = gatherable(self.program, self.geometry, self.extents, numbers)
-        return Variant(
-            "adjoint",
-            tuple(self.wanted),
-            tuple(self.cotangents),
-            fresh=tuple(p for p in self.outputs if contents[p] is None),
-            gathered=tuple(p for p in known if p in self.wanted),
-            gatherable=known,
-            repeated=may_coincide(self.program, self.geometry),
-            alone=is_alone(self.program, self.geometry),
-            single=single_axes(self.program, self.geometry),
+    def __init__(self, call: Call):
+        super().__init__(call)
+        plain = call.program.on_host(adjoint=True)
+        self.contents, self.extents = read_contents(plain, call.matched)
+        self.program, threads = plain.arranged(call.dims, call.block_dim)
+        self._read_gradients(call)
+        outputs, contents = call.matched.outputs, self.contents
+        refuse_shared(self.program, contents, outputs)
+        self.steps = adjoint_steps(
+            self.program,
+            threads,
+            self.extents,
+            self.wanted,
+            self.cotangents,
+            outputs,
+            call.block_dim,
+            integers=integers_of(self.program, contents),
+            fresh=tuple(p for p in outputs if contents[p] is None),
         )
+        by_slot: dict[Slot, np.ndarray] = {Slot("primal", p): x for p, x in enumerate(contents) if x is not None}
+        by_slot |= {Slot("given", p): x for p, x in self.cotangents.items()}
+        by_slot |= {Slot("gradient", p): x for p, x in self.wanted.items()}
+        _refuse_overlaps(self.steps, by_slot)
+        for step in self.steps.launches:
+            prepare(step.launch, step.shapes)
+        self.arrays = list(by_slot.values())
+        self._run = HostSteps(self.steps.steps, {slot: k for k, slot in enumerate(by_slot)}, len(by_slot))
+        self._native: _native.HostGraph | None = None
+        self._has_run = False
+        self._turn = threading.Lock()
 
-    def _needs(self, derived: DerivedLaunch) -> tuple[Need, ...]:
-        is_arrays = (param.is_array for param in derived.program.params)
-        return tuple(self._need(feed, is_array) for feed, is_array in zip(derived.feeds, is_arrays, strict=True))
+    def _read_gradients(self, call: Call) -> None:
+        program, request, extents = self.program, call.gradients, self.extents
+        if request.wanted and not call.differentiable:
+            raise switched_off(program, next(iter(request.wanted)))
+        faults: list[Fault] = []
+        self.cotangents: dict[int, np.ndarray] = {}
+        self.wanted: dict[int, np.ndarray] = {}
+        self.starts: dict[int, Any] = {}
+        for p, given in (request.cotangents or {}).items():
+            if given is not None:
+                found = read_gradient(program.params[p], extents[p] or (), given, changes=False)
+                faults.append(found) if isinstance(found, Fault) else self.cotangents.setdefault(p, found)
+        for p, given in request.wanted.items():
+            if given is True or type(given) in (int, float):
+                self.starts[p] = 0.0 if given is True else given
+                given = np.zeros(extents[p] or () if given is True else (), program.dtypes[p])
+            found = read_gradient(program.params[p], extents[p] or (), given, changes=True)
+            faults.append(found) if isinstance(found, Fault) else self.wanted.setdefault(p, found)
+        arguments.raise_faults(program.name, faults)
 
-    def _need(self, feed: Feed, is_array: bool) -> Need:
-        kind, p = feed.source
-        if kind in ("dim", "final"):
-            return Need(kind, p, Use.READ)
-        if kind in ("primal", "given"):
-            kept = "content" if kind == "primal" else "cotangent"
-            if feed.role is Role.READ:
-                return Need(kept, p, Use.READ)
-            if kind == "primal" or feed.result is None:
-                return Need(kept, p, Use.COPY)
-            # It becomes the gradient of the initial content, which goes to another array.
-            return Need(kept, p, Use.IN_OUT, result=feed.result)
-        extents = self.extents[p]
-        shape = extents if extents is not None else (1,) if is_array else ()
-        if feed.role is Role.READ:
-            return Need("own", p, Use.READ, shape)
-        if feed.result is None:
-            return Need("own", p, Use.SCRATCH, shape)
-        return Need("wanted", feed.result, Use.ADD, shape)
+    def __call__(self) -> Any:
+        for p, start in self.starts.items():
+            self.wanted[p][...] = start
+        try:
+            self._add()
+        except ValueError as error:
+            raise LaunchError(f"kernel '{self.program.name}': {error}", hint="make the record anew") from None
+        wanted = self.call.gradients.wanted
+        return self.call.results({p: self.wanted[p].copy() if p in self.starts else x for p, x in wanted.items()})
 
-    def _array(self, need: Need, dtype: np.dtype) -> np.ndarray:
-        p = need.param
-        if need.kind == "content":
-            content = self.contents[p]
-            assert content is not None
-            return content
-        if need.kind == "cotangent" and need.result is not None:
-            work = np.empty_like(self.cotangents[p])
-            self._before.append(_copying(self.cotangents[p], work))
-            self._after.append(_adding(work, self.wanted[need.result]))
-            return work
-        if need.kind == "cotangent":
-            return self.cotangents[p]
-        if need.kind == "final":
-            return self._finals[p]
-        if need.kind == "wanted":
-            return self.wanted[p].reshape(need.shape)
-        return np.asarray(self.geometry.dims[p], np.int32) if need.kind == "dim" else np.zeros(need.shape, dtype)
+    def _add(self) -> None:
+        """Add the gradients: from the second time on by one native call, which keeps its memory."""
+        if not self._has_run:
+            self._has_run = True
+            self._run(self.arrays.copy())
+            return
+        with self._turn:
+            if self._native is None:
+                bound = self._run.bound(self.arrays, Scratch())
+                assert bound is not None  # gradients have the type of their parameters
+                self._native = _native.HostGraph(bound)
+            self._native()
 
-    def _kept(self, p: int) -> Place:
-        """The array of a parameter of the launch itself, which is run before each replay."""
-        content = self.contents[p]
-        if p not in self.outputs:
-            assert content is not None
-            return Place(content)
-        self._finals[p] = np.empty(self.extents[p] or (), self.program.dtypes[p])
-        self._before.append(_copying(content, self._finals[p]))
-        return Place(self._finals[p], Use.IN_OUT)
+    def change(self, given: Mapping[int, Any]) -> bool:
+        changes: list[tuple[np.ndarray, np.ndarray]] = []
+        for p, value in given.items():
+            param, array = self.call.program.params[p], self.contents[p]
+            # What integers are decides how gradients are gathered.
+            if param.is_array or not param.dtype.is_float or array is None or isinstance(value, compat.Tracer):
+                return False
+            changes.append((array, arguments.to_scalar(param.dtype, values.describe(value, param))))
+        for array, number in changes:
+            array[...] = number
+        return True
+
+    def executable(self, values: Sequence[Any]) -> AdjointPlan | None:
+        params, call = self.program.params, self.call
+        converts = converts_of(params, values, self.contents)
+        if converts is None or any(start != 0.0 for start in self.starts.values()):
+            return None
+        if depends_on_integers(self.program):
+            converts = tuple(
+                (p, only_equal(values[p], convert) if not params[p].is_array and params[p].dtype.is_int else convert)
+                for p, convert in converts
+            )
+        # The values are those of the parameters, then all cotangents, then all gradients that are wanted.
+        count = len(call.matched.values)
+        asked = list(call.gradients.cotangents or {})
+        cotangents = {p: count + k for k, p in enumerate(asked)}
+        after = count + len(asked)
+        gradients = {p: after + k for k, p in enumerate(self.wanted) if p not in self.starts}
+        borrowed = (place for p, place in cotangents.items() if p in self.cotangents)
+        converts += tuple((place, np.asarray) for place in borrowed if type(values[place]) is compat.Array)
+        slots = {Slot("primal", p): p for p in range(count)}
+        slots |= {Slot("given", p): place for p, place in cotangents.items()}
+        slots |= {Slot("gradient", p): place for p, place in gradients.items()}
+        new = [Allocate(Slot("gradient", p), self.extents[p] or (), self.program.dtypes[p], 0) for p in self.starts]
+        run = HostSteps((*new, *self.steps.steps), slots, len(values))
+        results = tuple(run.place(Slot("gradient", p)) for p in self.wanted)
+        apart = self._apart([cotangents[p] for p in self.cotangents], list(gradients.values()))
+        return AdjointPlan(converts, tuple(gradients.values()), apart, call.names, run, results)
+
+    def _apart(self, cotangents: Sequence[int], added: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """The values that must have no memory in common: arrays that are added to with all, outputs with inputs."""
+        params = self.program.params
+        contents = [p for p, x in enumerate(self.contents) if x is not None and params[p].is_array]
+        others = [*contents, *cotangents, *added]
+        pairs = {(min(a, b), max(a, b)) for a in added for b in others if a != b}
+        outputs = self.call.matched.outputs
+        pairs |= {(min(q, p), max(q, p)) for q in outputs for p in contents if p != q and q in contents}
+        return tuple(sorted(pairs))
 
 
-def _copying(source: np.ndarray | None, target: np.ndarray) -> Callable[[], None]:
-    return lambda: target.fill(0) if source is None else np.copyto(target, source)
+@dataclass(frozen=True, slots=True)
+class AdjointPlan(HostPlan):
+    """An adjoint launch: `steps` run on the arrays of the values, and arrays come back as `results`."""
+
+    steps: HostSteps
+    results: tuple[int, ...]
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """The gradients; None on the slow path, where the checks have to look at the values."""
+        arrays = self.read(values)
+        if arrays is None:
+            return None
+        self.steps(arrays)
+        results = tuple([arrays[k] for k in self.results])
+        return results if self.names is None else dict(zip(self.names, results, strict=True))
 
 
-def _adding(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
-    return lambda: np.add(target, source, out=target, casting="unsafe")
+def _refuse_overlaps(steps: Steps, arrays: Mapping[Slot, np.ndarray]) -> None:
+    """Refuse gradients that are added to and share memory with another array of a launch.
+
+    Raises:
+        LaunchError: there is such a gradient, or it is read-only.
+    """
+    copied = {step.target: step.source for step in steps.steps if isinstance(step, Copy)}
+    targets = {step.source: step.target for step in steps.steps if isinstance(step, Add) if step.source not in copied}
+    for step in steps.launches:
+        program = step.launch.program
+        places = []
+        for slot, shape in zip(step.slots, step.shapes, strict=True):
+            if slot in targets:
+                places.append(Place(arrays[targets[slot]].reshape(shape), Use.ADD))
+            elif slot in copied and copied[slot] in arrays:
+                places.append(Place(arrays[copied[slot]], Use.COPY))
+            else:
+                places.append(Place(arrays.get(slot, _NOTHING)))
+        without_aliases(program, places[: len(program.params)], shared=False)
+
+
+_NOTHING = np.empty(0)  # in the place of memory that nobody else has

@@ -10,7 +10,7 @@ from typing import Any
 from jwarp import _native
 from jwarp.arrays.memory import Memory
 from jwarp.caches import Cache
-from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.steps.host_executor import Scratch
 
 MAX_PLANS = 32
 # Of more scratch memory than this, a way back takes longer than its Python, and the memory is not to be kept.

@@ -11,7 +11,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
-from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.steps.host_executor import Scratch
 from jwarp.dispatch.tape.entry import (
     Entry,
     Retained,

@@ -10,7 +10,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory, Kept
-from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.steps.host_executor import Scratch
 from jwarp.errors import JwarpError, LaunchError
 
 

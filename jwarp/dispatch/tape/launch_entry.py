@@ -11,9 +11,9 @@ from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.rematerialised import lightened
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import will_change
-from jwarp.dispatch.steps.array_backward import WayBack, way_back
-from jwarp.dispatch.steps.backward import Reversal
-from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.steps.array_backward import ArrayBackward, backward_of
+from jwarp.dispatch.steps.backward import BackwardPass
+from jwarp.dispatch.steps.host_executor import Scratch
 from jwarp.dispatch.tape.entry import (
     Entry,
     Retained,
@@ -40,11 +40,11 @@ class LaunchEntry(Entry):
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.kept: dict[int, Kept] = {}
-        self.way: WayBack | None = None
+        self.way: ArrayBackward | None = None
         self.refusal: JwarpError | None = None
-        self.reversal: Reversal | None = None
+        self.reversal: BackwardPass | None = None
         try:
-            way = self.way = way_back(launch)
+            way = self.way = backward_of(launch)
         except LaunchError as error:
             self.refusal = error
             self.arrays = tuple(a for a in values if isinstance(a, array))
@@ -66,17 +66,17 @@ class LaunchEntry(Entry):
     def written(self) -> tuple[array, ...]:  # type: ignore[override]
         return tuple([a for p in self.changed if isinstance(a := self.values[p], array)])
 
-    def _moving(self, way: WayBack) -> tuple[int, ...]:
+    def _moving(self, way: ArrayBackward) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
         values = self.values
         return tuple([p for p in way.floats if values[p]._grad is not None])
 
-    def _prepare(self, way: WayBack) -> None:
+    def _prepare(self, way: ArrayBackward) -> None:
         """Find the adjoint for the arrays that have gradients now."""
         self.moving = self._moving(way)
         self.refusal = self.reversal = None
         try:
-            self.reversal = way.reversal(self.moving, self.values)
+            self.reversal = way.pass_of(self.moving, self.values)
         except (NotDifferentiableError, LaunchError) as error:
             self.refusal = error
 
@@ -121,7 +121,7 @@ class LaunchEntry(Entry):
         followed = [self.values[p]._grad for p in self.moving]
         if self._moving(way) != self.moving or self._retains(way) or not all(map(is_here, followed)):
             return None
-        return reversal.steps(*self._given(way, reversal), scratch)
+        return reversal.bound(*self._given(way, reversal), scratch)
 
     @property
     def keeps(self) -> Iterable[Kept]:
@@ -148,11 +148,11 @@ class LaunchEntry(Entry):
                     return None
         return tuple(parts)
 
-    def _retains(self, way: WayBack) -> bool:
+    def _retains(self, way: ArrayBackward) -> bool:
         """Whether there are gradients to be retained of what it writes."""
         return bool([p for p in self.moving if self.values[p].retain_grad and p in way.written])
 
-    def _given(self, way: WayBack, reversal: Reversal) -> tuple[list[Any], list[Any]]:
+    def _given(self, way: ArrayBackward, reversal: BackwardPass) -> tuple[list[Any], list[Any]]:
         """What the adjoint is given: contents and gradients, by parameter."""
         contents: list[Any] = [None] * len(self.values)
         grads: list[Any] = [None] * len(self.values)
@@ -166,7 +166,7 @@ class LaunchEntry(Entry):
         """Whether there are gradients of what it wrote."""
         return any(a.grad is not None and not is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
 
-    def _content(self, way: WayBack, p: int) -> Any:
+    def _content(self, way: ArrayBackward, p: int) -> Any:
         """What the adjoint reads of a parameter: the content before the launch."""
         kept, of = self.kept.get(p), self.values[p]
         if kept is not None:
@@ -194,7 +194,7 @@ class LaunchEntry(Entry):
                 stacklevel=6,
             )
 
-    def _refuse_retained(self, way: WayBack) -> None:
+    def _refuse_retained(self, way: ArrayBackward) -> None:
         for p in way.written:
             a = self.values[p]
             if isinstance(a, array) and a.retain_grad and p in way.read_and_stored:

@@ -13,7 +13,7 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
-from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.steps.host_executor import Scratch
 from jwarp.dispatch.tape import backward_plans
 from jwarp.dispatch.tape.commands import ComputationEntry, CopyEntry, FillEntry, SecondOrderEntry
 from jwarp.dispatch.tape.entry import Entry, Retained, has_gradients

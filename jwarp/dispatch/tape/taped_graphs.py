@@ -12,7 +12,7 @@ from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.scratch import Scratch
+from jwarp.dispatch.steps.host_executor import Scratch
 from jwarp.dispatch.tape.entry import Entry
 from jwarp.dispatch.tape.native_steps import (
     Several,

@@ -46,7 +46,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
 
 
 def _takes(operation: str, array: ArrayRef) -> bool:
-    """Whether elements of the array are changed as wholes where each component is changed by the operation."""
+    """True if the operation takes elements of the array whole, and changes each of their components."""
     kind = array.type.element
     if not isinstance(kind, CompositeType) or operation in ("exch", "cas"):
         return True

@@ -40,7 +40,7 @@ def _format(ctx: Context, value: Binding, span: Span) -> str:
 
 
 def _equal(ctx: Context, name: str, args: list[Binding], spans: list[Span], span: Span) -> Operand:
-    """Whether two scalars or composites of one type are equal."""
+    """The truth value of the equality of two scalars, or of two composites of one type."""
     check_count(name, args, (2,), span)
     if any(isinstance(a, Composite) for a in args):
         return operator_table.equal(ctx, "==", args[0], args[1], span)

@@ -520,7 +520,7 @@ held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for th
 
 
 def _is_computed_at_once(ctx: Context) -> bool:
-    """Whether this is outside of kernels, where all is computed while it is read."""
+    """True outside of kernels, where a call is computed while it is read."""
     return ctx.max_unroll > MANY_TRIPS
 
 

@@ -96,7 +96,7 @@ class Described(ByName):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `inspect.signature` gives: the first form; of those with its names, the one with most defaults."""
+        """The signature for `inspect.signature`: the names of the first form, with the most defaults."""
         signatures = [form.signature for form in self.each_form]
         alike = [s for s in signatures if list(s.parameters) == list(signatures[0].parameters)]
         return max(alike, key=lambda s: sum(p.default is not p.empty for p in s.parameters.values()))

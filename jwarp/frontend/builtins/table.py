@@ -1,4 +1,4 @@
-"""What a builtin is: a row with its signature, its text, and the rule that says which IR it becomes."""
+"""Builtins as rows: a signature, a docstring, and the rule that lowers a call to IR."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Builtin(Described):
     def arguments(
         self, args: list[Binding], spans: list[Span], named: dict[str, Binding], places: dict[str, Span], span: Span
     ) -> tuple[list[Any], list[Span]]:
-        """What `lower` takes: the arguments in order, and where they stand. What is wrong is said at `span`."""
+        """Bind the arguments of `lower`, in order, with their places. Errors point at `span`."""
         if self.binds:
             try:
                 bound = first_fitting(self.each_form, args, named)

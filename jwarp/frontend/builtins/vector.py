@@ -264,7 +264,7 @@ def _by_component(name: str, operation: str) -> Rule:
 
 
 def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], span: Span) -> Binding:
-    """What the scalar function `name` is for vectors and matrices, where it is anything."""
+    """Apply the scalar function `name` to vectors and matrices, where that is defined."""
     if len(args) == 2 and (operation in ("mul", "div") or operation in ELEMENTWISE):
         return binary(e, f"wp.{name}", operation, args[0], args[1], span)
     if operation in ("min", "max"):

@@ -1,4 +1,4 @@
-"""What a function of NVIDIA Warp's was when it was defined."""
+"""The definition of a function of NVIDIA Warp's, as it was when the function was decorated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jwarp.frontend.syntax.source import Definition, Known, Place, place_of
 
 
 def definition_of(function: Callable, adjoint: Any) -> Definition:
-    """What jwarp takes the function for; `adjoint` is what Warp knows of it.
+    """The definition of a Warp function for jwarp; `adjoint` is Warp's own record of it.
 
     Values that `wp.static` had where the function was defined hold; what its names stand for is looked up now. Where
     Warp's code transformers have made another tree of it, that one counts.
@@ -55,7 +55,7 @@ def _evaluated(module: ast.Module) -> list[Any]:
 
 
 def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: ast.FunctionDef) -> Mapping[Place, Any]:
-    """What Warp put in place of calls of `wp.static` when the function was defined, by place in `own`, its tree.
+    """The values by which Warp replaced calls of `wp.static` in a definition, by their place in `own`, its tree.
 
     Raises:
         CompileError: the trees differ in anything else.

@@ -34,7 +34,7 @@ class ForeignFunc(Func):
         return {name: value for name, value in vars(function).items() if name not in own} if function else {}
 
     def __getattr__(self, name: str) -> Any:
-        """What somebody has set as an attribute of the function."""
+        """An attribute that a program has set on the function."""
         if "_of_warp" not in self.__dict__ or name not in (found := self.attributes):
             raise AttributeError(name)
         return found[name]

@@ -1,4 +1,4 @@
-"""What objects of NVIDIA Warp's mean in kernels: each has its counterpart in jwarp, by name or by what it is made of.
+"""Counterparts of NVIDIA Warp's objects in kernels: each is found by its name, or built from the same parts.
 
 Warp is never imported here, and none of its code runs: its objects are known by their classes, and only looked at.
 """
@@ -44,7 +44,7 @@ def counterpart(thing: Any) -> Any:
 
 
 def is_of_warp(kind: type) -> bool:
-    """Whether a class is one of the package's own, and not of a program that is shipped with it."""
+    """True if a class belongs to the package itself, and not to a program that ships with it."""
     return kind.__module__.startswith(f"{PACKAGE}._src.")
 
 
@@ -64,7 +64,7 @@ _rules: Cache[type, Callable[[Any], Any] | None] = Cache("kinds of objects that 
 
 
 def named(name: str) -> Any:
-    """What jwarp has under a name of Warp's.
+    """The object that jwarp has under a name of Warp's.
 
     Raises:
         AttributeError: it has nothing, saying whether that is to come.

@@ -79,7 +79,7 @@ def _argument(ctx: Context, node: ast.expr, constants: tuple[type, ...]) -> Bind
 
 
 def _items(ctx: Context, value: Binding, span: Span) -> Sequence[Binding]:
-    """What `*value` stands for."""
+    """The values that `*value` expands to."""
     if isinstance(value, Composite):
         return tuple(composites.read(ctx, value, (k,), span) for k in range(value.type.shape[0]))
     if isinstance(value, tuple):

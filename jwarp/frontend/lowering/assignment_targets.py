@@ -1,4 +1,4 @@
-"""What an assignment changes: elements of arrays and tiles, fields, components, and how they are read and changed."""
+"""Assignment targets: elements of arrays and tiles, fields, components; how they are read and written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from jwarp.types import CompositeType, has_arrays, int32
 
 @dataclass(frozen=True)
 class Place:
-    """What an assignment changes: an element of an array, or a variable; a field, component or row of it."""
+    """An assignment target: an element of an array or a variable, or a field, component or row of it."""
 
     name: str
     array: ArrayRef | StructArray | None
@@ -100,7 +100,7 @@ def place_of(ctx: Context, target: ast.expr) -> Place:
 
 
 def _place(ctx: Context, target: ast.expr) -> Place:
-    """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j].x` names."""
+    """Resolve the target `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j].x`."""
     span = ctx.span(target)
     owned = ctx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
     if isinstance(owned, Referenced) or (owned := indexed_composites.variable(ctx, target)) is not None:
@@ -179,7 +179,7 @@ def _row_error(place: Place, span: Span) -> CompileError:
 
 
 def read(ctx: Context, place: Place, span: Span) -> Binding:
-    """What a place holds now."""
+    """Read the current value of a target."""
     if isinstance(place.array, StructArray):
         kind = place.array.type.struct
         raise KernelTypeError(f"{kind!r} has no arithmetic", span, "change its fields one by one")

@@ -79,7 +79,7 @@ def _is_tid(ctx: Context, node: ast.expr) -> bool:
 
 
 def _assigned_tile(ctx: Context, targets: list[ast.expr], value: ast.expr, binding: Binding) -> Binding:
-    """What an assignment of a tile gives a name: a copy of what another name stands for, else the tile itself."""
+    """The tile that a name is assigned: a copy where the right side is a name, else the tile itself."""
     if len(targets) > 1:
         raise CompileError("a tile is assigned to one name at a time", ctx.span(targets[1]), "write b = a after it")
     return ctx.tiles.copied(binding, ctx.span(value)) if isinstance(value, (ast.Name, ast.Tuple)) else binding
@@ -171,7 +171,7 @@ def annotated_assignment(ctx: Context, node: ast.AnnAssign) -> None:
 
 
 def _is_counted(source: Source, part: ast.AST) -> bool:
-    """Whether a part of an annotation means what names of the function's code or libraries do."""
+    """True if a part of an annotation refers to names of the function's code or of libraries."""
     if isinstance(part, ast.Name):
         return part.id in {"int", "float", "bool", "tuple", *source.function.__code__.co_names}
     if isinstance(part, ast.Attribute):

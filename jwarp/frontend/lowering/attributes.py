@@ -51,7 +51,7 @@ def attribute(ctx: Context, node: ast.Attribute) -> Binding:
 
 
 def _is_given(ctx: Context, node: ast.expr) -> bool:
-    """Whether an object comes from no outer name, or may not."""
+    """True unless the object certainly comes from an outer name."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return not isinstance(node, ast.Name) or node.id in ctx.frame.env
@@ -149,7 +149,7 @@ def _of_python(ctx: Context, owner: PythonRef, node: ast.Attribute, span: Span) 
 
 
 def _of_subclass(ctx: Context, node: ast.Attribute) -> Any:
-    """What a class that a program has made of a vector or matrix type has of its own under a name; else None."""
+    """The attribute that a program's subclass of a vector or matrix type defines; None if there is none."""
     made: Any = None
     if isinstance(node.value, ast.Name) and node.value.id not in ctx.frame.env:
         with contextlib.suppress(KeyError):

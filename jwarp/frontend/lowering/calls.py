@@ -70,7 +70,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
 
 
 def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:
-    """What `function`, an argument of the call at `span`, gives for `values`, which are written at `spans`."""
+    """Apply `function`, an argument of the call at `span`, to `values`, which are written at `spans`."""
     callee = _meant(function.object)
     rule, reading = called(callee, span)
     if isinstance(callee, StructType) or not reading.has_values_only:
@@ -95,7 +95,7 @@ def _refuse_unpacking(ctx: Context, node: ast.Call) -> None:
 
 
 def _meant(function: Any) -> Any:
-    """What a Python object means in kernels: a builtin for one of Python's own functions, a scalar type for `int`."""
+    """The canonical form of a callee: a builtin for one of Python's functions, a scalar type for `int`."""
     with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
         function = PYTHON_BUILTINS.get(function, function)
     return as_scalar(function) or function

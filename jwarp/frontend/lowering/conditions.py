@@ -150,7 +150,7 @@ def _logical(ctx: Context, is_and: bool, first: Operand, second: Callable[[], Op
 
 
 def is_eager(ctx: Context, nodes: list[Node]) -> bool:
-    """Whether running `nodes` where they are not needed costs little and does nothing."""
+    """True if evaluating `nodes` speculatively is cheap and has no effect."""
     pure = all(isinstance(n, Op) and n.row.is_pure for n in nodes)
     return pure and len(nodes) <= (0 if ctx.debug else MAX_EAGER_OPS)
 
@@ -194,7 +194,7 @@ def choice(ctx: Context, node: ast.IfExp) -> Binding:
 
 
 def has_changed(ctx: Context, before: State) -> bool:
-    """Whether a variable stands for something else than before: a part of the expression at hand has changed it."""
+    """True if a part of the current expression has assigned a variable since `before`."""
     return any(value is not before.env.get(name) for name, value in ctx.frame.env.items())
 
 

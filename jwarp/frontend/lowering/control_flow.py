@@ -40,7 +40,7 @@ from jwarp.types import int32
 
 @dataclass(frozen=True)
 class State:
-    """What the names of the current function stand for at one point of it."""
+    """The bindings of the current function's names at one point of it."""
 
     env: dict[str, Binding]
     unset: set[str]
@@ -48,17 +48,17 @@ class State:
 
     @property
     def has_returned(self) -> bool:
-        """Whether the function certainly has returned."""
+        """True if the function has certainly returned."""
         return self.env.get("$return") == TRUE
 
     @property
     def has_left(self) -> bool:
-        """Whether what follows here never runs: its values do not matter there."""
+        """True if the code that follows never runs, so that its values do not matter."""
         return self.has_returned or self.env.get("$continue") == TRUE
 
 
 def state_of(ctx: Context) -> State:
-    """What the names and tiles stand for now."""
+    """The current bindings of names and contents of tiles."""
     return State(dict(ctx.frame.env), set(ctx.frame.unset), dict(ctx.tiles.cells))
 
 
@@ -113,7 +113,7 @@ def _unless_jumped(ctx: Context, rest: list[ast.stmt]) -> None:
 
 
 def not_jumped(ctx: Context, flags: tuple[str, ...], span: Span) -> Operand:
-    """Whether none of these flags is set."""
+    """The truth value that none of these flags is set."""
     jumped: Operand = FALSE
     for flag in flags:
         value = ctx.frame.env.get(flag, FALSE)
@@ -159,7 +159,7 @@ def return_(ctx: Context, node: ast.Return) -> None:
 
 
 def _returned(ctx: Context, node: ast.Return) -> Binding:
-    """What `return` gives; a variable of the caller's that was changed in place is that itself."""
+    """The value of a `return`; a variable of the caller's that was changed in place stays that variable."""
     value, frame = node.value, ctx.frame
     assert value is not None
     if isinstance(value, ast.Call):
@@ -275,7 +275,7 @@ def _arrays_alike(
 def _merged_cells(
     ctx: Context, states: tuple[State, State], yields: tuple[list[Operand], list[Operand]], results: list[Value]
 ) -> Cells:
-    """What tiles hold that are there before two branches, after either."""
+    """The contents of tiles at the join of two branches, for tiles that exist before these."""
     left, right = (state.cells for state in states)
     cells: Cells = {}
     for cell in sorted(left.keys() & right.keys()):
@@ -294,7 +294,7 @@ def _merged_cells(
 def _stored_in(
     ctx: Context, name: str, pair: tuple[Binding | None, ...], nodes: tuple, span: Span
 ) -> tuple[Binding | None, ...]:
-    """What a variable whose components may be in memory stands for behind two branches."""
+    """The binding at the join of two branches of a variable whose components may be in memory."""
     x, y = pair
     if x is None or y is None:
         if name != "$result":  # of the caller's variables, which hold something before the branches
@@ -308,7 +308,7 @@ def _stored_in(
 
 
 def _loose_in(ctx: Context, state: State, binding: Binding | None, nodes: list[Node], span: Span) -> Binding | None:
-    """What the tiles in `binding` hold at the end of a branch, whose `nodes` get what reads them."""
+    """The contents of the tiles in `binding` at the end of a branch; the reading operations go to `nodes`."""
     after, ctx.tiles.cells = ctx.tiles.cells, state.cells
     with ctx.builder.block() as reads:
         found = ctx.tiles.loose(binding, span)
@@ -368,7 +368,7 @@ def _in_general(value: StructValue) -> StructValue:
 
 
 def _are_other_things(x: Binding | None, y: Binding | None, span: Span) -> bool:
-    """Whether arrays are in `x` or `y`, and things of other types in the other one."""
+    """True if one side holds arrays and the other side things of other types."""
     if not (holds_array(x) or holds_array(y)):
         return False
     return x is None or y is None or layout(x, span) != layout(y, span)

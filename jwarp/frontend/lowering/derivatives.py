@@ -31,7 +31,7 @@ from jwarp.ir.nodes import Gradient, Node, Operand, Value
 
 
 class GradientOf:
-    """What `wp.grad(f)` gives: a function of the arguments of `f`, for kernels."""
+    """The value of `wp.grad(f)`: a function of the arguments of `f`, for kernels."""
 
     def __init__(self, function: Any):
         self.function = function
@@ -119,7 +119,7 @@ def install(differentiate: Differentiate) -> None:
 
 
 def call_gradient(ctx: Context, gradient: GradientOf, given: Arguments) -> Binding:
-    """What a call of `wp.grad(f)` gives."""
+    """Lower a call of `wp.grad(f)`."""
     function, span = gradient.function, given.span
     values, spans = _in_order(function, given)
     inputs: list[tuple[Value, Operand]] = []
@@ -181,7 +181,7 @@ def _input(x: Operand, inputs: list[tuple[Value, Operand]]) -> Operand:
 
 
 def _gradient(binding: Binding, totals: list[Operand]) -> Binding:
-    """What is shaped like an argument and holds its gradient; `totals` are used up from the front."""
+    """The gradient of an argument, in the argument's structure; `totals` are consumed from the front."""
     if isinstance(binding, Composite):
         return Composite(binding.type, tuple(_total(x.type, totals) for x in binding.items))
     if isinstance(binding, StructValue):

@@ -207,7 +207,7 @@ class _Call:
         return position + len(scalars)
 
     def struct(self, own: str) -> Binding:
-        """What a name, or a field of a struct, stands for in the gradient."""
+        """The binding in the gradient of a name or of a field of a struct."""
         binding = self.structs.get(own)
         if binding is None:
             return self.env[own]

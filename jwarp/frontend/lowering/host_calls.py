@@ -34,7 +34,7 @@ _NOTHING = Source(lambda: None, _TREE, "", [], 0, {})
 
 
 def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-    """What a builtin or a function of the library gives for numbers, vectors, matrices and the like.
+    """Evaluate a builtin or a library function on numbers, vectors, matrices and the like.
 
     Vectors may be given as tuples or arrays. Floats without a type get that of the composites among the arguments.
 
@@ -62,7 +62,7 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
 
 
 def operate(name: str, x: Any, y: Any) -> Any:
-    """What an operator gives between values of which one is a composite with operators of its own.
+    """Evaluate an operator between values of which one is a composite with operators of its own.
 
     Raises:
         KernelTypeError: there is no such operator.

@@ -59,7 +59,7 @@ def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:
 
 
 def _named(ctx: Context, id: Value, wanted: set[StructType], span: Span) -> Binding:
-    """What an id names; the id itself, where that is not known."""
+    """The object that an id names; the id itself where that is not known."""
     tables = [table for table in ctx.tables.values() if table.type.table_of in wanted]
     if id in ctx.named:
         table, indices = ctx.named[id]
@@ -88,7 +88,7 @@ def _number(ctx: Context, table: StructValue, id: Value, span: Span) -> Binding:
 
 
 def _object(ctx: Context, table: StructValue, number: Value, span: Span) -> Binding:
-    """What has this number: the parts of the arrays of all that are of it."""
+    """Object `number` of a table: its slices of the arrays that hold all objects' parts."""
     assert table.type.table_of is not None
     _, _, _, starts, *parts = table.items
     assert isinstance(starts, ArrayRef)

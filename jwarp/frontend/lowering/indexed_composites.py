@@ -33,7 +33,7 @@ MAX_SCALARS = 36
 
 
 def in_memory(ctx: Context, name: str, binding: Binding, span: Span) -> Binding:
-    """What a variable stands for that `binding` is assigned to: the array of its components, if it is to have one."""
+    """The binding of a variable that `binding` is assigned to: the array of its components, if it is to have one."""
     owner = ctx.frame.env.get(name)
     if isinstance(owner, Referenced) and not isinstance(binding, Referenced):
         write(ctx, owner, binding)
@@ -83,7 +83,7 @@ def variable(ctx: Context, node: ast.expr) -> Stored | None:
 
 
 def read(ctx: Context, owner: Stored, selectors: tuple[composites.Selector, ...], span: Span) -> Binding:
-    """What is selected of the components."""
+    """Read the selected components."""
     if isinstance(owner, Referenced):
         return composites.read(ctx, as_value(ctx, owner, span), selectors, span)
     kind = composites.selected_type(owner.type, selectors)
@@ -128,7 +128,7 @@ def _store(ctx: Context, array: ArrayRef | StructArray, value: Any, is_clear: bo
 
 
 def holds_stored(binding: Binding | None) -> bool:
-    """Whether `binding` is such a variable, or a tuple with one in it."""
+    """True if `binding` is a variable with components in memory, or a tuple with one in it."""
     return isinstance(binding, Stored) or (isinstance(binding, tuple) and any(map(holds_stored, binding)))
 
 
@@ -177,7 +177,7 @@ def _is_own(owner: Stored | None) -> bool:
 
 
 def left(ctx: Context, binding: Any, span: Span) -> Any:
-    """What a call has given, as a `return` needs it: of variables, only those of the caller go on to be that."""
+    """The result of a call in a `return`: of variables in memory, only the caller's keep their identity."""
     if isinstance(binding, tuple):
         return tuple(left(ctx, item, span) for item in binding)
     return as_value(ctx, binding, span) if isinstance(binding, Stored) and not _is_lent(ctx, binding) else binding
@@ -202,7 +202,7 @@ def borrowed(ctx: Context, function: Func, arguments: dict[str, Binding], span: 
 
 
 def assigned(ctx: Context, targets: list[ast.expr], binding: Binding, span: Span) -> Binding:
-    """What a call has given, as an assignment needs it: a variable that was changed in place is what it was."""
+    """The result of a call in an assignment: a variable that was changed in place keeps its identity."""
     if not holds_stored(binding):
         return binding
     names = _names_of(targets[0]) if len(targets) == 1 else []
@@ -244,5 +244,5 @@ def names_at(node: ast.Return, name: str, names: list[str | None]) -> list[str |
 
 
 def returns_in_loops(ctx: Context) -> bool:
-    """Whether the function returns in a loop."""
+    """True if the function returns from within a loop."""
     return ctx.frame.source.returns_in_loops

@@ -29,7 +29,7 @@ def refuse_endless(loop: While, test: Span) -> None:
 
 
 def _is_the_same(loop: While) -> bool:
-    """Whether the condition is the same in every trip. Arrays may be one array, so that none may be changed."""
+    """True if no iteration changes the condition. Arrays may alias, so a changed array counts as all of them."""
     if not used_values(loop.cond).isdisjoint(loop.params):
         return False
     tested = [node.row for node in walk(loop.cond) if isinstance(node, Op)]

@@ -39,7 +39,7 @@ from jwarp.types import Bound, StructType, filled, fits, uint64
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
-    """What a function gives, whose body is read here."""
+    """Inline a call of a function: read its body at the call."""
     span = given.span
     if ctx.tables:
         given = with_objects(ctx, function, given)
@@ -97,7 +97,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
 
 
 def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> Binding:
-    """What a function of jax.numpy gives."""
+    """Lower a call of a function of jax.numpy."""
     span = given.span
     bound = _bound(function, given, {})
     own = function.signature.bind(*given.values, **given.named).arguments  # without defaults, which Python fills in
@@ -109,7 +109,7 @@ def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> 
 
 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
-    """What a function of native code gives: on GPUs it itself, elsewhere what stands for it."""
+    """Lower a call of a native function: on GPUs the function itself, elsewhere its counterpart."""
     span, cpu = given.span, for_processors(function)
     if ctx.block_dim:
         if cpu is None:
@@ -218,7 +218,7 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
 
 
 def result_of(ctx: Context, function: Func, span: Span) -> Binding:
-    """What the function that was just read returns, checked against its annotation."""
+    """The result of the function that was just read, checked against its annotation."""
     env = ctx.frame.env
     result = env.get("$result", ())
     if "$result" in env and env.get("$return") != TRUE:
@@ -272,7 +272,7 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
 
 
 def takes(function: Func, given: Arguments) -> bool:
-    """Whether a call fits the parameters of `function` and their annotations."""
+    """True if a call fits the parameters of `function` and their annotations."""
     try:
         bound = function.signature.bind(*given.values, **given.named).arguments
     except TypeError:

@@ -17,7 +17,7 @@ Own = ArrayRef | StructArray
 
 
 def copied_if_own(ctx: Context, value: ast.expr, binding: Binding) -> Binding:
-    """What an assignment gives a name: of a local array that a name or a condition gives, a copy; else the value.
+    """The value to assign: a copy, if a name or a conditional expression gives a local array; else the value itself.
 
     What a function was given stays its caller's array, whatever name it has there, and so do rows and slices.
     """

@@ -24,7 +24,7 @@ MAX_CHOICES = 16
 
 
 def stays_loop(ctx: Context, loop: ast.For, name: str, count: int) -> bool:
-    """Whether a loop of `count` trips, which could be unrolled, is to be a loop."""
+    """True if a loop of `count` iterations that could be unrolled is better left a loop."""
     if count < 2 or _nodes(loop.body) * count <= (SHORT_LOOP if ctx.frame.in_nest else LONG_NEST):
         return False
     if ctx.block_dim or ctx.debug or ctx.only_scalars or ctx.in_gradient or ctx.in_lanes:
@@ -56,7 +56,7 @@ def _trips(loop: ast.For) -> int:
 
 
 def _carries_sums_alone(ctx: Context, loop: ast.For) -> bool:
-    """Whether all that a trip leaves for later are numbers, vectors and matrices that it adds to."""
+    """True if the loop carries nothing but numbers, vectors and matrices that it adds to."""
     frame, nodes = ctx.frame, nodes_in(loop)
     sums = {
         id(n.target)
@@ -107,7 +107,7 @@ def _names_in(tree: ast.AST) -> set[str]:
 
 
 def indexes_components(ctx: Context, loop: ast.For, name: str) -> bool:
-    """Whether the variables of the loops index vectors or matrices of many components."""
+    """True if the loop variables index vectors or matrices of many components."""
     variables = _known_in_copies(ctx, loop, name)
     for node in nodes_in(loop):
         if (
@@ -124,8 +124,9 @@ def indexes_components(ctx: Context, loop: ast.For, name: str) -> bool:
 
 
 def _indexes_little(ctx: Context, loop: ast.For, name: str) -> bool:
-    """Whether the variables of the loops index arrays and vectors or matrices of few components, and no function of
-    the user's gets them, which might."""
+    """True if the loop variables index only arrays, and vectors or matrices of few components.
+
+    Passing one to a function of the user's counts as other use, since that might index anything."""
     variables = _known_in_copies(ctx, loop, name)
 
     def depends(tree: ast.AST) -> bool:

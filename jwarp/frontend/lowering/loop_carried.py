@@ -1,4 +1,4 @@
-"""What a loop carries: the names that its body sets, and what the tiles that it may change hold."""
+"""Loop-carried values: the names that a loop's body assigns, and the contents of the tiles that it may change."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Carried:
         return values
 
     def _fitted(self, name: str, binding: Binding, after: Binding) -> Binding:
-        """What a name stands for at the end of the body, written as what it is at the start of a trip.
+        """The binding of a name at the end of the body, in the form that it has at the start of an iteration.
 
         Its components are where they are before the loop, its arrays are among those that it may stand for.
         """
@@ -290,7 +290,7 @@ def _join_arrays(
 
 
 def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
-    """Whether `name` is a tile that `loop` changes in place at most, as `a += b` does."""
+    """True if `name` is a tile that `loop` only changes in place, as `a += b` does."""
     if not isinstance(ctx.frame.env.get(name), TileRef):
         return False
     in_place = tuple(kind for kind, (_, operation) in BINARY_OPERATORS.items() if operation in IN_PLACE)
@@ -303,7 +303,7 @@ def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
 def _types_after(
     ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span
 ) -> tuple[dict[str, Binding], State | None]:
-    """What `fresh` names stand for after the body, found by reading it once for nothing.
+    """The bindings of `fresh` names after the body, found by a trial reading of it.
 
     And what all names do, unless there are tiles, or local arrays that the body made or used.
     """
@@ -334,14 +334,14 @@ def _types_after(
 
 
 def _is_changed_by_part(binding: Binding) -> bool:
-    """Whether to assign to a part of `binding` is to change a variable: not if it is to store to an array or tile."""
+    """True if assigning to a part of `binding` changes the variable, and not elements of an array or tile."""
     if isinstance(binding, TileRef):
         return False
     return isinstance(binding, StructValue) or not holds_array(binding)
 
 
 def leaves_loop(node: ast.stmt) -> bool:
-    """Whether `node` in a loop's body may end the loop."""
+    """True if the statement `node` of a loop's body may end the loop."""
     if isinstance(node, (ast.Break, ast.Return)):
         return True
     if isinstance(node, (ast.For, ast.While)):

@@ -76,7 +76,7 @@ def for_(ctx: Context, loop: ast.For) -> None:
 
 
 def _is_together(ctx: Context, node: ast.expr) -> bool:
-    """Whether it is `range(together(n))`."""
+    """True for `range(together(n))`."""
     bound = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
     return isinstance(bound, ast.Call) and _is(ctx, bound.func, together)
 
@@ -91,7 +91,7 @@ def _combined(loop: For | While) -> For | While:
 
 
 def _query(ctx: Context, node: ast.expr) -> StructValue | None:
-    """What an expression gives that has one thing after the other, such as a query of a grid; None for others."""
+    """The value of an expression that is a sequence of items, such as a query of a grid; None for others."""
     if isinstance(node, ast.Call) and not any(_is(ctx, node.func, x) for x in (range, reversed, BUILTINS["range"])):
         found: Binding | None = lower(ctx, node)
     else:
@@ -174,12 +174,12 @@ def _range_bounds(ctx: Context, node: ast.expr) -> list:
 
 
 def _has_variables(ctx: Context, node: ast.expr) -> bool:
-    """Whether an expression reads a variable of the kernel."""
+    """True if an expression reads a variable of the kernel."""
     return any(isinstance(n, ast.Name) and n.id in ctx.frame.env for n in nodes_in(node))
 
 
 def _is(ctx: Context, node: ast.expr, wanted: object) -> bool:
-    """Whether an expression names this Python object."""
+    """True if an expression names this Python object."""
     callee = lower(ctx, node) if isinstance(node, (ast.Name, ast.Attribute, Known)) else None
     return isinstance(callee, PythonRef) and callee.object is wanted
 
@@ -283,7 +283,7 @@ def while_(ctx: Context, loop: ast.While) -> None:
 
 
 def _in_runs(ctx: Context, loop: ast.While) -> list[ast.stmt] | None:
-    """What stands for `while following(query, item):`, if the items of the query come in runs."""
+    """The replacement of `while following(query, item):`, if the query's items come in contiguous runs."""
     match loop.test:
         case ast.Call(func=function, args=[ast.Name(id=query), ast.Name(id=item)], keywords=[]):
             found = ctx.frame.env.get(query)
@@ -353,5 +353,5 @@ def _conditional_loop(
 
 
 def _breaks(node: ast.stmt) -> bool:
-    """Whether `node` in a loop's body may break out of that loop."""
+    """True if the statement `node` of a loop's body may break out of that loop."""
     return isinstance(node, ast.Break) or any(_breaks(s) for branch in branches_of(node) for s in branch)

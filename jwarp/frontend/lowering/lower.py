@@ -92,10 +92,9 @@ Warned = tuple[str, str, int]  # what is said, of which file and line
 
 
 class Read(NamedTuple):
-    """What was read of a kernel, and what its author is warned of; None where it depends on more than `content` counts.
+    """A kernel that was read, and its warnings; these are None where they depend on more than `content` counts.
 
-    `left_out` says whether something that is for derivatives is missing; `digest` is then that of what was read.
-    """
+    `left_out` is true if parts for derivatives are missing; `digest` is then that of the source that was read."""
 
     kernel: Kernel
     said: list[Warned] | None

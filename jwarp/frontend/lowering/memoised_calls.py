@@ -66,7 +66,7 @@ class _NoNumbers(Exception):
 
 
 def _kind(binding: Binding, given: dict[Value, int]) -> Hashable:
-    """What bindings have in common that differ in values only, which go to `given`: each once, with its number."""
+    """The specialisation key of a binding, without its values. These go to `given`, each once, with its number."""
     match binding:
         case Value():
             return binding.type, given.setdefault(binding, len(given))
@@ -97,7 +97,7 @@ def _axis_kind(axis: Axis, given: dict[Value, int]) -> Hashable:
 
 
 def called(ctx: Context, call: Call, span: Span) -> Binding | None:
-    """What a call gives of a function that was read for one of its kind; None where it is to be read."""
+    """The result of a call that was read before under its specialisation key; None if it is still to be read."""
     kept = ctx.functions.known.get(call.kind)
     if kept is None:
         return None
@@ -172,7 +172,7 @@ def kept(ctx: Context, call: Call, start: int, result: Binding, said: Warnings, 
 
 
 def _is_whole(block: Block, given: Sequence[Value], first_local: int) -> bool:
-    """Whether a block makes the same of other values that are given, wherever it stands in the kernel.
+    """True if a block computes the same from other values of `given`, wherever it stands in the kernel.
 
     It computes from these, and it looks at parameters: local arrays and threads belong to a place in the kernel.
     """
@@ -189,7 +189,7 @@ def _is_whole(block: Block, given: Sequence[Value], first_local: int) -> bool:
 
 
 def _is_function(block: Block) -> bool:
-    """Whether the operations of a block are many, have no effect, and are for one thread each.
+    """True if a block is long, has no effect, and belongs to one thread.
 
     A loop whose trips are lanes is one that the threads of a vector run one after the other, where it stands.
     """

@@ -62,7 +62,7 @@ def name(ctx: Context, node: ast.Name) -> Binding:
 
 
 def read_name(ctx: Context, name: str, span: Span) -> Binding:
-    """What a name stands for: a variable, or a Python object from outside."""
+    """The binding of a name: a variable, or a Python object from outside."""
     frame = ctx.frame
     if name in frame.env:
         if name in frame.unset:
@@ -88,7 +88,7 @@ def read_name(ctx: Context, name: str, span: Span) -> Binding:
 
 
 def _is_set(ctx: Context, name: str, span: Span) -> Operand:
-    """Whether this thread has given the variable a value; only debug mode keeps that."""
+    """The truth value that this thread has assigned the variable; only debug mode tracks that."""
     return ctx.scalar(ctx.frame.env.get(SET + name, FALSE), span)
 
 

@@ -19,7 +19,7 @@ _WAY_OUT = "write that part in the kernel language"
 
 
 def native_result(ctx: Context, function: NativeFunc, span: Span) -> Binding:
-    """What the text of `function` gives for the arguments that the variables at hand are."""
+    """The result of the native text of `function` for the variables that are its arguments."""
     env = ctx.frame.env
     given = {name: as_value(ctx, env[name], span) for name in function.signature.parameters}
     arrays = [name for name, x in given.items() if isinstance(x, ArrayRef)]

@@ -65,7 +65,7 @@ def binary(ctx: Context, node: ast.BinOp) -> Binding:
 def combined(
     ctx: Context, operator: ast.operator, left: Binding, right: Binding, node: ast.BinOp | ast.AugAssign
 ) -> Binding:
-    """What a binary operator makes of two values, which stand on the sides of `node`."""
+    """Apply a binary operator to two values, whose expressions are the sides of `node`."""
     span = ctx.span(node)
     symbol, name = BINARY_OPERATORS[type(operator)]
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
@@ -86,7 +86,7 @@ def combined(
 
 
 def _overloaded(ctx: Context, name: str, values: list[Binding], places: list[Span], span: Span) -> Binding | None:
-    """What a function of the user's that has the operator's name gives; None if there is none that takes the operands.
+    """The result of a user function with the operator's name; None if none takes the operands.
 
     Such a function says the types of all its parameters, and is not being read itself.
     """

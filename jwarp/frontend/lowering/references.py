@@ -41,7 +41,7 @@ from jwarp.types import ArrayType, CompositeType, int32
 
 @dataclass(frozen=True)
 class _Target:
-    """What a call gives for a reference: where it is written, and the place if it is a part of something."""
+    """The argument of a call for a reference: its expression, and its place if it is a part of something."""
 
     node: ast.expr
     place: Place | None = None
@@ -56,7 +56,7 @@ Targets = dict[str, _Target]
 
 
 def reference_targets(ctx: Context, function: Func, given: Arguments, arguments: dict[str, Binding]) -> Targets:
-    """What the references of `function` are in a call, as the arguments are before it."""
+    """The targets of the references of `function` in a call, before it runs."""
     if not function.references:
         return {}
     nodes = function.signature.bind_partial(*given.nodes, **given.named_nodes).arguments
@@ -172,7 +172,7 @@ def _same(x: ast.expr, y: ast.expr) -> bool:
 
 
 def _may_meet(x: Place | None, y: Place | None) -> bool:
-    """Whether two parts of variables may have something in common."""
+    """True if two parts of variables may overlap."""
     if x is None or y is None or (x.variable or x.name) != (y.variable or y.name):
         return False
     if any(a != b for a, b in zip(x.path, y.path, strict=False)):
@@ -241,7 +241,7 @@ def _references_of(ctx: Context, call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _callee(ctx: Context, node: ast.expr) -> tuple[Any, int]:
-    """What is called by this name as far as the text tells, and how many arguments stand before the dot."""
+    """The callee under this name as far as the source tells, and the number of arguments before the dot."""
     if isinstance(node, ast.Attribute):
         if isinstance(node.value, ast.Name) and isinstance(owner := ctx.frame.env.get(node.value.id), StructValue):
             return getattr(owner.type, node.attr, None), 1

@@ -49,7 +49,7 @@ def refuse(constructs: Mapping[str, tuple[str, str]]) -> None:
 
 
 def lower(ctx: Context, node: ast.expr) -> Binding:
-    """What an expression stands for, after the operations that it takes.
+    """Lower an expression: emit its operations and return its binding.
 
     Raises:
         CompileError: the language has no such expression.

@@ -116,7 +116,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
 
 
 def selectors(ctx: Context, type: CompositeType, node: ast.Subscript) -> tuple[composites.Selector, ...]:
-    """What the indices and slices of `v[…]` or `m[…]` select."""
+    """The selectors of the indices and slices in `v[…]` or `m[…]`."""
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if len(items) > len(type.shape):
         raise KernelTypeError(f"{type} takes {len(type.shape)} index(es), {len(items)} given", ctx.span(node))

@@ -29,7 +29,7 @@ def read(ctx: Context, ref: TileRef, node: ast.Subscript) -> Binding:
 
 
 def _entries(ctx: Context, ref: TileRef, node: ast.Subscript) -> list[Entry]:
-    """What stands in the brackets after a tile. Constant indices and slices are checked."""
+    """The indices and slices in the brackets after a tile. Constant ones are checked."""
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     found: list[Entry] = []
     for axis, item in enumerate(items):

@@ -73,7 +73,7 @@ def _read_trips(ctx: Context, loop: ast.For, name: str, trips: range, kind: Scal
 
 
 def _has_static_of_trip(ctx: Context, loop: ast.For) -> bool:
-    """Whether some `wp.static` reads a variable that a trip sets, other than those of loops inside."""
+    """True if some `wp.static` reads a variable that an iteration assigns, loops inside excepted."""
     if not ctx.frame.source.names_static:
         return False
     own = {id(n.target) for s in loop.body for n in nodes_in(s) if isinstance(n, ast.For)}
@@ -115,7 +115,7 @@ def _is_static(ctx: Context, node: ast.AST) -> bool:
 
 
 def _walk_unshadowed(node: ast.AST, name: str) -> Iterator[ast.AST]:
-    """What is inside `node`, except for loops that have a variable `name` of their own."""
+    """The nodes inside `node`, except for those in loops that redefine the variable `name`."""
     yield node
     inside = ast.iter_child_nodes(node)
     if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and node.target.id == name:

@@ -46,7 +46,7 @@ def converted(x: Typed, kind: ScalarType) -> Typed:
 
 
 def _promoted(kind: ScalarType) -> ScalarType:
-    """What the type becomes in arithmetic: small integers are widened."""
+    """The type after C++'s integral promotion: small integers become int32."""
     return kind if kind.is_float or kind in _PROMOTED else int32
 
 
@@ -152,7 +152,7 @@ class Expressions:
         return word
 
     def took(self, *wanted: str) -> bool:
-        """Whether these are the next words; then they are read."""
+        """Consume these words if they come next, and return True if they did."""
         found = tuple(self.words[self.at : self.at + len(wanted)]) == wanted
         self.at += len(wanted) if found else 0
         return found
@@ -255,7 +255,7 @@ class Expressions:
         return x if kind is x.type else Typed(call(scalar.cast, x.node, Known(kind)), kind)
 
     def arguments(self) -> list[Typed]:
-        """What stands in the parentheses after a name."""
+        """The arguments in the parentheses after a name."""
         self.take("(")
         found: list[Typed] = []
         while not self.took(")"):

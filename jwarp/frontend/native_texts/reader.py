@@ -25,7 +25,7 @@ _READ: PerOwner[NativeFunc, str, Func | str] = PerOwner("functions read from tex
 
 
 def for_processors(function: NativeFunc) -> Func | None:
-    """What stands for a function of native code on processors: what its author says, or its text if that is plain."""
+    """The processor's counterpart of a native function: the author's, or the text itself if it is plain C++."""
     if function.cpu is not None:
         return function.cpu
     found = _READ.of(function).made("", lambda: _read(function))
@@ -33,14 +33,14 @@ def for_processors(function: NativeFunc) -> Func | None:
 
 
 def why_not(function: NativeFunc) -> str:
-    """What hinders the text of a function from being read."""
+    """The reason why the text of a function cannot be read."""
     found = _READ.of(function).made("", lambda: _read(function))
     assert isinstance(found, str)
     return found
 
 
 def hindrance(call: NativeCall) -> str:
-    """What hinders the text of a call from being read, which nothing stands for."""
+    """The reason why the text of a call that has no counterpart cannot be read."""
     numbers = {p.name: _number(p.element) if p.kind == "value" else None for p in call.params}
     result = (_number(call.result),) if call.result else ()
     try:
@@ -220,7 +220,7 @@ class _Statements(Expressions):
         return ast.Assign([ast.Name(target.node.id, ast.Store())], converted(value, target.type).node)
 
     def condition(self) -> ast.expr:
-        """What stands in parentheses and holds or not."""
+        """Parse a condition in parentheses."""
         self.take("(")
         made = converted(self.expression(), bool_).node
         self.take(")")

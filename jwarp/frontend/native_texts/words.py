@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uU]?)([lL]*)([uU]?)")
 
 
 class NotPlain(Exception):
-    """What a text has that the kernel language has no counterpart for."""
+    """A construct of the text that the kernel language has no counterpart for."""
 
 
 def words_for_processors(text: str) -> list[str]:

@@ -19,7 +19,7 @@ def read_before_set(loop: ast.For | ast.While) -> set[str]:
 
 
 def _variables(loop: ast.For | ast.While) -> set[str]:
-    """What each trip sets before its body runs."""
+    """The names that each iteration assigns before its body runs."""
     return {n.id for n in nodes_in(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
 
 
@@ -34,7 +34,7 @@ class _Flow:
         self.found |= loads.keys() & self.names - known
 
     def block(self, statements: Sequence[ast.stmt], known: set[str]) -> set[str]:
-        """What is certainly set after `statements`, if that is ever reached."""
+        """The names that are certainly assigned after `statements`, if their end is reached."""
         known = set(known)
         for statement in statements:
             branches = branches_of(statement)

@@ -35,12 +35,12 @@ def _tokens(text: str) -> list[str]:
 
 
 def _is_own(tokens: Sequence[str], at: int) -> bool:
-    """Whether the name is not that of something else's part."""
+    """True if the name is not a member of another object."""
     return at == 0 or tokens[at - 1] not in (".", "->", "::")
 
 
 def _may_change(tokens: Sequence[str], at: int) -> bool:
-    """Whether the array named at this place may be changed by way of what stands around it."""
+    """True if the code around this name may change the array."""
     end, is_element = at + 1, False
     while end < len(tokens):
         if tokens[end] == "[" or (tokens[end] == "(" and is_element):
@@ -61,12 +61,12 @@ def _may_change(tokens: Sequence[str], at: int) -> bool:
 
 
 def _binds(tokens: Sequence[str], at: int) -> bool:
-    """Whether the element is what a reference is declared as: `float& y = x[i]`."""
+    """True if the element initialises a reference: `float& y = x[i]`."""
     return at >= 3 and tokens[at - 1] in ("=", "{", "(") and tokens[at - 3] in ("&", "&&")
 
 
 def _is_cast(tokens: Sequence[str], at: int) -> bool:
-    """Whether the element is made a reference or pointer by a cast in parentheses, which may take `const` away."""
+    """True if a cast in parentheses makes the element a reference or pointer, which may remove `const`."""
     end = at - 1
     while end > 0 and tokens[end] == "(":
         end -= 1
@@ -74,13 +74,13 @@ def _is_cast(tokens: Sequence[str], at: int) -> bool:
 
 
 def _is_read(tokens: Sequence[str], at: int) -> bool:
-    """Whether the place goes to a function that reads it."""
+    """True if the place is passed to a function that reads it."""
     opening = at - 2 if at and tokens[at - 1] == "&" else at - 1
     return opening > 0 and tokens[opening] == "(" and tokens[opening - 1] in _READERS
 
 
 def _is_constant(tokens: Sequence[str], at: int) -> bool:
-    """Whether the place is what a pointer or reference to something constant is declared as, by itself."""
+    """True if the place alone initialises a pointer or reference to something constant."""
     start = at
     while start > 0 and tokens[start - 1] not in (";", "{", "}", ")", "else"):
         start -= 1

@@ -63,13 +63,13 @@ class Source:
 
     @functools.cached_property
     def returns_in_loops(self) -> bool:
-        """Whether the function returns in a loop."""
+        """True if the function returns from within a loop."""
         loops = (n for n in nodes_in(self.tree) if isinstance(n, (ast.For, ast.While)))
         return any(isinstance(n, ast.Return) for loop in loops for n in nodes_in(loop))
 
     @functools.cached_property
     def names_static(self) -> bool:
-        """Whether something in the function is called `static`."""
+        """True if something in the function is called `static`."""
         names = (getattr(n, "id", None) or getattr(n, "attr", None) for n in nodes_in(self.tree))
         return "static" in names
 
@@ -91,7 +91,7 @@ class Source:
         return Span(self.file, self.first_line + node.lineno - 1, start, end)
 
     def lookup(self, name: str) -> Any:
-        """What the outer name `name` stands for; KeyError if nothing."""
+        """The canonical value of the outer name `name`; KeyError if there is none."""
         return meaning(self.found(name))
 
     def found(self, name: str) -> Any:
@@ -153,7 +153,7 @@ def file_lines(function: Callable) -> list[str]:
 
 @dataclass(frozen=True)
 class Definition:
-    """What the names and the file of a function were when it was decorated.
+    """The names and the file of a function at the time it was decorated.
 
     `statics` tells of its tree what calls of `wp.static` gave then; without it, they are still to be evaluated.
     `evaluated` has all their values, whatever else may be among them. `tree` gives another tree than the lines of the
@@ -358,7 +358,7 @@ def branches_of(statement: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
-    """Whether control may leave the statement other than by running past its end."""
+    """True if control may leave the statement other than by running past its end."""
     if isinstance(statement, ast.Return):
         return True
     if isinstance(statement, (ast.Break, ast.Continue)):
@@ -369,14 +369,14 @@ def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
 
 
 def returns_value(node: ast.AST) -> bool:
-    """Whether `node` is a `return` of something."""
+    """True if `node` is a `return` of something."""
     if not isinstance(node, ast.Return) or node.value is None:
         return False
     return not (isinstance(node.value, ast.Constant) and node.value.value is None)
 
 
 def always_jumps(statements: list[ast.stmt]) -> bool:
-    """Whether control never runs past the end of `statements`."""
+    """True if control never runs past the end of `statements`."""
     for statement in statements:
         if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
             return True

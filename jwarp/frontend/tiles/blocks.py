@@ -99,7 +99,7 @@ class _Blocks(Lanes):
         out.append(If(some, rest, Block(()), (), span))
 
     def start(self, count: int | None) -> tuple[Node, ...]:
-        """What numbers the lanes, and finds which of them there are."""
+        """The nodes that number the lanes, and determine which lanes exist."""
         span, numbers = self.kernel.span, self.lanes[self.number]
         assert isinstance(numbers, Value)
         nodes: list[Node] = [Op("iota", (), Iota(self.shape, 0), numbers, span)]

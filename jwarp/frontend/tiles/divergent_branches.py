@@ -87,7 +87,7 @@ class Masked:
         self.made: dict[Value, Node] = {}  # what the tiles inside the branch at hand come from
 
     def needed(self, node: If) -> bool:
-        """Whether a branch cannot just be mapped."""
+        """True if a branch cannot just be mapped over the lanes."""
         if _holds(node, _PUTS):
             return True
         if not _holds(node, ("take",)):
@@ -186,7 +186,7 @@ class Masked:
         ]
 
     def is_cut(self, node: Node) -> bool:
-        """Whether a node is no part of mapped control flow."""
+        """True if a node does not belong to mapped control flow."""
         if isinstance(node, Op):
             return node.name in _ELEMENTS
         if isinstance(node, For) and not self.lifter.variation.any((node.lo, node.hi)):

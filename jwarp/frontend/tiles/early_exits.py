@@ -21,15 +21,15 @@ def without_last_results(block: Block) -> Block:
     return Block((*first, dataclasses.replace(last, then=sides[0], orelse=sides[1], results=())))
 
 
-def last_branches(kernel: Kernel) -> set[int]:
-    """The ids of the branches after which nothing comes."""
-    found: set[int] = set()
+def last_branches(kernel: Kernel) -> set[If]:
+    """The branches after which nothing comes."""
+    found: set[If] = set()
     open_ = [kernel.body]
     while open_:
         block = open_.pop()
         node = block.nodes[-1] if block.nodes else None
         if isinstance(node, If):
-            found.add(id(node))
+            found.add(node)
             open_ += [node.then, node.orelse]
     return found
 
@@ -41,7 +41,7 @@ def stays(node: If) -> bool | None:
 
 
 def _works_together(block: Block) -> bool:
-    """Whether there is something in a block that all lanes of a block do together."""
+    """True if a block contains an operation that all lanes perform together."""
     ops = (n for n in walk(block) if isinstance(n, Op))
     return any(
         n.row.is_tile or n.name == "barrier" or any(isinstance(x.type, TileType) for x in (*n.args, n.result) if x)

@@ -32,7 +32,7 @@ _AGREE = "wp.tile(x) makes a tile of the values of all threads, wp.tile_from_thr
 
 
 class LaneVariation(Variation):
-    """What differs between the lanes of a block."""
+    """The divergence analysis for the lanes of a block."""
 
     def __init__(self, kernel: Kernel, lane_axis: int | None, block_dim: int):
         super().__init__()
@@ -57,7 +57,7 @@ class LaneVariation(Variation):
         super().op(node)
 
     def differs(self, node: Op) -> bool:
-        """Whether lanes make an operation apart, or with other operands."""
+        """True if an operation is divergent: lanes execute it apart, or on divergent operands."""
         return self.mapped or self.any(node.args)
 
     def arrays_of(self, rule: Rule) -> set[int]:
@@ -67,7 +67,7 @@ class LaneVariation(Variation):
 
     def remaining(self, node: Node) -> bool | None:
         """Which side of a branch is for lanes that stay while others leave the block; None if none do."""
-        if self.mapped or not isinstance(node, If) or id(node) not in self.last or not self.of(node.cond):
+        if self.mapped or not isinstance(node, If) or node not in self.last or not self.of(node.cond):
             return None
         return stays(node)
 
@@ -82,12 +82,12 @@ class LaneVariation(Variation):
         return None
 
     def is_own(self, node: Op) -> bool:
-        """Whether an operation is one on a thread's own array."""
+        """True if an operation accesses a local array."""
         row = node.row
         return (row.reads_elements or row.changes_elements) and self.kernel.local(node.array) is not None
 
     def counts(self, x: Operand) -> bool:
-        """Whether a number is a multiple of the number of threads in a block."""
+        """True if a number is a multiple of the block size."""
         return isinstance(x, Const) and x.value > 0 and x.value % self.block_dim == 0
 
     def result(self, node: Op, mapped: bool) -> bool:
@@ -109,11 +109,11 @@ class LaneVariation(Variation):
         return self.is_each(node) or super().result(node, mapped)
 
     def is_once(self, node: Op) -> bool:
-        """Whether an operation is the block's print of what is the same for all lanes."""
+        """True if an operation is one print for the whole block, of uniform values."""
         return isinstance(node.attr, BlockText) and not self.any(node.args)
 
     def is_each(self, node: Op) -> bool:
-        """Whether every lane makes an operation, also where all make the same one."""
+        """True if every lane executes an operation, even where its operands are uniform."""
         row = node.row
         if row.effect == "print":
             return not self.is_once(node)
@@ -149,7 +149,7 @@ _OF_BLOCK: Mapping[str, Callable[[LaneVariation, Op], bool]] = {
 
 
 def is_tile(x: Operand | None) -> bool:
-    """Whether an operand is a tile."""
+    """True if an operand is a tile."""
     return x is not None and isinstance(x.type, TileType)
 
 
@@ -258,7 +258,7 @@ class Lanes(Lifter):
         self.lanes[node.result] = add("add", add("fill", first, attr=self.shape, type=kind), lanes, type=kind)
 
     def of_block(self, node: Op, out: list[Node]) -> None:
-        """What is made of the number of a thread and is the same for all lanes is made of that of the first one."""
+        """Compute a block-uniform value, such as tid minus lane, from the tid of the first lane."""
         place, first = out if self.before is None else self.before, Value(int32)
         block = Value(int32)
         place.append(Op("tid", (), self.lane_axis, block, node.span))
@@ -269,7 +269,7 @@ class Lanes(Lifter):
         place.append(dataclasses.replace(node, args=(first, rest)))
 
     def op_collect(self, node: Op, out: list[Node]) -> None:
-        """What the lanes have for a scalar becomes a tile of the block, with zeros for those that are missing."""
+        """Collect the lanes' scalars into a tile of the block, with zeros for missing lanes."""
         if self.mapped:
             raise self.together(node.span)
         assert node.result is not None

@@ -16,7 +16,7 @@ IN_PLACE = (*SUMS, *BITS)
 
 
 def adds_up(kind: ScalarType) -> bool:
-    """Whether a field of structs takes part in sums of them, as in Warp; others stay those of the first struct."""
+    """True if a field of structs is summed, as in Warp; other fields keep the first struct's value."""
     return kind.is_float or (kind.is_int and kind.bits >= 32)
 
 

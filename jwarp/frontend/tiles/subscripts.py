@@ -27,7 +27,7 @@ Entry = int | Operand | slice | TileRef
 
 @dataclass(frozen=True)
 class TilePlace:
-    """What an assignment changes: a tile, one element, or components of an element."""
+    """An assignment target in a tile: the whole tile, one element, or components of an element."""
 
     name: str
     ref: TileRef
@@ -215,7 +215,7 @@ def _change_struct(
 
 
 def held(ctx: Context, target: TilePlace, span: Span) -> Binding:
-    """What an element or its components at a place are now."""
+    """The current value of an element, or of its components, at a place."""
     element = ctx.tiles.element(target.ref, span)
     if not target.selectors:
         return element

@@ -1,1 +1,1 @@
-"""What a name can stand for while a kernel is read."""
+"""Bindings: everything that a name can stand for while a kernel is read."""

@@ -38,7 +38,7 @@ NOTHING = Part(zero(int32), zero(int32), ONE)
 
 
 def common(x: Any, y: Any, is_known: IsKnown) -> Any:
-    """What two bindings both can be written as, where arrays are in them; None if their types differ.
+    """The common form of two bindings with arrays in them; None if their types differ.
 
     Its scalars are those of either that are known, and else zeros: what stands there where a side has none.
     """
@@ -67,7 +67,7 @@ def fitted(e: Emitter, x: Any, form: Any, span: Span) -> Any:
 
 
 def absent(binding: Any) -> Any:
-    """What has the type of `binding`, and in it zeros, and arrays that nobody gave; None if there is no such thing."""
+    """A placeholder of the type of `binding`: zeros, and missing arrays; None if there is no such thing."""
     if isinstance(binding, ArrayRef):
         return ArrayRef(NO_ARRAY, binding.name, binding.type, extents=(0,) * binding.type.dims)
     if isinstance(binding, tuple):
@@ -95,7 +95,7 @@ def arrays_of(binding: Any) -> set[int]:
 
 
 def is_made_since(binding: Any, first: int) -> bool:
-    """Whether an array of the thread's own is in a binding that has the number `first` or a later one."""
+    """True if a binding contains a local array with the number `first` or a later one."""
     return any(number >= first for number in arrays_of(binding))
 
 
@@ -124,7 +124,7 @@ def _options(array: ArrayRef) -> tuple[ArrayRef, ...]:
 
 
 def _family(array: ArrayRef) -> tuple:
-    """What views have in common that differ in their numbers only, or in whether a slice shows all of an axis."""
+    """The part of a view's form that remains if its numbers differ, or if one slice shows a whole axis."""
     axes = [_axis_family(axis) for axis in array.axes]
     while axes and axes[-1] is None:
         axes.pop()

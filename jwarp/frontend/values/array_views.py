@@ -33,7 +33,7 @@ ONE = Const(int32, 1)
 
 
 class Emitter(Protocol):
-    """What the rules below need of the lowering."""
+    """The operations of the lowering that the rules below use."""
 
     builder: Builder
     tiles: TileMemory
@@ -53,7 +53,7 @@ class Slice:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it leaves all as it is."""
+        """True if the slice selects everything."""
         return self.start is None and self.stop is None and self.step == ONE
 
 
@@ -123,7 +123,7 @@ def _in_chosen(e: Emitter, indices: ArrayRef, index: Operand, span: Span) -> Ope
 
 
 def _not_negative(e: Emitter, index: Operand, span: Span) -> Operand:
-    """Whether an index is not negative, which is settled later for those that plainly are not."""
+    """The test that an index is not negative. It is dropped later where that is proved."""
     test = e.emit("ge", index, zero(index.type), span=span)
     e.tiles.sign_tests.add(test)
     return test
@@ -138,7 +138,7 @@ def _as(e: Emitter, x: Operand, kind: ScalarType, span: Span) -> Operand:
 
 
 def view(e: Emitter, array: ArrayRef, selectors: Sequence[Selector], span: Span) -> ArrayRef:
-    """What `array[…]` shows; one selector at least is a slice, or they are fewer than the dimensions."""
+    """The view `array[…]`; one selector at least is a slice, or there are fewer selectors than dimensions."""
     if isinstance(array, OneOf):
         return array.with_options([view(e, option, selectors, span) for option in array.options])
     axes = [*array.axes, *(None,) * (array.type.dims - sum(not isinstance(x, Operand) for x in array.axes))]
@@ -198,7 +198,7 @@ def _taken(selectors: Sequence[Selector]) -> int:
 
 
 def _narrowed(e: Emitter, array: ArrayRef, axis: int, shown: Axis, given: Slice, span: Span) -> Axis:
-    """What a slice leaves of an axis of a view."""
+    """The part of a view's axis that a slice selects."""
     if isinstance(shown, Chosen):
         return Chosen(view(e, shown.indices, (given,), span))
     part = _part(e, given, e.extent(array, axis, span), span)

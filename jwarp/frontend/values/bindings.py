@@ -1,4 +1,4 @@
-"""What a name can stand for while a kernel is read, and how Python constants enter it."""
+"""Bindings, the things that names stand for while a kernel is read; and how Python constants become bindings."""
 
 from __future__ import annotations
 
@@ -130,12 +130,12 @@ class ArrayRef:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is an array of the thread's own."""
+        """True for a local array, which belongs to one thread."""
         return self.extents is not None
 
     @property
     def is_missing(self) -> bool:
-        """Whether it is the array that nobody gave."""
+        """True for the array that the caller did not pass."""
         return self.index == NO_ARRAY
 
     @property
@@ -173,7 +173,7 @@ class OneOf(ArrayRef):
         return None
 
     def with_options(self, options: Sequence[ArrayRef]) -> OneOf:
-        """What is shown of each of the options."""
+        """The same views of other options."""
         return dataclasses.replace(self, type=options[0].type, options=tuple(options))
 
 
@@ -229,7 +229,7 @@ class Referenced(Stored):
 
 @dataclass(frozen=True)
 class Tile:
-    """What a tile holds: for each component of its elements, a tile of scalars.
+    """The value of a tile: for each component of its elements, a tile of scalars.
 
     `origins` are the cells of the variables that it was the tile of: Python would call it the same object.
     """
@@ -257,7 +257,7 @@ class TileRef:
 
     @property
     def type(self) -> TileKind:
-        """What the elements are, and the shape."""
+        """The element type and shape."""
         return TileKind(self.dtype, self.shape)
 
 
@@ -284,7 +284,7 @@ class StructValue:
         return StructValue(with_fields(kind, changes) if changes else kind, items)
 
     def field(self, name: str) -> Binding:
-        """What the field of that name holds."""
+        """The value of the field of that name."""
         return self.items[list(self.type.fields).index(name)]
 
     def with_field(self, path: tuple[str, ...], value: Binding) -> StructValue:
@@ -354,7 +354,7 @@ class Unusable:
     hint: str = ""
 
     def error(self, span: Span) -> CompileError:
-        """What is raised where it is read."""
+        """The error to raise where it is read."""
         return CompileError(self.reason, span, self.hint)
 
 
@@ -380,7 +380,7 @@ Binding = (
 
 
 def is_id(binding: Binding) -> TypeGuard[StructValue]:
-    """Whether it is the id of a grid, tree or mesh that is known, which is not 0."""
+    """True for the id of a known grid, tree or mesh, which is not 0."""
     return isinstance(binding, StructValue) and binding.type.is_handle
 
 
@@ -512,7 +512,7 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
 
 
 def layout(binding: Binding, span: Span) -> Any:
-    """What bindings have in common that differ in their scalars only; None as for `flatten`."""
+    """The structure of a binding without its scalars; None as for `flatten`."""
     if isinstance(binding, (Composite, Tile, TileRef)):
         return binding.type
     if isinstance(binding, (StructValue, StructArray, TileStack)):
@@ -534,7 +534,7 @@ def layout(binding: Binding, span: Span) -> Any:
 
 
 def type_of(binding: Binding, span: Span) -> Any:
-    """What an annotation is compared with: a type, a tuple of such, None for what has none."""
+    """The type to compare with an annotation: a type, a tuple of such, or None for a binding that has none."""
     if isinstance(binding, tuple):
         return tuple(type_of(item, span) for item in binding)
     if isinstance(binding, (ArrayRef, Stored, StructArray, StructValue, TileStack)):
@@ -543,7 +543,7 @@ def type_of(binding: Binding, span: Span) -> Any:
 
 
 def holds_array(binding: Binding | None) -> bool:
-    """Whether `binding` is an array, or a tuple or struct with one in it."""
+    """True if `binding` is an array, or a tuple or struct with one in it."""
     if isinstance(binding, (StructValue, StructArray)):
         return holds_array(binding.items)
     return isinstance(binding, ArrayRef) or (isinstance(binding, tuple) and any(map(holds_array, binding)))
@@ -580,7 +580,7 @@ def _scalars_of(axis: Axis) -> list[Operand]:
 
 
 def _axis_layout(axis: Axis) -> Any:
-    """What axes have in common that differ in their scalars only."""
+    """The structure of an axis without its scalars."""
     if isinstance(axis, Chosen):
         return (axis.indices.index, *map(_axis_layout, axis.indices.axes))
     return (type(axis) is Part, *(x.type for x in _scalars_of(axis)))

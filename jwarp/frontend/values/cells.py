@@ -1,4 +1,4 @@
-"""What the tiles of a kernel hold while it is read: cells, which views of tiles and function arguments share.
+"""Cells: the contents of a kernel's tiles while it is read, shared by views of tiles and function arguments.
 
 A tile in the IR is a value. One in the kernel language is a place: `a[j] = v`, `a += b` and the functions that change
 an argument change what every name of the place shows. So a name stands for a cell and a view of it, and what the
@@ -238,7 +238,7 @@ class TileMemory:
         return rebuild(nothing(dtype, ""), list(items))
 
     def value(self, ref: TileRef, span: Span) -> Tile:
-        """What a tile holds now."""
+        """The current value of a tile."""
         return Tile(ref.type, self.read(ref, span), frozenset({ref.cell}))
 
     def write(self, ref: TileRef, items: Sequence[Operand | None], span: Span, name: str = "put") -> None:
@@ -315,7 +315,7 @@ class TileMemory:
 
 
 def holds_tile(binding: Any) -> bool:
-    """Whether `binding` is a tile in a cell or a stack, or a tuple with one in it."""
+    """True if `binding` is a tile in a cell or a stack, or a tuple with one in it."""
     return isinstance(binding, (TileRef, TileStack)) or (isinstance(binding, tuple) and any(map(holds_tile, binding)))
 
 

@@ -44,7 +44,7 @@ Selector = Along | Part
 
 
 class Emitter(Protocol):
-    """What the rules below need of the lowering."""
+    """The operations of the lowering that the rules below use."""
 
     def emit(
         self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: Any = None
@@ -191,7 +191,7 @@ def component_indices(shape: tuple[int, ...]) -> list[tuple[Const, ...]]:
 
 
 def named(type: CompositeType, attribute: str, span: Span, hint: str = "index its components: v[0]") -> int | Part:
-    """What `v.x` to `v.w`, or `t.p`, select."""
+    """The selector for `v.x` to `v.w`, or `t.p`."""
     known, part = type.kind.components[: type.size], dict(type.kind.parts).get(attribute)
     if part is not None:
         own = composite(part.kind, (part.extent,), type.dtype)
@@ -202,7 +202,7 @@ def named(type: CompositeType, attribute: str, span: Span, hint: str = "index it
 
 
 def within(e: Emitter, part: Part, selector: Selector, span: Span) -> Selector:
-    """What `selector` selects of a part, as it is selected of the whole."""
+    """Translate a selector of a part into one of the whole."""
     positions = part.positions
     if isinstance(selector, Part):
         return Part(selector.type, positions[selector.positions.start : selector.positions.stop], part.size)
@@ -262,7 +262,7 @@ Position = int | tuple[Operand, ...]
 def _known_axes(
     e: Emitter, shape: tuple[int, ...], selectors: Sequence[Selector], span: Span
 ) -> list[range | Position]:
-    """What is selected along each axis."""
+    """The selection along each axis."""
     return [
         s if isinstance(s, (range, int)) else hits(e, s, extent, span)
         for s, extent in zip(axes_of(shape, selectors), shape, strict=True)
@@ -288,7 +288,7 @@ def _pick(e: Emitter, items: Sequence[Operand], position: Position, span: Span) 
 
 
 def hits(e: Emitter, index: Operand, length: int, span: Span) -> tuple[Operand, ...]:
-    """Whether a computed index names each of `length` positions, counted from either end."""
+    """The truth values that a computed index selects each of `length` positions, counted from either end."""
     if index.type.max < length:
         index = e.emit("cast", index, span=span, type=int32)
     if index.type.kind == "int":
@@ -383,7 +383,7 @@ def product(e: Emitter, symbol: str, name: str, x: Composite, y: Composite, span
 
 
 def same(e: Emitter, symbol: str, name: str, x: Composite, y: Composite, span: Span) -> Operand:
-    """Whether all components are equal."""
+    """The truth value that all components are equal."""
     result: Operand = TRUE
     for equal in elementwise(e, "eq", (x, y), span, symbol).items:
         result = e.emit("and", result, equal, span=span)

@@ -1,4 +1,4 @@
-"""What each kind of composite is made of and what operators do with it: the tables, and how they are asked."""
+"""Tables of composites: the constructor of each kind, and the rule of each operator by the kinds of its operands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Rows = dict[tuple[str, CompositeKind | None, CompositeKind | None], Rule]
 
 
 def linear(kind: CompositeKind) -> Rows:
-    """What all kinds have: sums, unary minus, products with numbers, and whether two values are equal."""
+    """The rows of all kinds: sums, unary minus, products with numbers, and equality."""
     scaling = {("mul", kind, None): scaled, ("mul", None, kind): scaled, ("div", kind, None): scaled}
     sums: Rows = {("add", kind, kind): pairwise, ("sub", kind, kind): pairwise, ("neg", kind, None): each}
     return {**sums, ("eq", kind, kind): same, **scaling}
@@ -69,7 +69,7 @@ def operator(name: str, x: Binding, y: Binding | None) -> Rule | None:
 
 
 def by_component(name: str, kind: CompositeKind) -> bool:
-    """Whether the operation on one or two values of a kind is one on each component, as atomic operations are."""
+    """True if the operation acts on each component by itself, as atomic operations do."""
     return any(OPERATORS.get((name, kind, other)) in (each, pairwise) for other in (None, kind))
 
 
@@ -122,7 +122,7 @@ _INSTEAD: dict[tuple[str, CompositeKind | None, CompositeKind | None], str] = {
 
 
 def equal(e: Emitter, symbol: str, x: Binding, y: Binding, span: Span) -> Operand:
-    """Whether all components are equal, for `==` and `!=`."""
+    """The truth value that all components are equal, which `==` is and `!=` negates."""
     rule = operator("eq", x, y)
     if rule is None or symbol not in ("==", "!="):
         given = f"({describe(x)}, {describe(y)})"

@@ -39,7 +39,7 @@ from jwarp.types.textures import TEXTURES, WAYS_OUT
 
 
 class Emitter(Protocol):
-    """What the rules below need of the lowering."""
+    """The operations of the lowering that the rules below use."""
 
     def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
 
@@ -111,7 +111,7 @@ def construct(
 
 
 def nothing(kind: AnyType | CompositeType, name: str) -> Binding:
-    """What a field holds that nobody gave a value."""
+    """The value of a field that was not given one."""
     written = user_type(kind)
     if isinstance(written, StructType):
         return StructValue(written, tuple(nothing(inner, field) for field, inner in written.fields.items()))

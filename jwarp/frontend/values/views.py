@@ -46,7 +46,7 @@ class View:
 
     @property
     def repeats(self) -> bool:
-        """Whether it shows an element more than once."""
+        """True if an element is shown more than once."""
         moved = {m.dim for m in self.moving}
         return any(
             n > 1 and s == 0 and k not in moved for k, (n, s) in enumerate(zip(self.shape, self.strides, strict=True))
@@ -54,13 +54,13 @@ class View:
 
     @property
     def is_dense(self) -> bool:
-        """Whether its elements lie one after the other."""
+        """True if the elements are contiguous."""
         expected = dense_strides(self.shape)
         steps = zip(self.shape, self.strides, expected, strict=True)
         return all(n == 1 or s == e for n, s, e in steps) and all(m.dim is None for m in self.moving)
 
     def is_whole(self, size: int) -> bool:
-        """Whether it shows all of a tile of `size` elements, in their order."""
+        """True if it shows all of a tile of `size` elements, in their order."""
         return bool(self.shape) and not self.moving and self.offset == 0 and self.size == size and self.is_dense
 
 
@@ -116,7 +116,7 @@ def reshaped(view: View, shape: tuple[int, ...]) -> View:
 
 
 class Arithmetic(Protocol):
-    """What computes with indices in the kernel."""
+    """The arithmetic on indices in the kernel."""
 
     def from_start(self, index: Operand, extent: int) -> Operand: ...  # one that may count from the end
     def along(self, start: Operand, step: int, index: Operand) -> Operand: ...  # start + step * index

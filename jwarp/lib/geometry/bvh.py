@@ -89,7 +89,7 @@ for _number, _kind in enumerate((MeshQueryAABB, MeshQuerySphere, MeshQueryOfAny)
 
 @func
 def box_meets(query: Any, box: Any, first: int32, max_dist: float32):
-    """Whether a box meets another; none does where a number is missing."""
+    """True if a box intersects another; False where a number is NaN."""
     meets = True
     for axis in range(3):
         meets = meets and query.start[axis] <= box[first + 3 + axis] and query.end[axis] >= box[first + axis]
@@ -98,26 +98,26 @@ def box_meets(query: Any, box: Any, first: int32, max_dist: float32):
 
 @func
 def ray_meets(query: Any, box: Any, first: int32, max_dist: float32):
-    """Whether a ray meets a box before `max_dist`."""
+    """True if a ray intersects a box before `max_dist`."""
     return slab_entry(query.start, query.end, box, first) < max_dist
 
 
 @func
 def capsule_meets(query: Any, box: Any, first: int32, max_dist: float32):
-    """Whether a ray meets a box grown by a radius, up to `max_dist`."""
+    """True if a ray intersects a box grown by a radius, up to `max_dist`."""
     entry = slab_entry(query.start, query.end, grown_box(box, first, query.radius), 0)
     return entry < INFINITE and entry <= max_dist
 
 
 @func
 def sphere_meets(query: Any, box: Any, first: int32, max_dist: float32):
-    """Whether a box is within a distance of a place."""
+    """True if a box is within a distance of a place."""
     return box_distance(query.start, box, first) <= query.radius * query.radius
 
 
 @func
 def one_meets(query: Any, box: Any, first: int32, max_dist: float32):
-    """Whether a box meets what a query of any kind asks for."""
+    """True if a box satisfies a query of any kind."""
     meets = False
     if query.kind == 0:
         meets = box_meets(query, box, first, max_dist)
@@ -138,7 +138,7 @@ def any_face(query: Any, slot: int32):
 
 @func
 def face_within(query: Any, slot: int32):
-    """Whether a face has a point within a distance of a place."""
+    """True if a face has a point within a distance of a place."""
     face = query.mesh.corners[slot]
     p = corner(face, 0)
     q = corner(face, 3)
@@ -151,7 +151,7 @@ def face_within(query: Any, slot: int32):
 
 @func
 def one_of_mesh_meets(query: Any, box: Any, first: int32, max_dist: float32):
-    """Whether a box meets what a query of a mesh of any kind asks for."""
+    """True if a box satisfies a query of a mesh of any kind."""
     meets = False
     if query.kind == 0:
         meets = box_meets(query, box, first, max_dist)
@@ -162,7 +162,7 @@ def one_of_mesh_meets(query: Any, box: Any, first: int32, max_dist: float32):
 
 @func
 def face_of_one(query: Any, slot: int32):
-    """Whether a face is asked for by a query of a mesh of any kind."""
+    """True if a face satisfies a query of a mesh of any kind."""
     holds = True
     if query.kind == 1:
         holds = face_within(query, slot)
@@ -278,7 +278,7 @@ def mesh_query_sphere(id: MeshArrays, center: vec3, radius: float32):
 @library("bvh_get_group_root(id: uint64, group: int) -> int")
 @func
 def bvh_get_group_root(id: BvhArrays, group: int32):
-    """What queries take as `root` for the boxes of one group; -1, which is all boxes, where there is no such group."""
+    """The `root` of queries for the boxes of one group; -1, which is all boxes, where there is no such group."""
     slot = first_not_below(id.groups, 0, id.groups.shape[0], group)
     found = -1
     if slot < id.groups.shape[0]:
@@ -289,7 +289,7 @@ def bvh_get_group_root(id: BvhArrays, group: int32):
 @library("mesh_get_group_root(id: uint64, group: int) -> int")
 @func
 def mesh_get_group_root(id: MeshArrays, group: int32):
-    """What queries take as `root` for the faces of one group; -1, which is all faces, where there is no such group."""
+    """The `root` of queries for the faces of one group; -1, which is all faces, where there is no such group."""
     return bvh_get_group_root(id.bvh, group)
 
 

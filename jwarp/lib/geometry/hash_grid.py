@@ -66,7 +66,7 @@ for _kind in KINDS.values():
 
 @struct
 class HashGridQuery:
-    """What is left of a query: the run of slots at hand, and the run after it.
+    """The state of a query: the current run of slots, and the run after it.
 
     Runs are counted along the first axis (one, or two where it wraps round), then the second, then the third. Threads
     that run in step, of which some wrap round, go through the longer runs together: then each has three for a row.

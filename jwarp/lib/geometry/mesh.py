@@ -48,7 +48,7 @@ MeshArrays.stands_for = uint64
 
 @struct
 class MeshQueryPoint:
-    """What a query for the closest or farthest point gives: all zero where `result` says that there is none.
+    """The result of a query for the closest or farthest point; all zero where `result` is False.
 
     The point is that of `mesh_eval_position(id, face, u, v)`; a `sign` below zero says that the place is inside.
     """
@@ -267,7 +267,7 @@ def mesh_query_furthest_point_no_sign(
 
 @func
 def on_face(mesh: MeshArrays, values: array[vec3], face: int32, u: float32, v: float32):
-    """What a value of the points is at a place of a face; zero where there is no such face, or no values."""
+    """The value at a place of a face, interpolated between its points; zero if there is no such face, or no values."""
     result = vec3()
     if values.shape[0] > 0 and face >= 0 and 3 * face + 2 < mesh.indices.shape[0]:
         p = values[mesh.indices[3 * face]]

@@ -32,7 +32,7 @@ BEAM = 16.0  # how wide a beam of rays may be that go together, in sides of face
 
 @struct
 class MeshQueryRay:
-    """What a query for where a ray meets a mesh gives: all zero where `result` says that it does not.
+    """The result of a query for the intersection of a ray with a mesh; all zero where `result` is False.
 
     The point is `start + t * dir`, and that of `mesh_eval_position(id, face, u, v)`. The sign is above zero where the
     ray comes from the side to which the face's normal points.
@@ -49,7 +49,7 @@ class MeshQueryRay:
 
 @func
 def ray_asked(start: vec3, direction: vec3, low: int32, high: int32):
-    """What a search compares faces with."""
+    """The data of a ray that a search compares faces with."""
     asked = RayAsked()
     asked.start = start
     asked.inverse = inverse_of(direction)
@@ -65,7 +65,7 @@ def ray_asked(start: vec3, direction: vec3, low: int32, high: int32):
 
 @func
 def is_ray(start: vec3, direction: vec3):
-    """Whether it begins somewhere and goes somewhere."""
+    """True if the start has no NaN and the direction is not zero."""
     return is_number(start) and length_sq(direction) > 0.0
 
 
@@ -98,7 +98,7 @@ def of_one(v: vec3):
 
 @func
 def is_beam(mesh: MeshArrays, start: vec3, direction: vec3):
-    """Whether the rays of threads in step are close together where the mesh is, and meet about the same boxes."""
+    """True if the rays of threads in lockstep are close together at the mesh, and so intersect about the same boxes."""
     is_wide = True
     if mesh.bvh.nodes.shape[0] > 1:
         box = mesh.bvh.nodes[1]
@@ -112,7 +112,7 @@ def is_beam(mesh: MeshArrays, start: vec3, direction: vec3):
 
 @func
 def is_met(entry: float32, limit: float32):
-    """Whether a ray enters a box, and no farther away than `limit`, which may be infinite."""
+    """True if a ray enters a box, at no more than the distance `limit`, which may be infinite."""
     return entry < INFINITE and greater(entry, 0.0) * 0.999999 <= limit
 
 
@@ -316,7 +316,7 @@ def mesh_query_ray(
 @library("mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> bool")
 @func
 def mesh_query_ray_anyhit(id: MeshArrays, start: vec3, dir: vec3, max_t: float32, root: int32 = -1):
-    """Whether a ray meets a mesh before `start + max_t * dir`."""
+    """True if a ray intersects a mesh before `start + max_t * dir`."""
     low, high = group_slots(id.bvh, root)
     return first_slot(id, start, dir, max_t, low, high, 1) >= 0
 

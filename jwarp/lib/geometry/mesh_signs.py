@@ -76,7 +76,7 @@ def height_over(p: vec3, q: vec3, r: vec3, asked: SideAsked):
 
 @func
 def heights(faces: array[float32], leaf: int32, asked: SideAsked, best: int64):
-    """What was found, with the heights over a leaf's faces added to the lower half, which is a float32."""
+    """`best`, with the heights over a leaf's faces added to its lower half, which is a float32."""
     total = cast(int32(best), float32)
     first, is_there = begin_of(leaf, FACE, faces)
     if is_there:

@@ -125,7 +125,7 @@ def tile_query_valid(query: BvhQueryTiledRay):
 @library("tile_query_valid(query: BvhQueryTiled | MeshQueryAABBTiled) -> bool")
 @func
 def tile_query_valid(query: MeshQueryTiledAabb):
-    """Whether a block's query goes on: True at first, and then whether the last tile had any number in it."""
+    """True if a block's query goes on: at first, and then as long as the last tile had a number in it."""
     return query.valid
 
 

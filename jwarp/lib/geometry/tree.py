@@ -119,7 +119,7 @@ def slab_entry(start: vec3, inverse: vec3, box: Any, first: int32):
 
 @func
 def is_number(v: vec3):
-    """Whether no component is NaN."""
+    """True if no component is NaN."""
     return (v[0] == v[0]) and (v[1] == v[1]) and (v[2] == v[2])
 
 

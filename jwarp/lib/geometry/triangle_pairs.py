@@ -1,4 +1,4 @@
-"""Whether two triangles meet (after Moeller, A Fast Triangle-Triangle Intersection Test, 1997)."""
+"""Tests if two triangles intersect (after Moeller, A Fast Triangle-Triangle Intersection Test, 1997)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def turn(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any):
 
 @func
 def sides_meet(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any, dx: Any, dy: Any):
-    """Whether two segments of the plane that are not parallel meet."""
+    """True if two segments of the plane that are not parallel intersect."""
     ux = bx - ax
     uy = by - ay
     vx = cx - dx
@@ -73,7 +73,7 @@ def sides_meet(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any, dx: Any, dy
 
 @func
 def is_inside(px: Any, py: Any, x: Any, y: Any):
-    """Whether a point is inside of a triangle of the plane, and on none of its sides."""
+    """True if a point is strictly inside a triangle of the plane."""
     a = turn(x[0], y[0], x[1], y[1], px, py)
     b = turn(x[1], y[1], x[2], y[2], px, py)
     c = turn(x[2], y[2], x[0], y[0], px, py)
@@ -83,7 +83,7 @@ def is_inside(px: Any, py: Any, x: Any, y: Any):
 
 @func
 def meet_in_plane(normal: Any, ax: Any, ay: Any, bx: Any, by: Any):
-    """Whether two triangles of the plane, by their coordinates, meet."""
+    """True if two triangles of the plane, given by their coordinates, intersect."""
     meets = is_inside(ax[0], ay[0], bx, by) or is_inside(bx[0], by[0], ax, ay)
     for i in range(3):
         for j in range(3):

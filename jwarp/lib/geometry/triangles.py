@@ -16,7 +16,7 @@ vec2, vec3 = NAMED["vec2"], NAMED["vec3"]
 
 @func
 def is_sliver(p: vec3, q: vec3, r: vec3):
-    """Whether a triangle has hardly any area beside the squares of its sides, and no normal worth the name."""
+    """True if a triangle has hardly any area compared with the squares of its sides, so that its normal is useless."""
     sides = length_sq(q - p) + length_sq(r - p) + length_sq(r - q)
     area = cross(q - p, r - p)
     return not (length_sq(area) >= 1.0e-12 * sides * sides and sides > 0.0)
@@ -145,7 +145,7 @@ def largest_axis(v: vec3):
 
 @func
 def ray_frame(direction: vec3):
-    """What of a ray all its triangles are compared with: three vectors that shear space such that it runs along z.
+    """The frame of a ray for all its triangles: three vectors that shear space such that it runs along z.
 
     Their products with a place are its coordinates there, x and y zero on the ray, and z how far along it is.
     """
@@ -162,7 +162,7 @@ def ray_frame(direction: vec3):
 
 @func
 def is_beside(start: vec3, x: vec3, y: vec3, a: vec3, b: vec3, c: vec3):
-    """Whether `crossing` may find something: a line passes on one side of all three sides, or about through one.
+    """True if `crossing` may find something: a line passes on one side of all three sides, or about through one.
 
     That is what it begins with; what is left is seldom asked for."""
     ax, ay = fused_dot(x, a - start), fused_dot(y, a - start)

@@ -183,7 +183,7 @@ def first_face(faces: array[float32], leaf: int32, asked: RayAsked, best: int64)
 
 @func
 def more_faces(faces: array[float32], leaf: int32, asked: RayAsked, best: int64):
-    """What was found, and one more for each of a leaf's faces that a ray meets."""
+    """The count `best`, plus one for each of a leaf's faces that a ray intersects."""
     first, is_there = begin_of(leaf, FACE, faces)
     if is_there:
         for k in range(together(WIDTH)):
@@ -193,7 +193,7 @@ def more_faces(faces: array[float32], leaf: int32, asked: RayAsked, best: int64)
 
 @func
 def searched(wide: WideArrays, asked: Any, child: Any, leaf: Any, best: int64, is_asked: bool, any_one: bool):
-    """What a search finds, from `best` on, in which the upper half is the distance that boxes have to be within.
+    """The result of a search from `best` on, whose upper half is the distance that boxes have to be within.
 
     `child` gives the next child of a node and `leaf` what is found with a leaf; `any_one` ends the search at that."""
     limit = best

@@ -60,7 +60,7 @@ class Accesses(Body):
         lanes = [self.lanes(i) for i in indices]
         if lane_by_lane and any(not i.shape.is_uniform for i in lanes):
             lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
-        return self.memory.element(node.array, lanes, id(node) in self.trusted)
+        return self.memory.element(node.array, lanes, node in self.trusted)
 
     def access(
         self,
@@ -94,7 +94,7 @@ class Accesses(Body):
             return False
         first, array = accesses[0], self.memory.arrays[accesses[0].array]
         # A component is not proved to be inside unless the launch promises the shape of the components.
-        trusted = all(id(node) in self.trusted for node in accesses)
+        trusted = all(node in self.trusted for node in accesses)
         adds = first.row.is_atomic
         if adds and not all(self.adds_alone(node) and node.result not in self.used for node in accesses):
             return False
@@ -178,7 +178,7 @@ class Accesses(Body):
         if array.components or not indices[-1].shape.is_uniform or not is_strided(indices, array, self.code):
             return False
         run = StridedRun(self.code, self.memory, first.array, indices)
-        trusted = self.mask is None and all(id(node) in self.trusted for node in loads)
+        trusted = self.mask is None and all(node in self.trusted for node in loads)
 
         def one_by_one() -> list[str]:
             found = (self.element(node, node.indices, lane_by_lane=True) for node in loads)
@@ -217,7 +217,7 @@ class Accesses(Body):
             found = []
             for node in accesses:
                 indices = [Lanes("0", i.type, UNIFORM, ENTRY) if i in known else self.lanes(i) for i in node.args]
-                element = self.memory.element(node.array, indices, id(node) in self.trusted)
+                element = self.memory.element(node.array, indices, node in self.trusted)
                 found.append(self.code.splat(self.memory.load(element, self.mask), scalar_type(element.type)))
             return found
 
@@ -249,7 +249,7 @@ class Accesses(Body):
             return False
         if array.dtype.bits not in shared_stores.BITS:
             return False
-        trusted = all(id(node) in self.trusted for node in accesses)
+        trusted = all(node in self.trusted for node in accesses)
         axis = next(k for k, i in enumerate(indices) if not i.shape.is_uniform)
         row, extents = self.memory.row(first.array, indices[:axis], trusted)
         types, size = tuple(i.type for i in indices[axis:]), math.prod(array.components)
@@ -270,7 +270,7 @@ class Accesses(Body):
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         if len(at) < len(accesses) or not (by_row or whole) or all(i.shape.is_uniform for i in indices):
             return None
-        trusted = all(id(node) in self.trusted for node in accesses)
+        trusted = all(node in self.trusted for node in accesses)
         axis = next(k for k, i in enumerate(indices) if not i.shape.is_uniform)
         row, extents = self.memory.row(first.array, indices[:axis], trusted)
         known = all(text.isdigit() for text in extents)

@@ -40,7 +40,7 @@ class _Place:
 class _Fetching(Rewriter):
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
-        self.furthest: set[int] = set()
+        self.furthest: set[Op] = set()
         self.made = {n.result: n for n in walk(kernel.body) if isinstance(n, Op) and n.result is not None}
 
     def loop(self, node: For | While) -> Node:
@@ -51,16 +51,16 @@ class _Fetching(Rewriter):
         return super().block(block)
 
     def nodes(self, node: Node) -> Iterable[Node]:
-        if isinstance(node, Op) and id(node) in self.furthest:
+        if isinstance(node, Op) and node in self.furthest:
             return node, *self.fetched(node)
         return super().nodes(node)
 
-    def furthest_of(self, block: Block) -> set[int]:
-        """Of each array that a block loads several rows of, the id of the load that comes last in memory."""
-        rows: dict[tuple[int, tuple[Operand, ...]], dict[tuple[int, ...], int]] = {}
+    def furthest_of(self, block: Block) -> set[Op]:
+        """Of each array that a block loads several rows of, the load that comes last in memory."""
+        rows: dict[tuple[int, tuple[Operand, ...]], dict[tuple[int, ...], Op]] = {}
         for node in block.nodes:
             if isinstance(node, Op) and node.name == "load" and (place := self.place(node)) is not None:
-                rows.setdefault((node.array, place.bases), {}).setdefault(place.offsets[:-1], id(node))
+                rows.setdefault((node.array, place.bases), {}).setdefault(place.offsets[:-1], node)
         return {found[max(found)] for found in rows.values() if len(found) > 1}
 
     def place(self, load: Op) -> _Place | None:

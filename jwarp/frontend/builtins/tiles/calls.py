@@ -37,7 +37,7 @@ class Given:
         return self.e.tiles
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is such an argument, and it is not left out."""
+        """True if the argument exists and is not left out."""
         value = self.values.get(name)
         return value is not None and not (isinstance(value, PythonRef) and value.object is None)
 

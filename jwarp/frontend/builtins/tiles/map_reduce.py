@@ -92,7 +92,7 @@ def _dtype_of(element: Binding, scalars: Sequence[Operand]) -> Any:
 
 
 def _element(item: Operand) -> Operand:
-    """What stands for one element while a function is read."""
+    """The operand that stands for one element while a function is read."""
     scalar = scalar_of(item.type)
     return Const(scalar, item.value) if isinstance(item, Const) else Value(scalar)
 
@@ -243,7 +243,7 @@ def _folded(given: Given, function: PythonRef, dtype: Any, items: Sequence[Opera
 def _combined(
     given: Given, function: PythonRef, sides: Sequence[tuple[Any, Sequence[Operand]]], shape: tuple[int, ...]
 ) -> tuple[Any, list[Operand]]:
-    """What a function gives for two elements, or for each two of tiles of `shape`."""
+    """The result of a function for two elements, or for each pair of elements of tiles of `shape`."""
     spans = [given.span] * len(sides)
     if shape:
         return elementwise(given, function, sides, shape, spans)

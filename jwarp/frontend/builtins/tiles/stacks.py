@@ -30,7 +30,7 @@ def _stack(given: Given) -> TileStack:
 
 
 class _Call:
-    """What the functions on a stack have in common."""
+    """A call of a function on a stack: the stack, its tiles, and the block's lanes."""
 
     def __init__(self, given: Given):
         stack = given.values["s"]
@@ -58,7 +58,7 @@ class _Call:
         self.memory.write(self.size, (self.memory.fill(count, (1,), self.given.span),), self.given.span)
 
     def own(self, tile: Operand) -> Operand:
-        """What each lane has of a tile."""
+        """Each lane's own element of a tile."""
         if isinstance(tile, Const):
             return Const(tile.type.scalar, tile.value)  # type: ignore[attr-defined]
         kind = tile.type.scalar  # type: ignore[attr-defined]

@@ -147,7 +147,7 @@ def _loaded(given: Given, whole: _Whole, places: list[Operand], shape: tuple[int
 
 
 def _none_negative(given: Given, places: list[Operand]) -> Operand | None:
-    """Whether the indices of an element are not negative; None if that is certain for all.
+    """The test that no index of an element is negative; None if that is certain for all.
 
     What is in front of an array is outside of it: indices of tiles do not count from the end.
     """
@@ -195,7 +195,7 @@ def _written(given: Given, places_of: Any) -> tuple[_Whole, list[Operand], list[
 
 @contextlib.contextmanager
 def _where_inside(given: Given, places: list[Operand], results: list[Operand]) -> Iterator[None]:
-    """What is built inside happens for elements with no negative index; for others, `results` become zero."""
+    """Guard the nodes that are built inside: they run where no index is negative; elsewhere `results` are zero."""
     holds = _none_negative(given, places)
     if holds is None:
         yield

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from harness import VARIANTS, Compiled
+from compiled_variants import VARIANTS, Compiled
 from kernel_sources import Generated, load
 from op_kernels import agree, same
 from thread_oracle import run_threads

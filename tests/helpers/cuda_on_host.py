@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from guards import check_guards, guarded
+from guard_bytes import check_guards, guarded
 from launch_format import BATCH_AXES, SITE_BITS, WORDS
 
 from jwarp.analysis.affine import Condition

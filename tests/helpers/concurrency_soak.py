@@ -1,4 +1,4 @@
-"""Eight threads jit, batch and differentiate launches, over and over: `python soak.py SECONDS`.
+"""Eight threads jit, batch and differentiate launches, over and over: `python concurrency_soak.py SECONDS`.
 
 Prints the number of rounds, the memory of the process in MiB after a third of the time and at the end, and `right`.
 """

@@ -1,4 +1,4 @@
-"""More kernels that mean the same in Warp, as those in shared_kernels: slices, stars, operators by name, reversed."""
+"""More kernels that mean the same in Warp, as those in warp_parity_kernels: slices, stars, operators."""
 
 # ruff: noqa: F811
 import jwarp as wp

@@ -1,4 +1,4 @@
-"""Kernels that mean the same in Warp, as those in shared_kernels: names of arrays, and of one of several arrays."""
+"""Kernels that mean the same in Warp, as those in warp_parity_kernels: names of one of several arrays."""
 
 import jwarp as wp
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
-from guards import GUARD_BYTE, check_guards, guarded
+from guard_bytes import GUARD_BYTE, check_guards, guarded
 from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
 from jwarp import _native

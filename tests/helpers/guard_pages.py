@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from harness import Compiled, whole_launch
+from compiled_variants import Compiled, whole_launch
 
 from jwarp import _native
 from jwarp.ir.nodes import written_params

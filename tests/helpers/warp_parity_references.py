@@ -1,4 +1,4 @@
-"""Kernels that mean the same in Warp, as those in shared_kernels: references that meet when the kernel runs."""
+"""Kernels that mean the same in Warp, as those in warp_parity_kernels: references that alias."""
 
 import jwarp as wp
 

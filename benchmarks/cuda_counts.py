@@ -40,7 +40,6 @@ from tile_programs import product  # noqa: E402
 
 import jwarp as wp  # noqa: E402
 from jwarp.autodiff.reverse import vjp  # noqa: E402
-from jwarp.backend.cuda.entry import WGMMA  # noqa: E402
 from jwarp.backend.cuda.nvrtc import compile_unit  # noqa: E402
 from jwarp.compiler.cuda import CudaKernel  # noqa: E402
 from jwarp.compiler.derive import Variant, derive  # noqa: E402
@@ -150,7 +149,7 @@ class Step:
 
     @property
     def by_groups(self) -> bool:
-        return WGMMA in self.version
+        return "wgmma" in self.version
 
     def launched(self, made: PtxKernel, steps: int) -> Counts:
         (m, n, k), counts = self.extents, Counts()

@@ -1428,7 +1428,7 @@ def bvh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> BvhQueryTiled:
     """`tile_bvh_query_aabb` by its older name."""
 
 def bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery:
-    """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
+    """The boxes of a tree that a ray intersects when they are grown by `radius` on all sides, as `bvh_query_ray`."""
 
 def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool:
     """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
@@ -1440,7 +1440,7 @@ def bvh_query_next_tiled(query: BvhQueryTiled) -> tile[int]:
     """`tile_bvh_query_next` by its older name."""
 
 def bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery:
-    """The boxes of a tree that a ray from `start` along `dir` meets, in no order: a loop goes over their numbers."""
+    """The boxes of a tree that a ray from `start` along `dir` intersects, in no order. A loop gives their numbers."""
 
 def bvh_query_ray_tiled(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled:
     """`tile_bvh_query_ray` by its older name."""
@@ -1929,7 +1929,7 @@ def mesh_query_point_sign_winding_number(
 ) -> bool: ...
 @_overload
 def mesh_query_ray(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> MeshQueryRay:
-    """Where a ray from `start` first meets a mesh, if it does so before `start + max_t * dir`.
+    """Where a ray from `start` first intersects a mesh, if it does so before `start + max_t * dir`.
 
     With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
     faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
@@ -1954,7 +1954,7 @@ def mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root
     """True if a ray intersects a mesh before `start + max_t * dir`."""
 
 def mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int:
-    """How many faces of a mesh a ray meets."""
+    """How many faces of a mesh a ray intersects."""
 
 def mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery:
     """The faces of a mesh with a point within `radius` of `center`: a loop goes over their numbers."""
@@ -2610,7 +2610,7 @@ def tile_bvh_query_next(query: BvhQueryTiled) -> tile[int]:
     """
 
 def tile_bvh_query_ray(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled:
-    """A block's query for the boxes of a tree that a ray meets, in no order, for `tile_bvh_query_next`."""
+    """A block's query for the boxes of a tree that a ray intersects, in no order, for `tile_bvh_query_next`."""
 
 def tile_cholesky(A: tile[T], fill_mode: str = "lower") -> tile[T]:
     """The triangular factor of a symmetric positive definite tile `A` of float32 or float64.

@@ -1,6 +1,6 @@
 """Where arrays live and kernels run, as Warp programs name it: `Device`, the one in use, and what it can do.
 
-JAX's own arrays are where JAX puts them: they have nothing to do with this.
+JAX decides by itself where its arrays are.
 """
 
 from __future__ import annotations

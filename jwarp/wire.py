@@ -125,7 +125,7 @@ class Cover(enum.IntEnum):
 class Parameter(NamedTuple):
     """A parameter of a kernel; `rank` is 0 for a scalar, and of an array that `is_sum` threads only add to elements.
 
-    The elements of a sum are told `apart` by the first coordinate of threads for 1, not by it for 0, and for more where
+    The elements of a sum are kept `apart` by the first coordinate of threads for 1, not by it for 0, and for more where
     the last dimension is no longer than that.
     """
 

@@ -7,6 +7,7 @@ import glob
 import importlib
 import importlib.metadata
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -77,7 +78,11 @@ def update_golden(request) -> bool:
 def pytest_ignore_collect(collection_path, config):
     """With `-m quick`, leave out files without such tests: to import them all takes as long as the tests."""
     is_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    left_out = is_file and config.option.markexpr == "quick" and "mark.quick" not in collection_path.read_text()
+    left_out = (
+        is_file
+        and config.option.markexpr == "quick"
+        and not re.search(r"mark\.quick|\bquick\(", collection_path.read_text())
+    )
     return True if left_out else None
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 import jwarp as wp
+
+pytestmark = pytest.mark.quick
 
 
 def test_the_constants_outside_kernels():

@@ -10,6 +10,8 @@ import pytest
 import jwarp as wp
 from jwarp.frontend.builtins.planned import PLANNED
 
+pytestmark = pytest.mark.quick
+
 PACKAGE = Path(wp.__file__).parent
 
 

@@ -14,9 +14,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from importlinter import cli
 
 import jwarp
+
+pytestmark = pytest.mark.quick
 
 ROOT = Path(__file__).parent.parent
 PYTHON_FILES = sorted((ROOT / "jwarp").rglob("*.py"))
@@ -101,42 +104,28 @@ def test_no_public_name_hides_a_module():
 
 # Words that are not used, each with its replacement in docs/glossary.md: as parts of names, and in docstrings.
 PRIVATE_NAME = re.compile(
-    r"(?:^|_)(?!trip_counts?(?:_|$))"
+    r"(?:^|_)(?!trip_counts?(?:_|$)|trips$(?<=max_trips))"
     r"(lone|meets|meetings?|told|untold|lent|lend|held|trips?|shelf|handed|manieth|meaning|reversals?|beside|nearby"
     r"|closer_look|ways?_back|own_(?:elements|arrays|copies))(?=_|$)"
 )
 PRIVATE_WORD = re.compile(
-    r"\b(lone|meets|meetings?|told|untold|lent|lends?|trips?(?! counts?\b)|shelf|manieth|reversals?|beside|nearby"
-    r"|ways? back|closer look|own (?:elements|arrays|copies)|(?:be|is|are) alike|put in line|read in line"
+    r"\b(lone|meets|meetings?|told|untold|lent|lends?|(?<!round )trips?(?! counts?\b)|shelf|manieth|reversals?|beside"
+    r"|nearby|ways? back|closer look|own (?:elements|arrays|copies)|(?:be|is|are) alike|put in line|read in line"
     r"|arrays that change|computer's memory)\b",
     re.IGNORECASE,
 )
 # Folders that are still to be written in these words.
 EXEMPT = (
     "jwarp/analysis",
-    "jwarp/api",
+    "jwarp/api/geometry/sole_owner.py",
     "jwarp/arrays",
-    "jwarp/autodiff",
     "jwarp/backend",
-    "jwarp/bind",
-    "jwarp/caches.py",
     "jwarp/compiler",
-    "jwarp/config.py",
-    "jwarp/devices.py",
     "jwarp/dispatch",
-    "jwarp/errors.py",
-    "jwarp/frontend",
     "jwarp/ir",
     "jwarp/launching",
-    "jwarp/lib",
-    "jwarp/optim",
     "jwarp/passes",
-    "jwarp/programs",
-    "jwarp/store.py",
-    "jwarp/tiling",
     "jwarp/types",
-    "jwarp/wire.py",
-    "jwarp/__init__.pyi",
     "tests",
 )
 WRITTEN_FILES = [

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.intervals import Intervals, upward_loops
 from jwarp.ir.attributes import Iota
 from jwarp.ir.contents import contents_of, native_arrays
 from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, touched_by_gradients
-from jwarp.ir.signs import Signs
 from jwarp.types import int32, int64, scalar_of, shape_of
 
 # An index that is one coordinate of the thread, shifted by a constant: (axis, constant). For a block (axis, step,
@@ -61,9 +61,9 @@ class ThreadIndices:
         self.definitions = definitions_of(kernel.body)
 
     @functools.cached_property
-    def signs(self) -> Signs:
-        """Which integers are not negative."""
-        return Signs(self.body)
+    def intervals(self) -> Intervals:
+        """The intervals of integers."""
+        return Intervals(self.definitions, upward_loops(self.body), assumes_exact=True)
 
     def shifted(self, index: Operand) -> Shifted | None:
         """The launch axis that `index` tells, and what else it must agree in with other indices to tell it."""
@@ -103,7 +103,7 @@ class ThreadIndices:
 
     def is_positive(self, atom: int | Value, factor: int) -> bool:
         """Whether a multiple of a coordinate, or of another value, is not negative."""
-        return factor >= 0 and (isinstance(atom, int) or self.signs.is_count(atom))
+        return factor >= 0 and (isinstance(atom, int) or self.intervals.is_count(atom))
 
     def form(self, index: Operand) -> Form | None:
         """An index as a linear form; None for what is none. Where it wraps, it is another number: see `reaches`."""

@@ -139,8 +139,8 @@ def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stre
     """Do something while an array of one int32 is not 0: in a capture, each time that the graph is launched.
 
     While JAX traces, it becomes `jax.lax.while_loop` over the arrays that the body writes, or, with `max_trips` of
-    `wp.functionalize`, a loop of so many trips that reverse mode goes through. The body is run twice then, to find out
-    what it writes, and to trace it.
+    `wp.functionalize`, a loop of so many iterations, which has a gradient in reverse mode. The body runs twice: to
+    find what it writes, and to trace it.
 
     Args:
         condition: The array, which the body changes.

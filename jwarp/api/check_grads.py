@@ -328,8 +328,8 @@ def _check_argument(
                         _describe(problem, number, mode, k, *(culprit or (direction, slope, found[k])), rules)
                     )
                 judged[k] = True
-    for name, told in zip(problem.results, judged, strict=True):
-        if not told:
+    for name, verdict in zip(problem.results, judged, strict=True):
+        if not verdict:
             raise AssertionError(
                 f"{problem.title}, {problem.arguments[number]}: no derivative of {name} to compare with, as finite "
                 "differences of several steps disagree in every direction tried\n"
@@ -383,7 +383,7 @@ def _components(x: Any, count: int, rng: np.random.Generator) -> Iterator[Direct
 
 
 def _scale(x: Any) -> np.ndarray:
-    """How much each component is changed: by its own size, so that a step rarely meets a kink at zero."""
+    """The step of each component: its own size, so that a step rarely crosses a kink at zero."""
     size = np.abs(np.asarray(x, np.float64))
     typical = math.sqrt(np.mean(size**2))
     return np.maximum(size, 0.1 * typical) if typical > 0.0 else np.ones_like(size)

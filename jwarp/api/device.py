@@ -168,8 +168,8 @@ def reduce_rows(dtype: ScalarType, op: str) -> HandwrittenKernel:
     def adjoint(x: Any, adj_y: Any, *, outputs: Any) -> Any:
         if op == "sum":
             return jnp.broadcast_to(adj_y[:, None], x.shape)
-        held = (x == outputs[0][:, None]).astype(x.dtype)
-        return held * (adj_y / held.sum(-1))[:, None]
+        attains = (x == outputs[0][:, None]).astype(x.dtype)
+        return attains * (adj_y / attains.sum(-1))[:, None]
 
     return kernel_of_header(
         "rows.cuh",

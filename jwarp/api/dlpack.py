@@ -1,4 +1,4 @@
-"""Arrays of other libraries as arrays that change, and back, without copies."""
+"""Mutable arrays from arrays of other libraries, and back, without copies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     """An array in the memory of another library's, which has `__dlpack__`: each sees what the other writes.
 
     Args:
-        source: An array of NumPy, PyTorch, JAX or another library in this computer's memory or on a GPU. One that is
+        source: An array of NumPy, PyTorch, JAX or another library in host memory or on a GPU. One that is
             read-only, as JAX's are, is not to be written.
         dtype: The type of the elements; components of vectors and matrices are the last axes. Without it, scalars.
 
@@ -35,7 +35,7 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
         return _on_gpu(source, dtype)
     if not dlpack.is_exporter(source):
         raise KernelTypeError(
-            f"wp.from_dlpack: expected an array in this computer's memory or on a GPU that has __dlpack__, got "
+            f"wp.from_dlpack: expected an array in host memory or on a GPU that has __dlpack__, got "
             f"{type(source).__name__}"
         )
     return array(dlpack.view(source), dtype=Any if dtype is None else dtype, copy=False)

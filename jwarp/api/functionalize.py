@@ -43,8 +43,8 @@ def functionalize(
         static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers,
             bools, texts and whatever else there is in objects are part of the program.
 
-        max_trips: The most trips of loops of `wp.capture_while`, a number or a dict by body. A loop with a bound has a
-            gradient in reverse mode, and takes so many steps; floats that it changes are NaN where it had not ended.
+        max_trips: A bound on the iterations of loops of `wp.capture_while`: a number, or a dict by body. A bounded loop
+            has a gradient in reverse mode. Floats that it changes are NaN where it has not ended by then.
         stop_gradient_in: Kernels, and functions of modules, through which no gradient goes: what they write is a
             constant to it.
         custom_vjp: Rules for functions of modules that return None. `rule(inputs, outputs, cotangents)` is called in

@@ -15,6 +15,7 @@ from jwarp.compiler.derive import derive, in_known_order
 from jwarp.compiler.derived import Variant
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
+from jwarp.compiler.stages import passes_text
 from jwarp.config import config
 from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
@@ -25,20 +26,22 @@ from jwarp.ir.printing import format_kernel
 from jwarp.launching.record import Record
 from jwarp.passes.simplify import simplify
 
-STAGES = ("ir", "llvm", "asm", "cuda", "ptx", "sass", "resources")
-CUDA_STAGES = STAGES[3:]
+CUDA_STAGES = ("cuda", "ptx", "sass", "resources")
+PASSES = {"passes": "cpu", "cuda_passes": "cuda"}  # stages, and the targets whose passes they show
+STAGES = ("ir", *PASSES, "llvm", "asm", *CUDA_STAGES)
 
 
 @shortening
 def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
     """The text of a kernel or launch record at `stage`.
 
-    `ir` is the kernel as jwarp sees it; `llvm` (after LLVM's passes) and `asm` are the code for this processor, and
-    `cuda`, `ptx` and `sass` that for GPUs: the C++ text, and what NVRTC makes of it for the first architecture
-    of `wp.config.cuda_arch`, sm_90 if that is empty; `resources` is how large that is for every architecture of
-    `wp.config.cuda_arch`, and how many registers it takes. Code is shown as it is where it trusts the launch's
-    proofs, with the user's lines as comments; all stages follow the settings in force, with the checks of debug mode
-    under `wp.config(debug=True)`.
+    `ir` is the kernel as jwarp sees it, and `passes` the IR after each pass on the way to code for this processor;
+    `cuda_passes` shows those on the way to code for GPUs. `llvm` (after LLVM's passes) and `asm` are the code for this
+    processor, and `cuda`, `ptx` and `sass` that for GPUs: the C++ text, and what NVRTC makes of it for the first
+    architecture of `wp.config.cuda_arch`, sm_90 if that is empty; `resources` is how large that is for every
+    architecture of `wp.config.cuda_arch`, and how many registers it takes. Code is shown as it is where it trusts the
+    launch's proofs, with the user's lines as comments; all stages follow the settings in force, with the checks of
+    debug mode under `wp.config(debug=True)`.
 
     Args:
         kernel: a `@wp.kernel`, or a `wp.Launch`, which says itself whether it is an adjoint and of what.
@@ -69,8 +72,12 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
 def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
     """The text of a stage of a generated kernel."""
     settings = program.settings
-    if adjoint is not None and adjoint is not False:
-        program = _adjoint(program, adjoint, for_gpu=stage in CUDA_STAGES)
+    has_variant, for_gpu = adjoint is not None and adjoint is not False, stage in (*CUDA_STAGES, "cuda_passes")
+    variant = _variant(program, adjoint, for_gpu=for_gpu) if has_variant else None
+    if stage in PASSES:
+        return passes_text(program, PASSES[stage], variant)
+    if variant is not None:
+        program = derive(in_known_order(program, [variant]), variant).program
     if stage in CUDA_STAGES:
         return cuda_text(program.gpu_kernel, settings, stage)
     ir = program.kernel
@@ -99,8 +106,8 @@ def _handwritten(program: HandwrittenProgram, stage: str, adjoint: Any) -> str:
 _TEXTS: dict[type[Program], Callable[..., str]] = {GeneratedProgram: _generated, HandwrittenProgram: _handwritten}
 
 
-def _adjoint(program: GeneratedProgram, adjoint: Any, *, for_gpu: bool) -> GeneratedProgram:
-    """The program of the adjoint by the parameters that are asked for."""
+def _variant(program: GeneratedProgram, adjoint: Any, *, for_gpu: bool) -> Variant:
+    """The adjoint by the parameters that are asked for."""
     floats = {p.name: k for k, p in enumerate(program.params) if p.dtype.is_float}
     outputs = tuple(p for p in program.written if p in floats.values())
     inputs = tuple(p for p in floats.values() if p not in outputs)
@@ -114,5 +121,4 @@ def _adjoint(program: GeneratedProgram, adjoint: Any, *, for_gpu: bool) -> Gener
             )
         inputs = tuple(floats[name] for name in names)
     fresh = tuple(p for p in outputs if p not in inputs)
-    variant = Variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)
-    return derive(in_known_order(program, [variant]), variant).program
+    return Variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)

@@ -1,4 +1,4 @@
-"""`wp.to_jax` and `wp.from_jax`: between arrays that change and JAX's, which do not."""
+"""`wp.to_jax` and `wp.from_jax`: between mutable arrays and JAX arrays, which never change."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def launch(
         outputs: One entry for each remaining parameter, or a dict by name. A `jax.ShapeDtypeStruct` or a
             shape (int, tuple or list) is an array that starts as zeros; a JAX array is the content that
             the output starts from. Elements that no thread writes keep zero or that content. NumPy arrays,
-            and other arrays in this computer's memory that have `__dlpack__`, are written in place, if all
+            and other arrays in host memory that have `__dlpack__`, are written in place, if all
             outputs are such; strides may be any. So are arrays of CuPy, PyTorch and others in the memory
             of an NVIDIA GPU. One that is also given as an input, as the same view, is
             one array to the kernel.

@@ -107,7 +107,7 @@ def map(
 
 
 def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], out: Any, block_dim: Any) -> Any:
-    """The results in arrays that change, new ones unless some are given."""
+    """The results as mutable arrays, new ones unless some are given."""
     if out is not None:
         places = _places(out, mapped, [dims] * len(mapped.results))
     else:

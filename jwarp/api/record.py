@@ -92,8 +92,8 @@ class Launch(Record):
         self._cotangents: dict[int, Any] | None = None
         self._gradients_named = False
         self._ready: Ready | None = None
-        self._command: Command | None = None  # of a launch on arrays that change, or its adjoint
-        self._asked: list[Any] = [None] * len(kernel.signature)  # gradients of arrays that change, None for their own
+        self._command: Command | None = None  # of a launch on mutable arrays, or its adjoint
+        self._asked: list[Any] = [None] * len(kernel.signature)  # gradients of mutable arrays, None for their own
         self._replay: Callable[[], None] | None = None  # what runs it
         self._is_in_place = False  # whether it is one
 
@@ -280,7 +280,7 @@ class Launch(Record):
         self._ready = None
 
     def _set_in_place(self, values: Mapping[int, Any]) -> None:
-        """Set parameters of a launch on arrays that change."""
+        """Set parameters of a launch on mutable arrays."""
         for u, value in values.items():
             check_value(self.kernel, u, value)
         numbers = all(self.kernel.signature[u].is_value for u in values)
@@ -292,7 +292,7 @@ class Launch(Record):
             self._command = None
 
     def _set_gradient_in_place(self, index: int, value: Any) -> None:
-        """Set the gradient that an adjoint on arrays that change writes to; None for that of the array."""
+        """Set the gradient that an adjoint on mutable arrays writes to; None for that of the array."""
         self._refuse_gradient(index, value)
         self._asked[index] = value
         self._is_in_place, self._command, self._replay = True, None, None

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch as arrays that change, and back, without copies: `wp.from_torch`, `wp.to_torch` and their kin."""
+"""Mutable arrays from PyTorch's tensors, and back, without copies: `wp.from_torch`, `wp.to_torch` and their kin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def from_torch(
     """An array in the memory of a tensor of PyTorch's: each sees what the other writes.
 
     Args:
-        t: The tensor, in this computer's memory or on a GPU.
+        t: The tensor, in host memory or on a GPU.
         dtype: The type of the elements; that of the tensor if it is left out. The components of vectors and matrices
             are the last axes. Integers and booleans can be seen as other types of their width.
         requires_grad: Whether the array has a gradient; as the tensor if it is left out. It is that of the tensor,

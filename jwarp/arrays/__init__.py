@@ -1,1 +1,1 @@
-"""Arrays that change: memory, views of it, and the commands that write to it."""
+"""Mutable arrays: memory, views of it, and the commands that write to it."""

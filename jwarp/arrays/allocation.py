@@ -1,4 +1,4 @@
-"""Where the memory of arrays comes from: this computer's, or, while JAX traces, a value of JAX's."""
+"""Allocates the memory of arrays: on the host or a GPU, or, while JAX traces, as a JAX value."""
 
 from __future__ import annotations
 

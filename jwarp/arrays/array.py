@@ -340,7 +340,7 @@ class array(Operators, Written):
     def _no_number(self, wanted: str) -> KernelTypeError:
         """The error for a number that is made of it: while JAX traces, the one of reading elements."""
         if self.device is not None and self.size:
-            self.memory.lend(self.layout)
+            self.memory.expose(self.layout)
         return KernelTypeError(f"{wanted}() takes no wp.array", hint=f"{wanted}(a.numpy()[0]) reads an element")
 
     def __iter__(self) -> Iterator[array]:
@@ -420,7 +420,7 @@ class array(Operators, Written):
         Raises:
             LaunchError: the array stands for a value that JAX traces.
         """
-        return self._require_data().lend(self.layout)
+        return self._require_data().expose(self.layout)
 
     def list(self) -> list[Any]:
         """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""
@@ -504,7 +504,7 @@ class array(Operators, Written):
         return self.numpy().__dlpack__(**{name: x for name, x in options.items() if x is not None and x != -1})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """This computer's memory, or that of a GPU, as DLPack names it."""
+        """Host memory, or that of a GPU, as DLPack names it."""
         return (1, 0) if self.device is None or self.device.is_cpu else (2, self.device.ordinal)
 
     @property

@@ -1,4 +1,4 @@
-"""`wp.fabricarray`: the annotation of parameters that Omniverse's Fabric lends arrays for."""
+"""`wp.fabricarray`: the annotation of parameters for arrays that Omniverse's Fabric owns."""
 
 from __future__ import annotations
 

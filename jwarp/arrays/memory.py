@@ -70,7 +70,7 @@ class Memory(abc.ABC):
         """Set the elements that a view shows to `value`, an array of NumPy (or JAX) that broadcasts to them."""
 
     @abc.abstractmethod
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that is not watched.
 
         Raises:
@@ -165,7 +165,7 @@ Saved = tuple[np.ndarray, np.ndarray, list[Kept]]
 
 
 class HostMemory(Memory):
-    """Bytes of this computer's memory, aligned to 64 where they are its own.
+    """Bytes of host memory, aligned to 64 where they are its own.
 
     `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
     Where somebody asks for it, `saves` gets what is copied for handles: the copy, what it is of, and the handles.
@@ -173,14 +173,14 @@ class HostMemory(Memory):
 
     saves: ClassVar[list[Saved] | None] = None
 
-    __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
+    __slots__ = ("buffer", "exposed_views", "is_exposed", "snapshot", "start")
 
     def __init__(self, buffer: np.ndarray, start: int, *, is_exposed: bool = False):
         super().__init__(CPU)
         self.buffer = buffer
         self.is_exposed = is_exposed
         self.start = start
-        self.lent: list[weakref.ref[np.ndarray]] = []
+        self.exposed_views: list[weakref.ref[np.ndarray]] = []
         self.snapshot: Any = None  # of its content, for the layer that knows JAX
 
     def read(self, view: View) -> np.ndarray:
@@ -201,27 +201,27 @@ class HostMemory(Memory):
         if self.is_watched:
             self.will_write()
 
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that may write to them and is not watched: as if it did so now."""
         if self.is_watched:
             self.will_write()
         self.snapshot = None
-        if len(self.lent) > 8:
-            self.lent = [known for known in self.lent if known() is not None]
+        if len(self.exposed_views) > 8:
+            self.exposed_views = [known for known in self.exposed_views if known() is not None]
         # NumPy's views of an array refer to the first one below it that is of memory which is no array's. So they keep
         # this one alive, and it tells that there are any.
         made = np.asarray(_Elements(self.buffer, self.start, view))
-        self.lent.append(weakref.ref(made))
+        self.exposed_views.append(weakref.ref(made))
         return made if made.dtype == view.dtype else made.view(view.dtype)
 
     @property
     def is_open(self) -> bool:
         """True if somebody may write to the memory without notice."""
-        return self.is_exposed or any(known() is not None for known in self.lent)
+        return self.is_exposed or any(known() is not None for known in self.exposed_views)
 
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
-        if self.is_exposed or (self.lent and self.is_open):
+        if self.is_exposed or (self.exposed_views and self.is_open):
             self._save()  # writes through these views are not seen
         return handle
 
@@ -255,7 +255,7 @@ def host_memory(nbytes: int, *, zeroed: bool = False) -> HostMemory:
     return HostMemory(whole[first : first + nbytes], address + first)
 
 
-class _Lender:
+class _ForeignBytes:
     """Bytes at an address, which belong to `owner`."""
 
     def __init__(self, address: int, nbytes: int, owner: Any, *, is_read_only: bool = False):
@@ -273,8 +273,8 @@ class _Lender:
 
 def borrowed_memory(address: int, nbytes: int, owner: Any, *, is_read_only: bool = False) -> HostMemory:
     """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
-    lent = np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only))
-    return HostMemory(lent, address, is_exposed=True)
+    borrowed = np.asarray(_ForeignBytes(address, nbytes, owner, is_read_only=is_read_only))
+    return HostMemory(borrowed, address, is_exposed=True)
 
 
 def shown_by(content: np.ndarray, element: Element) -> tuple[HostMemory, View]:

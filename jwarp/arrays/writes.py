@@ -58,7 +58,7 @@ class Computation(Call):
     Attributes:
         name: What it is called in errors.
         changed: The arrays that it may change.
-        reads: The arrays whose content before it the way back needs.
+        reads: The arrays whose content before it the backward pass needs.
         given: All arrays that it reads.
         back: Takes the gradients of what it left to those of what it found, in `grad` of the arrays, given the contents
             of `reads`; None where it has no derivative.

@@ -1,8 +1,8 @@
 """Checkpoints: a loop is reversed from a few of its states, running again from the nearest one.
 
-What a trip starts with is kept in a fixed number of slots of local arrays, the earliest trips at the bottom
-of a stack. To reach a trip, the loop runs on from the top of the stack and leaves states on its way, as many
-as half of the free slots allow. So any number of trips works, without memory that grows; a thousand trips
+What an iteration starts with is kept in a fixed number of slots of local arrays, the earliest iterations at the bottom
+of a stack. To reach an iteration, the loop runs on from the top of the stack and leaves states on its way, as many
+as half of the free slots allow. So any number of iterations works, without memory that grows; a thousand iterations
 run about three times, a million about five times. (After A. Griewank and A. Walther, "Algorithm 799:
 revolve", 2000, with equal distances instead of binomial ones.)
 """
@@ -25,10 +25,10 @@ SLOTS = 32
 
 
 class Storage(enum.Enum):
-    """Where an adjoint keeps what the trips of loops started with, for going back through them."""
+    """Where an adjoint keeps what the iterations of loops started with, for going back through them."""
 
-    TAPE = "a record for every trip, on a tape that grows"
-    CHECKPOINTS = "a fixed number of states, from which loops run again to the trip that is wanted"
+    TAPE = "a record for every iteration, on a tape that grows"
+    CHECKPOINTS = "a fixed number of states, from which loops run again to the iteration that is wanted"
 
 
 class LoopOverwrites(Exception):
@@ -86,48 +86,48 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class LoopCheckpoints:
-    """The stack of one loop: `values` by carried value, the trips that they start, and how many there are."""
+    """The stack of one loop: `values` by carried value, the iterations that they start, and how many there are."""
 
     sweep: ForwardSweep
     node: For | While
     values: tuple[Origin, ...]
-    trips: Origin
+    iterations: Origin
     depth: Origin
 
     def begin(self) -> None:
-        """Keep what the first trip starts with."""
+        """Keep what the first iteration starts with."""
         self.save(Const(int32, 0), Const(int64, 0), self.sweep.operands(self.node.init))
         self.store(self.depth, Const(int32, 0), Const(int32, 1))
 
-    def reach(self, trip: Operand) -> list[Value]:
+    def reach(self, iteration: Operand) -> list[Value]:
         """The loop-carried values at the start of an iteration. Iterations are requested from the last to the first."""
         do, builder = self.sweep.builder.op, self.sweep.builder
         one = Const(int32, 1)
         depth = self.load(self.depth, Const(int32, 0), int32)
         top = do("sub", depth, one)
         start = (self.load(v, top, p.type) for v, p in zip(self.values, self.node.params, strict=True))
-        init = (self.load(self.trips, top, int64), depth, *start)
+        init = (self.load(self.iterations, top, int64), depth, *start)
         params = [Value(x.type) for x in init]
         made = [Value(x.type) for x in init]
         at, used, *state = params
         with builder.block() as nodes:
-            goes_on = do("lt", at, trip)
+            goes_on = do("lt", at, iteration)
         cond = make_block(nodes, [goes_on])
         with builder.block() as nodes:
-            following = self.advance(trip, at, used, state)
+            following = self.advance(iteration, at, used, state)
         builder.append(While(tuple(params), init, cond, make_block(nodes, following), tuple(made), self.node.span))
         reached, used, *fields = made
-        # The state of this trip is needed no more.
-        last = self.load(self.trips, do("sub", used, one), int64)
+        # The state of this iteration is needed no more.
+        last = self.load(self.iterations, do("sub", used, one), int64)
         spent = do("select", do("eq", last, reached), one, Const(int32, 0))
         self.store(self.depth, Const(int32, 0), do("sub", used, spent))
         return fields
 
-    def advance(self, trip: Operand, at: Value, used: Value, state: Sequence[Value]) -> list[Operand]:
-        """Run some trips on from `at`, and keep the state if a slot is free and it is not the one wanted."""
+    def advance(self, iteration: Operand, at: Value, used: Value, state: Sequence[Value]) -> list[Operand]:
+        """Run some iterations on from `at`, and keep the state if a slot is free and it is not the one wanted."""
         do, builder, node = self.sweep.builder.op, self.sweep.builder, self.node
         free = do("sub", Const(int32, SLOTS), used)
-        distance = do("sub", trip, at)
+        distance = do("sub", iteration, at)
         parts = do("cast", do("add", do("div", free, Const(int32, 2)), Const(int32, 1)), type=int64)
         some = do("div", do("add", distance, do("sub", parts, Const(int64, 1))), parts)
         has_room = do("gt", free, Const(int32, 0))
@@ -146,7 +146,7 @@ class LoopCheckpoints:
         body = make_block(nodes, yields)
         builder.append(For(index, zero, steps, 1, tuple(params), tuple(state), body, tuple(made), node.span))
         reached = do("add", at, steps)
-        keeps = do("and", has_room, do("lt", reached, trip))
+        keeps = do("and", has_room, do("lt", reached, iteration))
         with builder.block() as nodes:
             self.save(used, reached, made)
             more = do("add", used, Const(int32, 1))
@@ -156,9 +156,9 @@ class LoopCheckpoints:
 
     # -- the local arrays
 
-    def save(self, place: Operand, trip: Operand, state: Sequence[Operand]) -> None:
-        """Keep what a trip starts with in the slot `place`."""
-        self.store(self.trips, place, trip)
+    def save(self, place: Operand, iteration: Operand, state: Sequence[Operand]) -> None:
+        """Keep what an iteration starts with in the slot `place`."""
+        self.store(self.iterations, place, iteration)
         for array, value in zip(self.values, state, strict=True):
             self.store(array, place, value)
 

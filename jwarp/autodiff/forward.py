@@ -1,7 +1,7 @@
 """Forward mode: from a kernel, the kernel that takes tangents of its inputs to tangents of its outputs.
 
 Every operation is followed by that on the tangents, and every array that carries a derivative has an array
-of tangents beside it. Adjoint kernels go through the same rules: their tapes and logs hold tangents too.
+of tangents. Adjoint kernels go through the same rules: their tapes and logs hold tangents too.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def jvp(
     kernel = simplify(for_derivatives(kernel, reverse=False))
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
     owned = frozenset() if repeated else owned_arrays(kernel, single)
-    meets = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone, single=single)
-    forward = _Forward(kernel, activity(kernel, given, floats, carries), owned, meets, keeps_checks=of_derivative)
+    conflicts = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone, single=single)
+    forward = _Forward(kernel, activity(kernel, given, floats, carries), owned, conflicts, keeps_checks=of_derivative)
     with forward.builder.block() as first:
-        forward.numbers = marks(forward.builder, kernel, meets.untold)
+        forward.numbers = marks(forward.builder, kernel, conflicts.untold)
     body = make_block([*forward.cleared_locals(), *first, *forward.block(kernel.body).nodes])
     returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
     counted = replayed(kernel, owned)
@@ -85,17 +85,17 @@ def jvp(
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
     body = prune(body, returned, shared)
     refuse_order(kernel, body, owned | frozenset(taken) | counted)
-    return derived(kernel, body, apart=not meets.agreed.isdisjoint(forward.active.arrays))
+    return derived(kernel, body, apart=not conflicts.agreed.isdisjoint(forward.active.arrays))
 
 
 class _Forward(Rebuilder):
     """`tangents` maps values to their tangents; one that has none there has tangent zero."""
 
     def __init__(
-        self, kernel: Kernel, active: Activity, owned: frozenset[int], meets: Collisions, *, keeps_checks: bool
+        self, kernel: Kernel, active: Activity, owned: frozenset[int], conflicts: Collisions, *, keeps_checks: bool
     ):
         super().__init__()
-        self.kernel, self.active, self.owned, self.meets = kernel, active, owned, meets
+        self.kernel, self.active, self.owned, self.conflicts = kernel, active, owned, conflicts
         self.keeps_checks = keeps_checks
         self.tangents: dict[Value, Operand] = {}
         self.numbers: Marks = {}  # of threads
@@ -213,7 +213,7 @@ class _Forward(Rebuilder):
     def load(self, node: Op, origin: Origin) -> None:
         self.result("load", node.args, origin, node)
         assert node.result is not None
-        if (slot := self.meets.slots.get(node.array)) is not None:
+        if (slot := self.conflicts.slots.get(node.array)) is not None:
             holds = is_slot(self.builder, slot, self.origin(slot.counters), node.indices)
             self.tangents[node.result] = or_nan(self.builder, holds, self.tangents[node.result])
 
@@ -227,17 +227,17 @@ class _Forward(Rebuilder):
     def write(self, node: Op, origin: Origin) -> None:
         """A store, addition or exchange: the same with tangents."""
         tangent = self.tangent(node.args[-1])
-        if node.array in self.meets.told:
+        if node.array in self.conflicts.told:
             wins = stayed(self.builder, self.kernel, node.array, node.indices, node.args[-1])
             self.store_where(wins, node, origin, tangent)
             return
-        if node.array in self.meets.untold and is_plain_store(node, self.used):
+        if node.array in self.conflicts.untold and is_plain_store(node, self.used):
             alone = alone_there(self.builder, self.kernel, node.array, node.indices, self.numbers)
             tangent = or_nan(self.builder, alone, tangent)
-        if node.array in self.meets.agreed:
+        if node.array in self.conflicts.agreed:
             agree = agree_there(self.builder, self.kernel, node.array, node.indices, node.args[-1])
             tangent = or_nan(self.builder, agree, tangent)
-        if (slot := self.meets.slots.get(node.array)) is not None:
+        if (slot := self.conflicts.slots.get(node.array)) is not None:
             tangent = or_nan(
                 self.builder, is_slot(self.builder, slot, self.origin(slot.counters), node.indices), tangent
             )

@@ -41,8 +41,8 @@ def recalled(node: Op, written: Container[int]) -> Origin:
 class ForwardSweep(Rebuilder):
     """`known` maps the kernel's values to those of the adjoint kernel that is being built.
 
-    `written` are the parameters that the kernel stored to before it was simplified. What is built can be reversed
-    where `taped` says so: loops then leave a record of each trip, if `is_taped`, and branches all that they compute.
+    `written` are the parameters that the kernel stored to before it was simplified. The code can be reversed
+    where `taped` says so: loops then record each iteration, if `is_taped`, and branches record all that they compute.
 
     What a thread finds in parameters `counters` depends on the threads before it. So it looks there once, and notes
     what it finds in loops; where these run again, it reads its notes.
@@ -66,7 +66,7 @@ class ForwardSweep(Rebuilder):
         self.scalars: dict[int, Value] = {}
         self.tapes = itertools.count()
         self.tape_of: dict[Node, int] = {}  # the tape that a branch or loop filled last
-        self.trips_of: dict[While, Value] = {}  # stands for its number of trips
+        self.iterations_of: dict[While, Value] = {}  # stands for its number of iterations
         ops, self.used = contents_of(kernel.body).ops, contents_of(kernel.body).used
         self.left = left_as_found(kernel)
         # An atomic operation whose result is used reads, too.
@@ -201,9 +201,9 @@ class ForwardSweep(Rebuilder):
 
     def loop(self, node: For | While) -> None:
         taped = self.taped
-        taped_trips = taped and node in self.busy
+        taped_iterations = taped and node in self.busy
         changed = self.changed_arrays(node)
-        if taped and changed and not taped_trips:
+        if taped and changed and not taped_iterations:
             self.tape_of[node] = next(self.tapes)
             self.push(self.tape_of[node], (), changed, self.control_shape(node))
         outer = dict(self.known)
@@ -221,7 +221,7 @@ class ForwardSweep(Rebuilder):
             cond = make_block(nodes, self.operands(node.cond.yields))
         count = Value(with_shape(int64, self.control_shape(node)))
         with self.builder.block() as nodes:
-            if taped_trips and self.is_taped:
+            if taped_iterations and self.is_taped:
                 self.tape_of[node] = next(self.tapes)
                 shape = self.control_shape(node)
                 self.push(self.tape_of[node], params, changed, shape, self.counter_arrays(node))
@@ -235,16 +235,16 @@ class ForwardSweep(Rebuilder):
             loop: Node = For(index, limits[0], limits[1], node.step, tuple(params), init, make_block(nodes, yields),
                              tuple(made_results), node.span)  # fmt: skip
         else:
-            trips = Value(count.type)
-            self.known[self.trips_of.setdefault(node, Value(count.type))] = trips
+            iterations = Value(count.type)
+            self.known[self.iterations_of.setdefault(node, Value(count.type))] = iterations
             loop = While((*params, count), (*init, zero(count.type)), cond, make_block(nodes, [*yields, following]),
-                         (*made_results, trips), node.span)  # fmt: skip
+                         (*made_results, iterations), node.span)  # fmt: skip
         self.builder.append(loop)
 
-    def set_index(self, node: For | While, trip: Operand) -> None:
-        """Let the index of a counted loop stand for what it is in trip number `trip`."""
+    def set_index(self, node: For | While, iteration: Operand) -> None:
+        """Let the index of a counted loop stand for what it is in iteration number `iteration`."""
         if isinstance(node, For):
-            at = self.builder.op("cast", trip, type=node.index.type)
+            at = self.builder.op("cast", iteration, type=node.index.type)
             offset = self.builder.op("mul", at, _wrapped(node.index.type, node.step))
             self.known[node.index] = self.builder.op("add", self.operand(node.lo), offset)
 

@@ -201,12 +201,12 @@ class _Directions(Rebuilder):
         """By the gradient that its author gave a function: a row of the Jacobian for one result."""
         if node.attr is None:
             return {}
-        told = node.told(Detached)
-        gradient = self.authored[told.rule]
+        attr = node.told(Detached)
+        gradient = self.authored[attr.rule]
         arrays = {number for kind, number, _ in gradient.feeds if kind == "array"}
         # What is stored comes before the rule, and has the numbers that this has as operands.
-        is_stored = told.result < 0
-        given = node.args[1:] if is_stored else self.rules[told.rule].args
+        is_stored = attr.result < 0
+        given = node.args[1:] if is_stored else self.rules[attr.rule].args
         if not any(map(self.of, given)) and not any(map(self.twins_of, arrays)):
             return {}
         if arrays or is_stored:
@@ -215,14 +215,14 @@ class _Directions(Rebuilder):
                 node.span,
                 "give it the elements that it needs",
             )
-        rule, row = self.rules[told.rule], dict[int, Operand]()
+        rule, row = self.rules[attr.rule], dict[int, Operand]()
 
         def add(position: int, value: Operand) -> None:
             row[position] = self.builder.op("add", row[position], value) if position in row else value
 
         arguments: Any = self.operands(rule.args)
         nothing: Any = None  # of which it asks about arrays
-        Inlined(self.builder, nothing, gradient, arguments, _unit(gradient, told.result), nothing, add).run()
+        Inlined(self.builder, nothing, gradient, arguments, _unit(gradient, attr.result), nothing, add).run()
         found: Tangents = {}
         for position, slope in row.items():
             for k, tangent in self.of(rule.args[position]).items():

@@ -33,7 +33,7 @@ from jwarp.types import int32
 
 
 def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
-    """The kernel that derivatives are taken of: native code without an adjoint has the derivative of what is beside it.
+    """The kernel that derivatives are taken of: native code without an adjoint has the derivative of its substitute.
 
     Raises:
         NotDifferentiableError: nothing is, or what the code leaves in memory cannot be had again.
@@ -57,7 +57,7 @@ def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
 
 
 class _Chosen(Rebuilder):
-    """Gives the calls `without` the derivative of what stands beside them, with their own values.
+    """Gives the calls `without` the derivative of their substitutes, with their own values.
 
     What writes to arrays is left out instead.
     """
@@ -86,12 +86,12 @@ class _Chosen(Rebuilder):
 
 def _refuse_comparisons(kernel: Kernel, left_out: Sequence[tuple[Op, Block]]) -> None:
     """Refuse what derivatives find out by computing once more, bit by bit, what native code has computed."""
-    meeting = collisions(kernel)
+    conflicts = collisions(kernel)
     for call, block in left_out:
         for node in walk(block):
             if not isinstance(node, Op) or not node.row.is_write:
                 continue
-            if node.row.is_extremum or node.array in meeting.told | meeting.untold | meeting.agreed:
+            if node.row.is_extremum or node.array in conflicts.told | conflicts.untold | conflicts.agreed:
                 raise _refusal(
                     kernel, call, f"writes to `{kernel.array(node.array).name}` what several threads may",
                     "let it return what it computes, and write that outside of it",
@@ -105,7 +105,7 @@ def refuse_order_of(kernel: Kernel, node: Op) -> None:
         return
     changed = set(call.changes)
     uses = [n for n in walk(kernel.body) if isinstance(n, Op) and n is not node and not changed.isdisjoint(_touched(n))]
-    is_read = any(not set(arrays_read(n)).isdisjoint(changed) and not _is_beside(kernel, node, n) for n in uses)
+    is_read = any(not set(arrays_read(n)).isdisjoint(changed) and not _is_substitute(kernel, node, n) for n in uses)
     if is_read or any(isinstance(n, Op) and node.result in n.args for n in walk(kernel.body)):
         raise _refusal(
             kernel, node, "finds by atomic operations what depends on the order of the threads",
@@ -113,7 +113,7 @@ def refuse_order_of(kernel: Kernel, node: Op) -> None:
         )  # fmt: skip
 
 
-def _is_beside(kernel: Kernel, call: Op, other: Op) -> bool:
+def _is_substitute(kernel: Kernel, call: Op, other: Op) -> bool:
     """True if an operation belongs to the substitute for native code on other devices."""
     branches = (n for n in walk(kernel.body) if isinstance(n, If) and any(x is call for x in walk(n.then)))
     return any(x is other for branch in branches for x in walk(branch.orelse))
@@ -130,7 +130,7 @@ def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
     position = {n: k for k, n in enumerate(walk(kernel.body))}
     for array, param in zip(call.changes, (p for p in call.params if p.kind == "changed"), strict=True):
         others = [n for n in walk(kernel.body) if isinstance(n, Op) and n is not node and array in _touched(n)]
-        others = [n for n in others if not _is_beside(kernel, node, n)]
+        others = [n for n in others if not _is_substitute(kernel, node, n)]
         if not others and param.name not in named:
             continue  # nothing depends on when it is written
         name = kernel.array(array).name
@@ -207,7 +207,7 @@ def _in_loops(body: Block, ops: Sequence[Op]) -> bool:
 
 
 def made_again(call: NativeCall, origin: Callable[[int], Origin]) -> NativeCall:
-    """The call as a derivative makes it once more, on its own arrays."""
+    """The call as a derivative repeats it, on the derivative's arrays."""
     text = call.replay[0] if call.replay else call.text
     gone = {name for array, name in _changed_by_name(call) if origin(array).kind == "final"}
     params = tuple(p for p in call.params if p.name not in gone)

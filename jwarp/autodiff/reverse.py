@@ -1,9 +1,9 @@
 """Reverse mode: from a kernel, the kernel that takes cotangents of its outputs to gradients of its inputs.
 
 The adjoint kernel first runs the kernel again (the forward sweep) and then goes through it backwards.
-A loop hands to its reverse what each trip started with, on the thread's tape; the reverse restores that,
-runs the trip's body again and goes backwards through it, so a loop inside fills the tape anew for each
-trip of the loop around it. An array that the kernel overwrites keeps a log, by which the reverse sweep
+A loop hands to its reverse what each iteration started with, on the thread's tape; the reverse restores that,
+runs the iteration's body again and goes backwards through it, so a loop inside fills the tape anew for each
+iteration of the loop around it. An array that the kernel overwrites keeps a log, by which the reverse sweep
 restores what was there. Everything is generated as if it were needed; `prune` then drops most of it.
 """
 
@@ -83,7 +83,7 @@ def vjp(
     one of the launch, and along the axes `single` there is one. The gradients of parameters `gathered`, which
     `stencils` knows and whose loads are in range, are stored once for each element.
 
-    `storage` says where loops keep what their trips started with.
+    `storage` says where loops keep what their iterations started with.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
@@ -98,8 +98,8 @@ def vjp(
         kernel = simplify(speculate(simplify(kernel)))
         owned = frozenset() if repeated else owned_arrays(kernel, single) - frozenset(shared)
         active, counters = activity(kernel, wants, gives, carries), replayed(kernel, owned)
-        meets = collisions(kernel, repeated=repeated, alone=alone, single=single)
-        reverse = _Reverse(kernel, wants, active, written, owned, meets, counters, storage,
+        conflicts = collisions(kernel, repeated=repeated, alone=alone, single=single)
+        reverse = _Reverse(kernel, wants, active, written, owned, conflicts, counters, storage,
                            frozenset(shared), repeated)  # fmt: skip
         places = {p: axes for p, axes in stencils(kernel).items() if p in gathered - owned}
         return reverse.adjoint(kernel, {} if counters else places)
@@ -126,7 +126,7 @@ class _Reverse(ForwardSweep):
         active: Activity,
         written: frozenset[int],
         owned: frozenset[int],
-        meets: Collisions,
+        conflicts: Collisions,
         counters: frozenset[int],
         storage: Storage,
         shared: frozenset[int],
@@ -134,7 +134,7 @@ class _Reverse(ForwardSweep):
     ):
         super().__init__(kernel, active, written, counters, is_taped=storage is Storage.TAPE)
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
-        self.wanted, self.owned, self.meets, self.indices = wanted, owned, meets, ThreadIndices(kernel)
+        self.wanted, self.owned, self.conflicts, self.indices = wanted, owned, conflicts, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
         self.numbers: Marks = {}  # of threads
         self.native_parts: dict[Operand, dict[int, Operand]] = {}  # gradients of what comes out of native code
@@ -151,7 +151,7 @@ class _Reverse(ForwardSweep):
                 self.builder.effect("clear", attr=Origin(kind, k))
         cleared = self.builder.nodes
         with self.builder.block() as nodes:
-            self.numbers = marks(self.builder, kernel, self.meets.untold)
+            self.numbers = marks(self.builder, kernel, self.conflicts.untold)
             self.run(kernel.body, taped=True)
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
@@ -174,7 +174,7 @@ class _Reverse(ForwardSweep):
         refuse_order(kernel, body, self.owned | self.counters)
         if kernel.block_dim:
             _refuse_notes(kernel, body)
-        return derived(kernel, body, more, apart=not self.meets.agreed.isdisjoint(self.active.arrays))
+        return derived(kernel, body, more, apart=not self.conflicts.agreed.isdisjoint(self.active.arrays))
 
     def scalar_reads(self) -> list[Node]:
         reads: list[Node] = []
@@ -244,7 +244,7 @@ class _Reverse(ForwardSweep):
         self.builder.append(If(other, sides[1], sides[0], made, node.span))
 
     def reverse_loop(self, node: For | While) -> None:
-        """Go through the trips backwards. What threads in step do in one trip, they undo in one trip."""
+        """Go through the iterations backwards. What threads in step do in one iteration, they undo in one iteration."""
         span = node.span
         free = self.free_values(node)
         carried = [k for k, p in enumerate(node.params) if p in self.active]
@@ -252,62 +252,72 @@ class _Reverse(ForwardSweep):
         init = [self.gradient(node.results[k]) for k in carried] + [self.gradient(v) for v in free]
         for result in node.results:
             outer.pop(result, None)
-        trips, alike = self.trips(node)
-        longest = trips
-        long = with_shape(int64, shape_of(trips.type))
+        iterations, alike = self.iterations(node)
+        longest = iterations
+        long = with_shape(int64, shape_of(iterations.type))
         if not alike:
             longest = Value(long)
-            self.builder.append(Op("lane_max", (trips,), None, longest, span))
+            self.builder.append(Op("lane_max", (iterations,), None, longest, span))
         last = self.builder.op("sub", longest, Const(long, 1))
         checkpoints = self.checkpoints.open(node) if self.checkpoints is not None else None
-        trip = Value(long)
+        iteration = Value(long)
         params = [Value(x.type) for x in init]
         outer_replays, self.replays = self.replays, True
         with self.builder.block() as nodes:
             with self.builder.block() as body:
-                self.enter_trip(node, trip, checkpoints)
-                following = self.reverse_trip(node, dict(zip([*carried, *free], params, strict=True)))
+                self.enter_iteration(node, iteration, checkpoints)
+                following = self.reverse_iteration(node, dict(zip([*carried, *free], params, strict=True)))
             if alike:
                 self.builder.extend(body)
             else:
-                runs = self.builder.op("lt", trip, trips)
+                runs = self.builder.op("lt", iteration, iterations)
                 made = tuple(Value(x.type) for x in init)
                 self.builder.append(If(runs, make_block(body, following), make_block([], params), made, span))
                 following = list(made)
         totals = tuple(Value(x.type) for x in init)
         self.builder.span = span
         self.builder.append(
-            For(trip, last, Const(long, -1), -1, tuple(params), tuple(init), make_block(nodes, following), totals, span)
+            For(
+                iteration,
+                last,
+                Const(long, -1),
+                -1,
+                tuple(params),
+                tuple(init),
+                make_block(nodes, following),
+                totals,
+                span,
+            )
         )
         self.gradients, self.known, self.replays = outer, outer_known, outer_replays
         outer.update(zip(free, totals[len(carried) :], strict=True))
         for k, total in zip(carried, totals, strict=False):
             self.accumulate(node.init[k], total)
 
-    def enter_trip(self, node: For | While, trip: Value, checkpoints: LoopCheckpoints | None) -> None:
-        """Let the loop's index and what it carries stand for what they were when a trip started."""
+    def enter_iteration(self, node: For | While, iteration: Value, checkpoints: LoopCheckpoints | None) -> None:
+        """Let the loop's index and what it carries stand for what they were when an iteration started."""
         if checkpoints is not None:
-            fields = checkpoints.reach(trip)
+            fields = checkpoints.reach(iteration)
         else:
             fields = self.restore(node, node.params, self.changed_arrays(node), self.counter_arrays(node))
-        self.set_index(node, trip)
+        self.set_index(node, iteration)
         for k, (param, field) in enumerate(zip(node.params, fields, strict=True)):
-            self.known[param] = self.counted(node, k, trip) or field
+            self.known[param] = self.counted(node, k, iteration) or field
 
-    def reverse_trip(self, node: For | While, gradients: dict[Any, Value]) -> list[Operand]:
-        """Repeat and reverse one trip; the gradients of what it started with and used."""
+    def reverse_iteration(self, node: For | While, gradients: dict[Any, Value]) -> list[Operand]:
+        """Repeat and reverse one iteration; the gradients of what it started with and used."""
         self.run(node.body, taped=True)
         self.gradients = {v: g for v, g in gradients.items() if isinstance(v, Value)}
         carried = [k for k in gradients if not isinstance(k, Value)]
         for k in carried:
             self.accumulate(node.body.yields[k], gradients[k])
         self.reverse_block(node.body)
-        # What a trip starts with has its gradient from this trip alone.
+        # What an iteration starts with has its gradient from this iteration alone.
         starts = [self.gradients.pop(node.params[k], zero(node.params[k].type)) for k in carried]
         return [*starts, *(self.gradients[v] for v in gradients if isinstance(v, Value))]
 
-    def counted(self, node: For | While, k: int, trip: Operand) -> Operand | None:
-        """A carried integer that grows by a constant, at the start of a trip; None for any other value."""
+    def counted(self, node: For | While, k: int, iteration: Operand) -> Operand | None:
+        """A carried integer that grows by a constant, at the start of an iteration; None for any other value."""
         param = node.params[k]
         step = next((n for n in node.body.nodes if node.body.yields[k] in results(n)), None)
         match step:
@@ -319,26 +329,26 @@ class _Reverse(ForwardSweep):
                 return None
         if x is not param or not param.type.is_int:
             return None
-        total = self.builder.op("mul", self.builder.op("cast", trip, type=param.type), amount)
+        total = self.builder.op("mul", self.builder.op("cast", iteration, type=param.type), amount)
         return self.builder.op(name, self.operand(node.init[k]), total)
 
-    def trips(self, node: For | While) -> tuple[Operand, bool]:
-        """How many trips the loop made, and whether that is the same for all threads of a launch."""
+    def iterations(self, node: For | While) -> tuple[Operand, bool]:
+        """How many iterations the loop made, and whether that is the same for all threads of a launch."""
         if isinstance(node, While):
-            trips = self.known[self.trips_of[node]]
-            return trips, self.is_block_wide(trips)
+            iterations = self.known[self.iterations_of[node]]
+            return iterations, self.is_block_wide(iterations)
         do, long = self.builder.op, with_shape(int64, shape_of(node.index.type))
         lo, hi = (do("cast", self.operand(x), type=long) for x in (node.lo, node.hi))
         distance = do("sub", hi, lo) if node.step > 0 else do("sub", lo, hi)
         size = abs(node.step)
         if size > 1:
             distance = do("div", do("add", distance, Const(long, size - 1)), Const(long, size))
-        trips = do("max", distance, zero(long))
-        return trips, self.is_block_wide(trips) or all(self.is_uniform(x) for x in (node.lo, node.hi))
+        iterations = do("max", distance, zero(long))
+        return iterations, self.is_block_wide(iterations) or all(self.is_uniform(x) for x in (node.lo, node.hi))
 
-    def is_block_wide(self, trips: Operand) -> bool:
+    def is_block_wide(self, iterations: Operand) -> bool:
         """True if the lanes of a block execute a loop in lockstep."""
-        return self.kernel.block_dim > 0 and not shape_of(trips.type)
+        return self.kernel.block_dim > 0 and not shape_of(iterations.type)
 
     def reverse_op(self, node: Op) -> None:
         if node.row.is_write:
@@ -367,7 +377,7 @@ class _Reverse(ForwardSweep):
         assert node.result is not None
         if node.name == "load":
             indices = self.operands(node.args)
-            if (slot := self.meets.slots.get(node.array)) is not None:
+            if (slot := self.conflicts.slots.get(node.array)) is not None:
                 g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
             self.add_to(node.array, indices, g, self.is_own(node.array, node.args))
             return
@@ -468,18 +478,18 @@ class _Reverse(ForwardSweep):
         rule(self, node, self.adjoint_origin(node.attr), self.operands(node.indices))
 
     def reverse_store(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
-        if node.array in self.meets.told:
+        if node.array in self.conflicts.told:
             value = self.operand(node.args[-1])
             wins = stayed(self.builder, self.kernel, node.array, indices, value)
             self.accumulate(node.args[-1], self.taken(wins, origin, indices))
             return
         g: Operand = self.load(origin, indices)
-        if node.array in self.meets.untold:
+        if node.array in self.conflicts.untold:
             g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices, self.numbers), g)
-        if node.array in self.meets.agreed:
+        if node.array in self.conflicts.agreed:
             value = self.operand(node.args[-1])
             g = or_nan(self.builder, agree_there(self.builder, self.kernel, node.array, indices, value), g)
-        if (slot := self.meets.slots.get(node.array)) is not None:
+        if (slot := self.conflicts.slots.get(node.array)) is not None:
             g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
         self.accumulate(node.args[-1], g)

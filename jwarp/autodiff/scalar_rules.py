@@ -31,7 +31,7 @@ class Applied:
     name: str = ""
     attr: Attribute | None = None
 
-    def told(self, kind: type[A]) -> A:
+    def attr_as(self, kind: type[A]) -> A:
         """The attribute, which is of this kind."""
         assert isinstance(self.attr, kind)
         return self.attr
@@ -58,7 +58,7 @@ def _negated(a: Applied, g: Operand) -> Operand:
 
 
 def _barred(a: Applied, g: Operand) -> Operand:
-    raise NotDifferentiableError(a.told(str), a.builder.span, "take the derivative by another argument")
+    raise NotDifferentiableError(a.attr_as(str), a.builder.span, "take the derivative by another argument")
 
 
 def _times(k: int) -> Rule:

@@ -146,12 +146,12 @@ def _filled(a: Applied, g: Operand) -> Operand:
 
 
 def _viewed(a: Applied, g: Operand) -> Operand:
-    view = a.told(Strided)
+    view = a.attr_as(Strided)
     return a.builder.op("spread", g, attr=Strided(shape_of(a.args[0].type), view.offset, view.strides))
 
 
 def _unspread(a: Applied, g: Operand) -> Operand:
-    view = a.told(Strided)
+    view = a.attr_as(Strided)
     return a.builder.op("view", g, attr=Strided(shape_of(a.args[0].type), view.offset, view.strides))
 
 
@@ -315,7 +315,7 @@ def _solve(a: Applied, t: Operand, b: Operand, lower: bool, flipped: bool) -> Op
 
 def _fourier_reverse(a: Applied, g: Operand) -> Operand:
     """The matrix of the transform is symmetric, and that of the other direction is its conjugate."""
-    return a.builder.op("fourier", g, a.args[1], attr=Fourier(not a.told(Fourier).inverse))
+    return a.builder.op("fourier", g, a.args[1], attr=Fourier(not a.attr_as(Fourier).inverse))
 
 
 def _fourier_forward(a: Applied, t: Operand) -> Operand:

@@ -1,7 +1,7 @@
 """Compiles for GPUs ahead: while one launch of a program is lowered, threads compile those that were traced after it.
 
 JAX lowers launches one after the other, and NVRTC compiles in several threads at a time. Whatever is wrong with a
-kernel is told where that is lowered, as it would be without threads.
+kernel is reported where that is lowered, as it would be without threads.
 """
 
 from __future__ import annotations

@@ -15,29 +15,29 @@ import jax.numpy as jnp
 from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.forward_only import forward_only
-from jwarp.bind.traced_memory import CONSTANT, Scope, TracedMemory, held_back, value_of
+from jwarp.bind.traced_memory import CONSTANT, Scope, TracedMemory, constant_if_stopped, value_of
 from jwarp.bind.trees import Node, Reader, changed_paths
 from jwarp.errors import NO_SPAN, LaunchError, Span
 from jwarp.types import Geometry
 
-# The most trips of a loop: of all, or by the function that is its body; None where nobody says.
-Trips = int | Mapping[Any, int] | None
+# The most iterations of a loop: of all, or by the function that is its body; None where nobody says.
+Iterations = int | Mapping[Any, int] | None
 
-_trips: contextvars.ContextVar[Trips] = contextvars.ContextVar("most trips of loops", default=None)
+_iterations: contextvars.ContextVar[Iterations] = contextvars.ContextVar("most iterations of loops", default=None)
 
 
 @contextlib.contextmanager
-def bounded(trips: Trips) -> Iterator[None]:
-    """Loops that are traced inside have so many trips at most."""
-    token = _trips.set(trips)
+def bounded(iterations: Iterations) -> Iterator[None]:
+    """Loops that are traced inside have so many iterations at most."""
+    token = _iterations.set(iterations)
     try:
         yield
     finally:
-        _trips.reset(token)
+        _iterations.reset(token)
 
 
 def _bound_of(body: Any) -> int | None:
-    found = _trips.get()
+    found = _iterations.get()
     return found.get(body) if isinstance(found, Mapping) else found
 
 
@@ -49,7 +49,7 @@ def holds(condition: array) -> Any:
 def traced_while(
     condition: array, body: Callable[[], None], key: Any, name: str, given: Mapping[str, Any] | None = None
 ) -> None:
-    """Run `body` as long as `condition` holds, which it changes; `key` is what a bound of trips is looked up by.
+    """Run `body` as long as `condition` holds, which it changes; `key` is what a bound of iterations is looked up by.
 
     Raises:
         LaunchError: the body does not write to the condition, binds attributes of arguments anew, among them those that
@@ -67,18 +67,22 @@ def traced_while(
         with _inside(what, carried, values):
             return holds(condition)
 
-    def trip(values: Sequence[Any]) -> list[Any]:
+    def iteration(values: Sequence[Any]) -> list[Any]:
         return _run(body, what, carried, values, axes)
 
-    start = compat.made_varying([held_back(memory.value) for memory in carried], axes)
+    start = compat.made_varying([constant_if_stopped(memory.value) for memory in carried], axes)
     bound = _bound_of(key)
     if bound is None:
-        end = jax.lax.while_loop(_constant(goes_on, start), _constant(trip, start), start)
-        message = f"a loop of wp.capture_while over {name} of no known number of trips has no gradient in reverse mode"
-        hint = "say how many trips it has at most, by max_trips of wp.functionalize, or differentiate in forward mode"
+        end = jax.lax.while_loop(_constant(goes_on, start), _constant(iteration, start), start)
+        message = (
+            f"a loop of wp.capture_while over {name} of no known number of iterations has no gradient in reverse mode"
+        )
+        hint = (
+            "say how many iterations it has at most, by max_trips of wp.functionalize, or differentiate in forward mode"
+        )
         end = [forward_only(x, message, _place(key), hint) if _is_float(x) else x for x in end]
     else:
-        end = _bounded_loop(goes_on, trip, start, bound)
+        end = _bounded_loop(goes_on, iteration, start, bound)
         # Nobody takes a loop that was cut off for one that has ended. A factor goes into derivatives as well.
         ended = jnp.where(goes_on(end), jnp.nan, 1.0)
         end = [x * ended.astype(x.dtype) if _is_float(x) else x for x in end]
@@ -101,20 +105,20 @@ def _constant(function: Callable[[Any], Any], example: Sequence[Any]) -> Callabl
     if not CONSTANT.get():
         return function
     converted, others = jax.closure_convert(function, example)
-    held = [held_back(x) for x in others]
-    return lambda values: converted(values, *held)
+    constants = [constant_if_stopped(x) for x in others]
+    return lambda values: converted(values, *constants)
 
 
 def _bounded_loop(
-    goes_on: Callable[[Any], Any], trip: Callable[[Any], list[Any]], start: list[Any], bound: int
+    goes_on: Callable[[Any], Any], iteration: Callable[[Any], list[Any]], start: list[Any], bound: int
 ) -> list[Any]:
-    """The values after at most so many trips, with a gradient in reverse mode.
+    """The values after at most so many iterations, with a gradient in reverse mode.
 
-    Most loops end long before their bound, and a scan keeps something for each trip that it might take. So the first
-    trip is one by itself, and those after it come in parts that are left out as a whole; of a part, what it begins with
-    is kept, and reverse mode takes its trips once more.
+    Most loops end long before their bound, and a scan keeps something for each iteration that it might run. So the
+    first iteration stands alone, and the later ones come in parts, each of which is skipped as a whole. Only the
+    initial state of a part is kept; reverse mode runs its iterations once more.
     """
-    once = jax.jit(trip)  # which is traced for all parts together
+    once = jax.jit(iteration)  # which is traced for all parts together
     end, left, size = start, bound, 1
     while left:
         count = left if 2 * left <= 3 * size else size
@@ -139,7 +143,7 @@ def traced_if(
     """Run the first of two branches if `condition` holds, and else the other one; `keys` are what the user gave."""
     what = f"a branch of wp.capture_if, {name},"
     carried, axes = _written(branches, what, given, keys)
-    start = compat.made_varying([held_back(memory.value) for memory in carried], axes)
+    start = compat.made_varying([constant_if_stopped(memory.value) for memory in carried], axes)
     both = [lambda values, branch=branch: _run(branch, what, carried, values, axes) for branch in branches]
     end = jax.lax.cond(holds(condition), *both, start)
     for memory, value in zip(carried, end, strict=True):
@@ -250,7 +254,7 @@ def _bound_as_before(what: str, given: Mapping[str, Any], functions: Sequence[An
             paths = list(changed_paths(before.get(key, node), node, key[1]))
         for path in paths:
             raise LaunchError(
-                f"{what} binds {path!r} anew, which happens once, as JAX traces, and not in each trip",
+                f"{what} binds {path!r} anew, which happens once, as JAX traces, and not in each iteration",
                 hint="write to the array that is there: wp.copy(a, b), a.assign(b)",
             )
 

@@ -1,12 +1,11 @@
-"""Derivatives of launches: a linear primitive beside the launch, and the rules that lead from one to the other."""
+"""Derivatives of launches: a linear primitive for the tangent of a launch, and the rules between the two."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +14,15 @@ import numpy as np
 from jwarp.bind import compat
 from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import LAUNCHES, Shapes, bind, core_extents, launch_primitive, note_ahead
+from jwarp.bind.step_executor import StepExecutor
 from jwarp.collector import no_collection
+from jwarp.compiler.derivative_steps import derivative_steps, variant_of
 from jwarp.compiler.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
-from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant
+from jwarp.compiler.derived import DerivedLaunch, Source, Variant
 from jwarp.compiler.program import GeneratedProgram
-from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.types.arrays import Extents
 from jwarp.wire import Role
 
@@ -52,109 +52,21 @@ def launch_of_derivative(
     batch: Batch,
 ) -> list[Any]:
     """The derivative as a launch of its kernel."""
-    derived = derive(launch.program, variant)
-    given = {source: (x, mask) for source, x, mask in zip(sources, operands, batch.operands, strict=True)}
     wanted = dict(zip(variant.wanted, batch.results, strict=True))
-    results = _launched(launch, derived, given, wanted, extents, batch) if derived.has_results else {}
-    outs = []
-    for p, mask in wanted.items():
-        shape = (*batch.shape(mask), *(extents[p] or ()))
-        parts = [given[Source("given", p)]] if p in derived.same else []
-        if p in results:
-            parts.append(results[p])
-        fitted = [jnp.reshape(_fitted(x, own, mask, batch), shape) for x, own in parts]
-        outs.append(functools.reduce(operator.add, fitted) if fitted else jnp.zeros(shape, launch.program.dtypes[p]))
-    return outs
+    run = _executor(launch, derive(launch.program, variant), wanted, extents, batch)
+    found = run({source: (x, mask) for source, x, mask in zip(sources, operands, batch.operands, strict=True)})
+    return [
+        found[p] if p in found else jnp.zeros((*batch.shape(mask), *(extents[p] or ())), launch.program.dtypes[p])
+        for p, mask in wanted.items()
+    ]
 
 
-def _launched(
-    launch: Launch,
-    derived: DerivedLaunch,
-    given: Mapping[Source, tuple[Any, Mask]],
-    wanted: Mapping[int, Mask],
-    extents: Extents,
-    batch: Batch,
-) -> dict[int, tuple[Any, Mask]]:
-    """Launch the kernel of a derivative; the results by parameter of the original, with their batch axes."""
-    operands: list[Any] = []
-    own = _arranged(launch, derived, {source: mask for source, (_, mask) in given.items()}, wanted, extents, batch)
-    masks = iter(own.batch.operands)
-    for feed, param, shape in zip(derived.feeds, derived.program.kernel.params, own.shapes, strict=True):
-        if not _is_operand(feed):
-            continue
-        mask = next(masks)
-        if feed.source.kind == "dim":
-            operands.append(np.int32(launch.geometry.dims[feed.source.param]))
-        elif feed.source.kind == "zeros":
-            operands.append(jnp.zeros(shape, param.dtype.dtype))
-        else:
-            operands.append(_fitted(*given[feed.source], mask, batch))
-    results = launch_primitive(own.launch).bind(
-        *operands, launch=own.launch, zeros=own.zeros, batch=own.batch, differentiable=False, side_effect=False
-    )
-    made, result_masks = own.launch, own.batch.results
-    found = {}
-    for k, x, mask in zip(made.results, results, result_masks, strict=True):
-        result = derived.feeds[k].result
-        if result is not None:
-            found[result] = (x, mask)
-    return found
-
-
-class _Arranged(NamedTuple):
-    """The launch of a derivative's kernel: `shapes` are those of its parameters, `zeros` of outputs that start so."""
-
-    launch: Launch
-    batch: Batch
-    shapes: list[tuple[int, ...]]
-    zeros: Shapes
-
-
-def _arranged(
-    launch: Launch,
-    derived: DerivedLaunch,
-    given: Mapping[Source, Mask],
-    wanted: Mapping[int, Mask],
-    extents: Extents,
-    batch: Batch,
-) -> _Arranged:
-    """The arguments of a derivative's launch whose operands have these batch axes."""
-    shapes: list[tuple[int, ...]] = []
-    zeros: list[tuple[int, ...]] = []
-    masks: list[Mask] = []
-    result_masks: list[Mask] = []
-    for feed, param in zip(derived.feeds, derived.program.kernel.params, strict=True):
-        core = None if feed.source.kind == "dim" else extents[feed.source.param]
-        # The gradient of a scalar is an array of one element.
-        shapes.append(core if core is not None else (1,) if param.is_array else ())
-        if not _is_operand(feed):
-            zeros.append(shapes[-1])
-        elif feed.source.kind in ("dim", "zeros"):
-            masks.append(batch.nothing)
-        else:
-            masks.append(batch.all if feed.role is Role.IN_OUT else given[feed.source])
-        if feed.role is not Role.READ:
-            result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else batch.all)
-    roles = tuple(feed.role for feed in derived.feeds)
-    made = descriptor_of(derived.program, derived.covering(launch.geometry, extents), roles, launch.block_dim)
-    made = dataclasses.replace(made, is_cut=True) if launch.is_cut else made
-    return _Arranged(made, Batch(batch.extents, tuple(masks), tuple(result_masks)), shapes, tuple(zeros))
-
-
-def _is_operand(feed: Feed) -> bool:
-    """True if a parameter of a derivative's launch has an initial content to be passed."""
-    return feed.source.kind != "zeros" or feed.role is Role.READ
-
-
-def _fitted(x: Any, own: Mask, wanted: Mask, batch: Batch) -> Any:
-    """`x` with the batch axes of `wanted`: summed over the others, repeated along those that it lacks."""
-    if own == wanted:
-        return x
-    extra = tuple(sum(own[:k]) for k in range(len(own)) if own[k] and not wanted[k])
-    x, own = jnp.sum(x, extra, dtype=x.dtype) if extra else x, tuple(a and b for a, b in zip(own, wanted, strict=True))
-    inside = jnp.shape(x)[sum(own) :]
-    missing = [sum(wanted[:k]) for k in range(len(wanted)) if wanted[k] and not own[k]]
-    return jnp.broadcast_to(jnp.expand_dims(x, missing), (*batch.shape(wanted), *inside))
+def _executor(
+    launch: Launch, derived: DerivedLaunch, wanted: Mapping[int, Mask], extents: Extents, batch: Batch
+) -> StepExecutor:
+    """The executor of the steps of a launch's derivative."""
+    steps = derivative_steps(derived, launch.geometry, extents, launch.block_dim)
+    return StepExecutor(steps, wanted, extents, batch, is_cut=launch.is_cut)
 
 
 # Types, batching, lowering
@@ -177,11 +89,11 @@ def _note_ahead(launch: Launch, variant: Variant, sources: tuple[Source, ...], e
         derived = derive(launch.program, variant)
     except NotDifferentiableError:
         return  # which is told where it is lowered
-    if derived.has_results:
-        given = dict(zip(sources, batch.operands, strict=True))
-        wanted = dict(zip(variant.wanted, batch.results, strict=True))
-        own = _arranged(launch, derived, given, wanted, extents, batch)
-        note_ahead(own.launch, own.batch, own.launch.extents([own.shapes[p] for p in own.launch.operands], own.zeros))
+    wanted = dict(zip(variant.wanted, batch.results, strict=True))
+    run = _executor(launch, derived, wanted, extents, batch)
+    for step, own in run.launches(dict(zip(sources, batch.operands, strict=True))):
+        params = step.launch.program.kernel.params
+        note_ahead(own.launch, own.batch, extents_of(params, step.shapes))
 
 
 for _primitive in DERIVATIVES:
@@ -245,15 +157,10 @@ def _launch_jvp(
     values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, batch.operands, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
     extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, batch)
-    refuse_race(program, launch.geometry, extents)
-    known = gatherable(
-        program, launch.geometry, extents, known_integers(launch, dict(zip(launch.operands, primals, strict=True)))
-    )
-    variant = Variant(
-        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
-        repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
-        single=single_axes(program, launch.geometry),
-        for_gpu=may_have_gpu(),
+    integers = known_integers(launch, dict(zip(launch.operands, primals, strict=True)))
+    variant = variant_of(
+        "tangent", program, launch.geometry, extents, floats, moving,
+        integers=integers, fresh=fresh, for_gpu=may_have_gpu(),
     )  # fmt: skip
     launch = dataclasses.replace(launch, program=in_known_order(program, _faces(variant)))
     rounding = _rounding_as(launch, _read(launch.program, variant))
@@ -323,7 +230,7 @@ def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
 
 
 def _reads_no_more(program: GeneratedProgram, tangent: Variant, known: set[Source]) -> bool:
-    """True if a tangent certainly reads no primal operands but `known`, as can be told without deriving it."""
+    """True if a tangent provably reads no primal operands but `known`, without deriving it."""
     looked_at = None if tangent.along else program.looked_at
     if looked_at is None:
         return False
@@ -362,17 +269,10 @@ def bind_adjoint(
     if not differentiable:
         raise switched_off(program, wanted[0])
     extents = launch.extents([jnp.shape(x) for x in operands], zeros)
-    refuse_race(program, launch.geometry, extents)
-    known = gatherable(
-        program, launch.geometry, extents, known_integers(launch, dict(zip(launch.operands, operands, strict=True)))
-    )
-    fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
-    gathered = tuple(p for p in known if p in wanted)
-    variant = Variant(
-        "adjoint", tuple(wanted), tuple(cotangents), fresh=fresh, gathered=gathered, gatherable=known,
-        repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
-        single=single_axes(program, launch.geometry),
-        for_gpu=may_have_gpu(),
+    variant = variant_of(
+        "adjoint", program, launch.geometry, extents, wanted, cotangents,
+        integers=known_integers(launch, dict(zip(launch.operands, operands, strict=True))),
+        fresh=tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS), for_gpu=may_have_gpu(),
     )  # fmt: skip
     values: dict[Source, tuple[Any, Mask]] = {}
     values |= {Source("primal", p): (x, ()) for p, x in zip(launch.operands, operands, strict=True)}

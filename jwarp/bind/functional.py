@@ -17,7 +17,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.view import View
 from jwarp.bind import compat
-from jwarp.bind.control import Trips, bounded
+from jwarp.bind.control import Iterations, bounded
 from jwarp.bind.control import arguments as tracing_with
 from jwarp.bind.custom_vjp import Rule, replaced, stopped, stopping, with_rule
 from jwarp.bind.traced_memory import TracedMemory, value_of
@@ -68,11 +68,11 @@ class Functional:
         returns: tuple[str, ...] | None,
         static: tuple[str, ...],
         what: str,
-        trips: Trips = None,
+        iterations: Iterations = None,
         stopped_in: Sequence[Any] = (),
         rules: Mapping[Any, Rule] | None = None,
     ):
-        self.trips, self.kernels = trips, [x for x in stopped_in if isinstance(x, Kernel)]
+        self.iterations, self.kernels = iterations, [x for x in stopped_in if isinstance(x, Kernel)]
         self.others = {f: stopped(f) for f in stopped_in if not isinstance(f, Kernel)}
         self.others.update((f, with_rule(f, rule)) for f, rule in (rules or {}).items())
         self.name, self.func, self.returns, self.static, self.what = name, func, returns, static, what
@@ -90,7 +90,7 @@ class Functional:
         """The class of the object that the function is a method of."""
         return type(getattr(self.func, "__self__", None)).__name__
 
-    def held(self) -> dict[str, Any]:
+    def attributes_of_owner(self) -> dict[str, Any]:
         """The arrays and numbers that the object has which the function is a method of."""
         owner = getattr(self.func, "__self__", None)
         names = attributes(owner) or ()
@@ -104,7 +104,7 @@ class Functional:
     def run(self, arguments: Mapping[str, Any], since: int) -> Any:
         """The function itself. What was made before `since` is no part of it."""
         bound = inspect.BoundArguments(self.signature, dict(arguments))
-        with bounded(self.trips), stopping(self.kernels), replaced(self.others), tracing_with(arguments, since):
+        with bounded(self.iterations), stopping(self.kernels), replaced(self.others), tracing_with(arguments, since):
             # One that has a rule itself is called as the others are.
             function = next((other for f, other in self.others.items() if f is self.func), self.func)
             return function(*bound.args, **bound.kwargs)
@@ -155,10 +155,10 @@ class Traced:
         read = Reader.read_whole if self.returns is None else Reader.read
         before = Reader()
         nodes = {name: read(before, value, name) for name, value in arguments.items()}
-        held = self.function.held()
+        attributes_of_owner = self.function.attributes_of_owner()
         with self._named():
             result = self.function.run(arguments, since)
-        self._check_held(held)
+        self._check_attributes(attributes_of_owner)
         after = Reader(before)
         found = {name: read(after, value, name) for name, value in arguments.items()}
         changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}
@@ -178,9 +178,9 @@ class Traced:
                 hint="name a float argument in static_argnames, or decide in a kernel or by wp.capture_if or jnp.where",
             ) from error
 
-    def _check_held(self, before: Mapping[str, Any]) -> None:
+    def _check_attributes(self, before: Mapping[str, Any]) -> None:
         """Refuse what a method changes of its object, which would happen once."""
-        after = self.function.held()
+        after = self.function.attributes_of_owner()
         for name in {**before, **after}:
             a, b = before.get(name), after.get(name)
             if a is b or (a != a and b != b):  # or not a number, as before

@@ -344,9 +344,9 @@ def lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
     """A launch without threads, which no GPU takes: its results are what they start as."""
 
     def starts(*given: Any) -> list[Any]:
-        held = dict(zip(launch.operands, given, strict=True))
+        values = dict(zip(launch.operands, given, strict=True))
         avals = zip(launch.results, ctx.avals_out, strict=True)
-        return [held[p] if p in held else jnp.zeros(aval.shape, aval.dtype) for p, aval in avals]
+        return [values[p] if p in values else jnp.zeros(aval.shape, aval.dtype) for p, aval in avals]
 
     return compat.mlir.lower_fun(starts, multiple_results=True)(ctx, *operands)
 

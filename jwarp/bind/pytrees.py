@@ -44,7 +44,7 @@ class _Anything(Memory):
     def write(self, view: View, value: Any) -> None:
         self.read(view)
 
-    def lend(self, view: View) -> Any:
+    def expose(self, view: View) -> Any:
         return self.read(view)
 
     def _save(self) -> None:

@@ -1,7 +1,7 @@
 """Launches that XLA cuts into pieces, one for each device, where their arrays are sharded under plain jit.
 
-A launch has factors: launch axes along which it is independent, and the axes of its batch. XLA's partitioner is told
-which axis of which operand and result goes along with each, and asks for the program of a piece when it knows the
+A launch has factors: launch axes along which it is independent, and the axes of its batch. XLA's partitioner is given
+the axis of each operand and result that belongs to a factor. It asks for the program of a piece when it knows the
 shardings.
 """
 

@@ -45,7 +45,7 @@ _scopes: list[Scope] = []
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 
 
-def held_back(value: Any) -> Any:
+def constant_if_stopped(value: Any) -> Any:
     """The value, as a constant where all that is written is one."""
     return jax.lax.stop_gradient(value) if CONSTANT.get() else value
 
@@ -87,7 +87,7 @@ class TracedMemory(Memory):
 
     @value.setter
     def value(self, value: Any) -> None:
-        now, value = compat.trace_state(), held_back(value)
+        now, value = compat.trace_state(), constant_if_stopped(value)
         if now == self.trace:
             self._value = value
         elif _scopes and _scopes[-1].trace == now:
@@ -166,7 +166,7 @@ class TracedMemory(Memory):
         handle.save(lambda: before.read(view))
         return handle
 
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """The elements that a view shows, which are not to be written.
 
         Raises:

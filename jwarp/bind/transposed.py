@@ -18,10 +18,11 @@ from jwarp.bind.derivatives import bind_variant, known_integers
 from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import LAUNCHES, Shapes, core_extents
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.compiler.derivative_steps import variant_of
 from jwarp.compiler.derive import derive, switched_off
 from jwarp.compiler.derived import Source, Variant
 from jwarp.compiler.program import GeneratedProgram
-from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, meetings, refuse_race, single_axes
+from jwarp.compiler.write_conflicts import meetings
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.descriptor import Descriptor
@@ -69,17 +70,11 @@ def _transpose_launch(
         raise switched_off(program, next(iter(wanted)))
     _refuse_nonlinear(program, tuple(wanted), tuple(arriving))
     extents = core_extents(avals, launch, zeros, batch)
-    refuse_race(program, launch.geometry, extents)
-    integers = known_integers(launch, {p: x for p, (x, _) in known.items()})
-    shared = tuple(p for p, mask in wanted.items() if not all(mask))
-    can_gather = gatherable(program, launch.geometry, extents, integers)
-    variant = Variant(
-        "adjoint", tuple(wanted), tuple(arriving), shared=shared,
+    variant = variant_of(
+        "adjoint", program, launch.geometry, extents, wanted, arriving,
+        integers=known_integers(launch, {p: x for p, (x, _) in known.items()}),
         fresh=tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS),
-        gathered=tuple(p for p in can_gather if p in wanted and p not in shared), gatherable=can_gather,
-        repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
-        single=single_axes(program, launch.geometry),
-        for_gpu=may_have_gpu(),
+        shared=tuple(p for p, mask in wanted.items() if not all(mask)), for_gpu=may_have_gpu(),
     )  # fmt: skip
     values = {Source("primal", p): pair for p, pair in known.items()}
     values |= {Source("given", p): pair for p, pair in arriving.items()}

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jwarp.bind import compat
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.ir.nodes import Param
 from jwarp.launching.arguments import Argument, to_scalar
 from jwarp.launching.sizes import Symbolic
@@ -43,7 +43,7 @@ def describe(value: Any, param: Param | None = None) -> Argument:
         return describe(value.__jax_array__())
     if param is not None and not isinstance(param.type, ArrayType) and (index := _index(value)) is not None:
         return Argument(index, "number")
-    known = value if hasattr(value, "__dlpack__") else meaning(value)
+    known = value if hasattr(value, "__dlpack__") else canonical(value)
     return Argument(value, "other") if known is value else describe(known, param)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -12,19 +13,16 @@ from dataclasses import dataclass
 from jwarp import forks
 from jwarp.backend.cuda.accumulators import has_float_products
 from jwarp.backend.cuda.entry import (
-    FLAT,
     GROUP_HEADER,
     HEADER,
-    TF32,
     TILE_HEADER,
-    WGMMA,
     accumulators_of,
     generate,
     headers_of,
     shared_of,
     sums_in_registers,
 )
-from jwarp.backend.cuda.narrow import narrow_version
+from jwarp.backend.cuda.narrow import is_narrow, per_thread_arrays
 from jwarp.backend.cuda.native import NATIVE_HEADER
 from jwarp.backend.cuda.nvrtc import (
     Rejected,
@@ -41,6 +39,7 @@ from jwarp.backend.cuda.nvrtc import (
 from jwarp.backend.cuda.records import BLOCKS_PER_SM as BLOCKS_THAT_REMEMBER
 from jwarp.backend.cuda.records import HEAP, grows, texts_on_gpu
 from jwarp.backend.cuda.shared import LEAST_ROOM, refuse_large, room_of
+from jwarp.backend.cuda.version import Access, Version
 from jwarp.backend.cuda.warpgroups import SM_90, SM_90A
 from jwarp.backend.entry_names import entry_name
 from jwarp.backend.events import CompileEvent, announce
@@ -61,6 +60,8 @@ WARP = 32
 BLOCKS_PER_SM = 8
 # The grid of kernels with tiles: a block for each one "thread" of the launch.
 BLOCK_FOR_EACH = (1,)
+# A version like most: shared memory is the same for all, but where products differ.
+ANY = Version("fast")
 
 
 @dataclass(frozen=True)
@@ -111,19 +112,20 @@ class CudaKernel(AnalysedKernel):
     def version(
         self, dims: tuple[int, ...], extents: Extents, *, batch: tuple[int, ...] = (), repeat: int | None = 1,
         tf32: bool = False,
-    ) -> str:  # fmt: skip
-        """The version that a launch runs: `either`, where arguments decide that only the GPU knows.
-
-        A `flat` one has no batch, and no threads that are repeated. One that begins with
-        `narrow` has few threads and elements, and with `tf32` has products of float32 that need not be exact.
-        """
+    ) -> Version:  # fmt: skip
+        """The version that a launch runs; with `tf32`, factors of products of float32 need not be exact."""
         needed = self.needed(self.symbol_values(dims, extents))
-        flat = FLAT if not batch and repeat == 1 else ""
-        few = narrow_version(self.kernel, dims, batch, extents) if repeat == 1 else ""
-        coarse = TF32 if tf32 and has_float_products(self.proofs.kernel) else ""
-        return coarse + few + flat + ("either" if needed == VERSIONS else needed[0])
+        access: Access = "either" if needed == VERSIONS else "fast" if needed == VERSIONS[:1] else "checked"
+        narrow = repeat == 1 and is_narrow(self.kernel, dims, batch, extents)
+        return Version(
+            access,
+            is_flat=not batch and repeat == 1,
+            is_narrow=narrow,
+            per_thread=per_thread_arrays(self.kernel, dims, extents) if narrow else (),
+            tf32=tf32 and has_float_products(self.proofs.kernel),
+        )
 
-    def unit(self, version: str, block: int, room: int = LEAST_ROOM) -> Unit:
+    def unit(self, version: Version, block: int, room: int = LEAST_ROOM) -> Unit:
         """The text of a version and what it is compiled with; blocks can have `room` bytes of shared memory."""
         text = generate(
             self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=texts_on_gpu(self.kernel),
@@ -132,9 +134,9 @@ class CudaKernel(AnalysedKernel):
         options = ["--fmad=false"] if rounds_as_written(self.kernel) else []
         if self.is_fast:
             options += ["--prec-div=false", "--prec-sqrt=false", "-DJW_FAST"]
-        if version.endswith("either"):
+        if version.access == "either":
             options.append("--device-int128")
-        headers = device_headers(headers_of(self.proofs.kernel, WGMMA in version))
+        headers = device_headers(headers_of(self.proofs.kernel, version.wgmma))
         whose = f"kernel '{self.kernel.name}'"
         return Unit(text, f"{self.entry}.cu", tuple(options), headers, whose, self.kernel.span)
 
@@ -143,14 +145,14 @@ class CudaKernel(AnalysedKernel):
         """What a kernel with tiles needs on any GPU."""
         return self.needs_in(LEAST_ROOM)
 
-    def needs_in(self, room: int, version: str = "") -> Needs:
+    def needs_in(self, room: int, version: Version = ANY) -> Needs:
         """What a kernel with tiles needs where a block can have `room` bytes of shared memory, in a version.
 
         It is from disk if it is there: to find it out, tiles have to be lowered.
         """
         if not self.kernel.block_dim:
             return Needs()
-        how = TF32 in version, WGMMA in version
+        how = version.tf32, version.wgmma
         key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds), str(room), repr(how))
         known = self._store.load(key)
         if known is not None:
@@ -169,7 +171,7 @@ class CudaKernel(AnalysedKernel):
     def entry(self) -> str:
         return entry_name(self.kernel)
 
-    def image(self, version: str, architectures: Sequence[str], block_dim: int | None = None) -> Image:
+    def image(self, version: Version, architectures: Sequence[str], block_dim: int | None = None) -> Image:
         """The compiled version for the architectures, from memory, disk or NVRTC.
 
         Raises:
@@ -184,7 +186,7 @@ class CudaKernel(AnalysedKernel):
         shared = max([needs.shared, *(self.needs_in(room, own).shared for own, _ in variants.values())])
         start, block = time.perf_counter(), self.kernel.block_dim or block_size(block_dim)
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
-        parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
+        parts = ("cuda", identity() or "", toolchain(), self.fingerprint, repr(version), repr(self.bounds), *options)
         headers = device_headers([TILE_HEADER if self.kernel.block_dim else HEADER])
         if variants:
             headers |= device_headers([GROUP_HEADER])
@@ -212,15 +214,16 @@ class CudaKernel(AnalysedKernel):
             return Image(content, self.entry, block, BLOCKS_THAT_REMEMBER, heap=HEAP)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)
 
-    def variants(self, version: str, architectures: Sequence[str], room: int) -> dict[str, tuple[str, str]]:
+    def variants(self, version: Version, architectures: Sequence[str], room: int) -> dict[str, tuple[Version, str]]:
         """For which architectures machine code is made of another version, and as code for which: by warpgroups."""
-        found = {a: (WGMMA + version, SM_90A) for a in (SM_90, SM_90A) if a in architectures}
+        by_groups = dataclasses.replace(version, wgmma=True)
+        found = {a: (by_groups, SM_90A) for a in (SM_90, SM_90A) if a in architectures}
         if self.settings.matrix_instructions != "wgmma" or not self.kernel.block_dim or not found:
             return {}
-        needs = self.needs_in(room, WGMMA + version)
+        needs = self.needs_in(room, by_groups)
         return found if needs.by_groups and needs.shared <= room else {}
 
-    def _compiled(self, version: str, architectures: Sequence[str], block: int) -> bytes:
+    def _compiled(self, version: Version, architectures: Sequence[str], block: int) -> bytes:
         room = room_of(architectures)
         unit = self.unit(version, block, room)
         try:
@@ -241,11 +244,11 @@ class CudaKernel(AnalysedKernel):
         """What a launch may end with, for which somebody has to wait: the texts of checks."""
         return texts_on_gpu(self.kernel)
 
-    def ptx(self, version: str, architecture: str) -> str:
+    def ptx(self, version: Version, architecture: str) -> str:
         """The assembly for CUDA's virtual machine."""
         return compile_unit(self.unit(version, BLOCK), architecture).ptx
 
-    def cubin(self, version: str, architecture: str) -> bytes:
+    def cubin(self, version: Version, architecture: str) -> bytes:
         """The machine code for one architecture."""
         return compile_unit(self.unit(version, BLOCK), architecture).cubin
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from jwarp.backend.annotate import annotated
 from jwarp.backend.cuda.nvrtc import Code, Unit, compile_unit, disassembler, read_architectures, require
 from jwarp.backend.cuda.shared import LEAST_ROOM
+from jwarp.backend.cuda.version import Version
 from jwarp.compiler.cuda import BLOCK, lower_kernel
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.config import Settings
@@ -18,7 +19,7 @@ from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
-SHOWN = "flat fast"  # the version
+SHOWN = Version("fast", is_flat=True)
 VERBOSE = "-Xptxas=-v"  # says what a kernel takes of a multiprocessor
 
 

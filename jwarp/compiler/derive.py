@@ -27,7 +27,7 @@ from jwarp.compiler.derivation_cache import Shelf
 from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant
 from jwarp.compiler.derived_entries import read, write
 from jwarp.compiler.order import as_written, in_one_order
-from jwarp.compiler.passes import run
+from jwarp.compiler.passes import note, run
 from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
@@ -177,6 +177,7 @@ def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) ->
     the rules compute some that they then pass over.
     """
     named = dataclasses.replace(kernel, variant=variant.describe(program.differentiated))
+    note(named.variant, named)
     return run(pipeline.DERIVED, named, dataclasses.replace(program.context, checks_values=False))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -76,6 +78,7 @@ def run(passes: Passes, kernel: Kernel, context: Context) -> Kernel:
     for each in passes:
         if each.when(kernel, context):
             kernel = each.run(kernel, context)
+        note(each.name, kernel)
     return kernel
 
 
@@ -84,8 +87,22 @@ def applies(passes: Passes, kernel: Kernel, context: Context) -> bool:
     return any(each.when(kernel, context) for each in passes)
 
 
-def states(passes: Passes, kernel: Kernel, context: Context) -> Iterator[tuple[Pass, Kernel]]:
-    """Each pass of a list, with the kernel after it."""
-    for each in passes:
-        kernel = run((each,), kernel, context)
-        yield each, kernel
+State = tuple[str, Kernel]  # the name of a step, and the kernel after it
+_seen: contextvars.ContextVar[list[State] | None] = contextvars.ContextVar("seen", default=None)
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[list[State]]:
+    """Collect the kernel after each pass that runs inside the `with`, in this thread."""
+    states: list[State] = []
+    token = _seen.set(states)
+    try:
+        yield states
+    finally:
+        _seen.reset(token)
+
+
+def note(name: str, kernel: Kernel) -> None:
+    """Say to who is watching that a step has made this kernel."""
+    if (states := _seen.get()) is not None:
+        states.append((name, kernel))

@@ -6,11 +6,11 @@ as read → INLINED → ANALYSED → DIFFERENTIATED → forward or reverse mode 
 
 from __future__ import annotations
 
-from jwarp.analysis.lone_loops import in_turn, lone_loops
+from jwarp.analysis.lane_serialised import in_turn, lane_serialised_loops
 from jwarp.autodiff.custom_gradients import plain
-from jwarp.backend.cpu.loops.lockstep import with_shared_trips
-from jwarp.backend.cpu.loops.prefetch import with_fetches
-from jwarp.backend.cpu.loops.unrolled import with_runs
+from jwarp.backend.cpu.loops.lockstep import with_loops_in_lockstep
+from jwarp.backend.cpu.loops.prefetch import with_prefetches
+from jwarp.backend.cpu.loops.unrolled import with_unrolled_runs
 from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.library import Expanded, expansion
@@ -104,10 +104,10 @@ CPU = (
     Pass("simplify loops of tiles", step(simplify), gives=SIMPLE, when=has_tiles),
     Pass("expand operations", step(expand, expansion=expansion), needs=SCALARS, gives=NATIVE, loses=SIMPLE),
     Pass("flatten branches", step(simplify, flatten=is_cheap), needs=NATIVE, gives=SIMPLE),
-    Pass("serialise lanes", lambda k, c: in_turn(k, lone_loops(k)), needs=SCALARS, gives=LANES),
-    Pass("loops in lockstep", step(with_shared_trips), needs=SIMPLE | LANES),
-    Pass("unroll loads along rows", step(with_runs), needs=SIMPLE | LANES),
-    Pass("prefetch", step(with_fetches), needs=SIMPLE | LANES),
+    Pass("serialise lanes", lambda k, c: in_turn(k, lane_serialised_loops(k)), needs=SCALARS, gives=LANES),
+    Pass("loops in lockstep", step(with_loops_in_lockstep), needs=SIMPLE | LANES),
+    Pass("unroll loads along rows", step(with_unrolled_runs), needs=SIMPLE | LANES),
+    Pass("prefetch", step(with_prefetches), needs=SIMPLE | LANES),
     HOIST,
 )
 

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from jwarp.analysis.thread_order import counters
+from jwarp.backend.cuda.version import Version
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler import cpu, cuda, pipeline
 from jwarp.compiler.derivation_cache import NO_SHELF, Shelf
 from jwarp.compiler.handwritten import Handwritten
-from jwarp.compiler.passes import Context, applies, run
+from jwarp.compiler.passes import Context, applies, note, run
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -173,7 +174,7 @@ class Program(abc.ABC):
     @abc.abstractmethod
     def gpu_version(
         self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
-    ) -> str:
+    ) -> Version:
         """The version of the code that a GPU runs for such launches, of a batch of these extents.
 
         With `tf32`, factors of products of tiles of float32 may be rounded to 11 bits.
@@ -184,7 +185,7 @@ class Program(abc.ABC):
 
     @abc.abstractmethod
     def gpu_code(
-        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
+        self, version: Version, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
     ) -> GpuCode:
         """A version compiled for the architectures.
 
@@ -222,6 +223,7 @@ class GeneratedProgram(Program):
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
+        note("as read for derivatives", self.users_kernel)
         kernel, order = run(pipeline.INLINED, self.users_kernel, self.context), self.kernel.order
         return kernel if kernel.order is order else dataclasses.replace(kernel, order=order)
 
@@ -375,14 +377,14 @@ class GeneratedProgram(Program):
 
     def gpu_version(
         self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
-    ) -> str:
+    ) -> Version:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         if geometry.repeat:
             kernel.check(geometry.dims, extents)
         return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat, tf32=tf32)
 
     def gpu_code(
-        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
+        self, version: Version, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
     ) -> GpuCode:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         assert not isinstance(block_dim, tuple), "`arranged` has refused it"
@@ -470,12 +472,12 @@ class HandwrittenProgram(Program):
 
     def gpu_version(
         self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
-    ) -> str:
-        """There is one."""
-        return ""
+    ) -> Version:
+        """The one that there is."""
+        return Version("fast")
 
     def gpu_code(
-        self, version: str, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
+        self, version: Version, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
     ) -> GpuCode:
         asked = configuration(self.definition, geometry.dims[: self.kernel.tid_dims], block_dim)
         kernel = Handwritten(self.definition, self.kernel, self.settings)

@@ -16,7 +16,7 @@ def reads(reader: Reader) -> Reader:
     return reader
 
 
-def meaning(thing: Any) -> Any:
+def canonical(thing: Any) -> Any:
     """The canonical form of an object that a kernel reads by name, as an attribute or in an annotation."""
     for reader in _readers:
         thing = reader(thing)

@@ -23,7 +23,7 @@ import numpy as np
 from jwarp.caches import Cache
 from jwarp.errors import JwarpError, Span
 from jwarp.frontend.by_name import ByName
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.native import NativeFunc
@@ -68,7 +68,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
 class _Unknown(Exception):
-    """Something whose content cannot be told."""
+    """Something whose content is unknown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,13 +159,13 @@ class _Content:
             elif self.evaluates and name in _BUILTINS and name not in _PURE_BUILTINS:
                 raise _Unknown
         for name in _OVERLOADS:  # which operators look for
-            if name not in self.names and isinstance(found := meaning(function.__globals__.get(name)), Func):
+            if name not in self.names and isinstance(found := canonical(function.__globals__.get(name)), Func):
                 self.texts.append(f"operator {name}")
                 self.value(found)
 
     def value(self, thing: Any) -> None:
         """Add the value of a name or attribute to the content."""
-        thing = meaning(thing)
+        thing = canonical(thing)
         kind = type(thing)
         if kind in _PLAIN:
             self.texts.append(f"{kind.__name__} {thing!r}")
@@ -315,7 +315,7 @@ def _library(content: _Content, root: str, module: types.ModuleType, names: Iter
     if root == "numpy" and module.__name__ not in _MODULES_OF_NUMPY:
         raise _Unknown
     for name in names:
-        found = meaning(vars(module)[name])
+        found = canonical(vars(module)[name])
         if not (isinstance(found, ByName) and found.__module__.partition(".")[0] == "jwarp"):
             content.value(found)
 

@@ -83,7 +83,7 @@ class Frame:
     memory: dict[str, ArrayRef] = field(
         default_factory=dict
     )  # the arrays of variables that have their components there
-    lent: frozenset[int] = frozenset()  # those of variables of the caller
+    borrowed: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
     given: frozenset[int] = frozenset()  # arrays that the function was called with
     in_nest: bool = False  # whether this is a loop over constants that stays one, as there may be much code in it
@@ -168,7 +168,7 @@ class Context:
         self.stack: list[Func] = []  # the functions being read
         self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
-        self.lent: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
+        self.borrowed: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
         self.functions = Functions()
         self.only_scalars = False  # whether variables must not be in memory
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
@@ -179,7 +179,7 @@ class Context:
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
         self.only_values = False  # whether to leave out what is for derivatives
         self.left_out = False  # whether something was
-        self.in_lanes = False  # whether this is a loop whose trips may run together, each of them in a lane
+        self.in_lanes = False  # whether this is a loop whose iterations may run together, each of them in a lane
 
     # -- places in the source
 
@@ -427,7 +427,7 @@ class Context:
                 f"{local.size * local.dtype.bits // 8} bytes, `{local.name}`, they have more",
                 span,
                 "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
-                "of its body once for each trip: wp.config.max_unroll",
+                "of its body once for each iteration: wp.config.max_unroll",
             )
 
     def another_local(self, number: int, span: Span) -> int:

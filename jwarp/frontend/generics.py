@@ -222,10 +222,10 @@ class GenericKernel(Kernel):
         ]
         if len(fitting) == 1:
             return known[fitting[0]]
-        self._check_told_apart(seen, fitting)
+        self._check_unambiguous(seen, fitting)
         return self.instance(tuple(_inferred(self, seen)))
 
-    def _check_told_apart(self, seen: Sequence[Seen], fitting: Sequence[tuple[Any, ...]]) -> None:
+    def _check_unambiguous(self, seen: Sequence[Seen], fitting: Sequence[tuple[Any, ...]]) -> None:
         """Refuse arguments that several instances take, where one does not say which of two types it is."""
         for u, parameter in enumerate(self.signature):
             found = list(dict.fromkeys(kinds[u] for kinds in fitting))

@@ -93,7 +93,7 @@ class PythonKernel(Kernel):
         return tuple(u for u, p in enumerate(self.signature) if _is_of_ids(p.type))
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
-        return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))
+        return _SPECIALISED.of(self).made(kinds, lambda: HandleSpecialised(self, kinds))
 
     @functools.cached_property
     def _irs(self) -> Cache[tuple, Read]:
@@ -213,7 +213,7 @@ class PythonKernel(Kernel):
 
     @property
     def _digest(self) -> str | None:
-        """Of all that it would now be read from; None where that cannot be told."""
+        """Of all that it would now be read from; None where that is unknown."""
         content = self._content
         return None if content is None else content.digest
 
@@ -251,8 +251,8 @@ class PythonKernel(Kernel):
             if entry == _USES_TILES:
                 found = None
             else:
-                told, _, encoded = entry.partition(b"\n")
-                said, left_out = json.loads(told)
+                header, _, encoded = entry.partition(b"\n")
+                said, left_out = json.loads(header)
                 if any(file not in content.files.values() for _, file, _ in said):
                     raise ValueError("warnings name a file that has moved")
                 found = Read(from_entry(encoded, content.files), said, left_out)
@@ -292,11 +292,11 @@ class PythonKernel(Kernel):
 def _are_same(x: Read, y: Read) -> bool:
     """True if two readings of a kernel give the same IR, gradients of functions included."""
 
-    def told(read: Read) -> list[str]:
+    def fingerprints(read: Read) -> list[str]:
         gradients = [part for g in read.kernel.gradients for part in (fingerprint(known(g.kernel)), repr(g.feeds))]
         return [fingerprint(known(read.kernel)), *gradients]
 
-    return told(x) == told(y)
+    return fingerprints(x) == fingerprints(y)
 
 
 class Instance(PythonKernel):
@@ -317,7 +317,7 @@ def _instance(generic: GenericKernel, kinds: tuple[Any, ...]) -> Kernel:
     return generic.instance(kinds)
 
 
-class Handed(PythonKernel):
+class HandleSpecialised(PythonKernel):
     """A kernel that is given the arrays of grids, trees and meshes instead of numbers that name these."""
 
     def __init__(self, plain: PythonKernel, kinds: tuple[tuple[int, StructType], ...]):
@@ -332,7 +332,7 @@ class Handed(PythonKernel):
         return PythonKernel.with_handles, (self.plain, self.kinds)
 
 
-_HANDED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees and meshes", MAX_INSTANCES)
+_SPECIALISED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees and meshes", MAX_INSTANCES)
 
 
 def kernel_of(function: Callable, enable_backward: bool | None = None) -> Kernel:

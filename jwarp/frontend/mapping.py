@@ -11,7 +11,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tiles.calls import TileBuiltin
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.kernel import PythonKernel
@@ -41,7 +41,7 @@ def as_function(thing: Any, where: str = "wp.map") -> Func | Builtin:
     Raises:
         KernelTypeError, CompileError: it is no function, or none that kernels could call.
     """
-    thing = meaning(thing)
+    thing = canonical(thing)
     if isinstance(thing, (Func, Builtin)) and not isinstance(thing, TileBuiltin):
         return thing
     known = PYTHON_BUILTINS.get(thing) if callable(thing) else None

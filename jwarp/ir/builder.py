@@ -1,4 +1,4 @@
-"""Builds blocks of IR, folding constants and trivial identities on the way."""
+"""The builder of blocks of IR, with constant folding and the simplifications of `rewrites`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from jwarp.ir.evaluate import as_constant, fold
 from jwarp.ir.nodes import Block, Const, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
 from jwarp.ir.printing import short_file
+from jwarp.ir.rewrites import rewritten
 from jwarp.ir.tile_types import tile_result
-from jwarp.types import ValueType, bool_, scalar_of
+from jwarp.types import ValueType, bool_
 
 TRUE = Const(bool_, True)
 FALSE = Const(bool_, False)
@@ -98,13 +99,15 @@ def simplify_op(name: str, args: tuple[Operand, ...], type: ValueType) -> Operan
     row = OPS[name]
     if not row.is_pure:
         return _fold_tile(name, args, type) if row.is_tile else None
+    has_constant, is_constant = False, bool(args)
     for x in args:
-        if not isinstance(x, Const):
-            break
-    else:
-        return fold(name, args, type) if args else None  # type: ignore[arg-type]
-    rule = _IDENTITIES.get(name)
-    return rule(args, type) if rule else None
+        if isinstance(x, Const):
+            has_constant = True
+        else:
+            is_constant = False
+    if is_constant:
+        return fold(name, args, type)  # type: ignore[arg-type]
+    return rewritten(name, args, type, has_constant)
 
 
 def _fold_tile(name: str, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
@@ -113,57 +116,9 @@ def _fold_tile(name: str, args: tuple[Operand, ...], type: ValueType) -> Operand
     return Const(type, args[0].value) if rule is not None and isinstance(args[0], Const) and rule(args[0]) else None
 
 
-Identity = Callable[[tuple[Operand, ...], ValueType], Operand | None]
-
-
 def make_block(nodes: Iterable[Node], yields: Iterable[Operand] = ()) -> Block:
     """The block of the nodes that were built, which hands `yields` to its owner."""
     return Block(tuple(nodes), tuple(yields))
-
-
-def _neutral(left: int | None, right: int) -> Identity:
-    """Identity of integer operations: `x op right` (and `left op x`) is x. Floats keep -0 and NaN."""
-
-    def rule(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-        x, y = args
-        if isinstance(y, Const) and y.value == right and y.type.is_int:
-            return x
-        if left is not None and isinstance(x, Const) and x.value == left and x.type.is_int:
-            return y
-        return None
-
-    return rule
-
-
-def _and(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-    if scalar_of(type) is not bool_:
-        return None
-    for x, y in (args, args[::-1]):
-        if isinstance(x, Const):
-            return y if x.value else x
-    return args[0] if args[0] is args[1] else None
-
-
-def _or(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-    if scalar_of(type) is not bool_:
-        return None
-    for x, y in (args, args[::-1]):
-        if isinstance(x, Const):
-            return x if x.value else y
-    return args[0] if args[0] is args[1] else None
-
-
-def _select(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-    cond, x, y = args
-    if isinstance(cond, Const):
-        return x if cond.value else y
-    if x is y or x == y:
-        return x
-    return cond if (x, y) == (TRUE, FALSE) else None
-
-
-def _cast(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-    return args[0] if args[0].type is type else None
 
 
 # Whether the result is filled with the constant that the argument is filled with.
@@ -171,17 +126,4 @@ _CONSTANT_TILES: dict[str, Callable[[Const], bool]] = {
     "fill": lambda x: True,
     "view": lambda x: True,
     "spread": lambda x: x == zero(x.type),
-}
-
-_IDENTITIES = {
-    "add": _neutral(0, 0),
-    "sub": _neutral(None, 0),
-    "mul": _neutral(1, 1),
-    "div": _neutral(None, 1),
-    "floordiv": _neutral(None, 1),
-    "and": _and,
-    "or": _or,
-    "select": _select,
-    "cast": _cast,
-    "bitcast": _cast,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jwarp.ir.attributes import ArrayNumber, NativeCall, checker
+from jwarp.ir.attributes import ArrayNumber, Axis, Extent, FunctionNumber, NativeCall, ParamNumber, Text, checker
 from jwarp.types import ScalarType, TileType, ValueType, bool_, scalar_of, shape_of, with_shape
 
 Kinds = frozenset[str]
@@ -90,6 +90,11 @@ class Operation:
     nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
     and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
+    One that `chooses` gives one of the operands after the first, which says which; one that `converts` gives a number
+    of another type, and one that `reinterprets` the same bits. One that `absorbs` a bool gives it where an operand is
+    it. A comparison names its `opposite`, which holds where it does not (of numbers, not of NaN), and the comparison
+    of `swapped` operands.
+
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is. Those that are `is_total` have, and so have their
     derivatives, finite values for all finite operands that are not too large.
@@ -120,6 +125,12 @@ class Operation:
     tells_threads: bool = False
     is_common: bool = False
     moves_bits: bool = False
+    chooses: bool = False
+    converts: bool = False
+    reinterprets: bool = False
+    absorbs: bool | None = None
+    opposite: str = ""
+    swapped: str = ""
     for_derivatives: bool = False
     combines: str = ""
     least: int = 1
@@ -131,6 +142,17 @@ class Operation:
     reads_elements: bool = field(init=False)
     changes_elements: bool = field(init=False)
     is_access: bool = field(init=False)  # of the element at its indices: nothing but a load, a store, or both in one
+    is_load: bool = field(init=False)  # such an access that only reads the element
+    is_store: bool = field(init=False)  # such an access that only changes the element
+    is_addition: bool = field(init=False)  # an atomic one that adds to the element
+    is_coordinate: bool = field(init=False)  # the place of the thread along an axis of the launch
+    is_parameter: bool = field(init=False)  # the value of a scalar parameter
+    is_extent: bool = field(init=False)  # of an array along an axis
+    is_call: bool = field(init=False)  # of a function of the kernel
+    is_check: bool = field(init=False)  # ends the launch where a condition does not hold
+    adds_to_tape: bool = field(init=False)
+    reads_tape: bool = field(init=False)
+    adds_to_log: bool = field(init=False)
     is_write: bool = field(init=False)  # such an access that changes the element
     is_atomic: bool = field(init=False)  # such an access that does both
     takes_all: bool = field(init=False)  # scalars of every kind
@@ -171,6 +193,17 @@ class Operation:
             "reads_elements": reads,
             "changes_elements": changes,
             "is_access": is_access,
+            "is_load": is_access and not changes,
+            "is_store": is_access and not reads,
+            "is_addition": is_access and changes and reads and self.combines == "add",
+            "is_coordinate": self.tells_threads and self.attribute is Axis,
+            "is_parameter": self.attribute is ParamNumber and self.reads is Memory.NONE,
+            "is_extent": self.attribute is Extent,
+            "is_call": self.attribute is FunctionNumber,
+            "is_check": self.effect == "check" and self.attribute is Text,
+            "adds_to_tape": Memory.TAPE in self.adds,
+            "reads_tape": Memory.TAPE in self.reads,
+            "adds_to_log": Memory.LOG in self.adds,
             "is_write": is_access and changes,
             "is_atomic": is_access and changes and reads,
             "settles": is_access and changes and reads and self.combines not in ("add", "mul", "xor"),
@@ -191,12 +224,22 @@ class Operation:
         for name, fact in facts.items():
             object.__setattr__(self, name, fact)
 
+    @property
+    def is_comparison(self) -> bool:
+        """True for an operation that orders two numbers or tells whether they are equal."""
+        return bool(self.opposite)
+
+    @property
+    def is_complement(self) -> bool:
+        """True for the operation that is undone by itself and turns every bit, or a bool, into the other one."""
+        return self.is_logical and self.arity == 1
+
     def shape_of(self, types: Types) -> tuple[int, ...] | None:
         """The shape that it works on element by element, () for scalars; None where operands do not fit."""
         if self.collects:
             return ()
         # One condition may choose between two tiles.
-        first = 1 if self.name == "select" and types and not shape_of(types[0]) else 0
+        first = 1 if self.chooses and types and not shape_of(types[0]) else 0
         shapes = {shape_of(t) for t in types[first:]}
         return shapes.pop() if len(shapes) == 1 else None if shapes else ()
 

@@ -129,7 +129,9 @@ _TABLE: list[Operation] = [
         round="nearest integer, halves away from zero",
         rint="nearest integer, halves to even",
     ),
-    *_rows(2, BITS, same, and_="bitwise and", or_="bitwise or", xor="bitwise exclusive or"),
+    Operation("and", 2, BITS, same, "bitwise and", absorbs=False),
+    Operation("or", 2, BITS, same, "bitwise or", absorbs=True),
+    *_rows(2, BITS, same, xor="bitwise exclusive or"),
     *_rows(1, BITS, same, not_="bitwise complement"),
     *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
     *_rows(1, BOOL, same, "is_common", beside="x, or true where it is for another thread that runs in step"),
@@ -142,8 +144,17 @@ _TABLE: list[Operation] = [
         shl="x << y; 0 where y is not below the bit width",
         shr="x >> y, arithmetic for signed x; all sign bits where y is not below the bit width",
     ),
-    *_rows(2, NUMBER, to_bool, lt="x < y", le="x <= y", gt="x > y", ge="x >= y"),
-    *_rows(2, ANY, to_bool, eq="x == y", ne="x != y"),
+    *(
+        Operation(name, 2, kinds, to_bool, f"x {symbol} y", opposite=opposite, swapped=swapped)
+        for name, symbol, kinds, opposite, swapped in (
+            ("lt", "<", NUMBER, "ge", "gt"),
+            ("le", "<=", NUMBER, "gt", "ge"),
+            ("gt", ">", NUMBER, "le", "lt"),
+            ("ge", ">=", NUMBER, "lt", "le"),
+            ("eq", "==", ANY, "ne", "eq"),
+            ("ne", "!=", ANY, "eq", "ne"),
+        )
+    ),
     Operation(
         "select",
         3,
@@ -151,6 +162,7 @@ _TABLE: list[Operation] = [
         selected,
         "args (condition, x, y): x where the condition holds, else y",
         moves_bits=True,
+        chooses=True,
         makes_nan=False,
     ),
     Operation(
@@ -161,6 +173,7 @@ _TABLE: list[Operation] = [
         "conversion: floats to integers truncate and saturate, NaN gives 0; integers wrap; to bool: x != 0",
         typed_by="target",
         moves_bits=True,
+        converts=True,
         makes_nan=False,
     ),
     Operation(
@@ -172,6 +185,7 @@ _TABLE: list[Operation] = [
         typed_by="target",
         makes_nan=False,
         moves_bits=True,
+        reinterprets=True,
     ),
     Operation(
         "tid",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
@@ -86,7 +86,7 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     if is_output and is_shape and kind.indexed is None:
         value = dict.fromkeys(kind.fields, value)
     where = f"kernel '{kernel}', parameter '{name}'"
-    value = meaning(value)
+    value = canonical(value)
     if value is None and kind.indexed is not None:
         return [None for _ in leaves(name, kind)]
     if isinstance(value, indexedarray) and kind.indexed is not None:

@@ -10,7 +10,7 @@ the difference a = X - Y solve
 singular values, those of b, 1 / (s_j - s_i), are not. There, b is taken to be zero: it turns both factors alike, which
 U @ transpose(V) does not see, nor any other vector than those of the equal values.
 
-As b may not keep S diagonal then, S is a matrix here, of which what is beside the diagonal counts to first order. So
+As b may not keep S diagonal then, S is a matrix here, whose off-diagonal part counts to first order. So
 second derivatives are those of these equations. For them every factor is given twice: `first` moves as a decomposition
 moves to first order, and what is returned as these equations say, where the coefficients are made of `first`.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import abs, fixed, follow, held, max, min, replayed, separation, where
+from jwarp.frontend.builtins.scalar import abs, fixed, fixed_once, follow, max, min, replayed, separation, where
 from jwarp.frontend.builtins.vector import cw_mul, diag, get_diag, transpose, vector
 from jwarp.frontend.func import func
 
@@ -73,21 +73,21 @@ def inverse_sums(s: Any):
 
 
 @func
-def beside(M: Any):
+def off_diagonal(M: Any):
     """The symmetric part of M without its diagonal."""
     return (M + transpose(M)) * M.dtype(0.5) - diag(get_diag(M))
 
 
 @func
 def commuting(B: Any, S: Any, R: Any):
-    """The b of b S - S b = B, where R has the inverse gaps of a diagonal and S what is beside it."""
+    """The b of b S - S b = B, where R has the inverse gaps of a diagonal and S is the off-diagonal part."""
     b = cw_mul(R, B)
     return cw_mul(R, B - (b @ S - S @ b))
 
 
 @func
 def anticommuting(N: Any, S: Any, D: Any):
-    """The a of a S + S a = N, where D has the inverse sums of a diagonal and S what is beside it."""
+    """The a of a S + S a = N, where D has the inverse sums of a diagonal and S is the off-diagonal part."""
     a = cw_mul(D, N)
     return cw_mul(D, N - (a @ S + S @ a))
 
@@ -105,11 +105,11 @@ def turned_svd(A: Any, U: Any, sigma: Any, V: Any, S: Any):
 @func
 def followed_svd(A: Any, U: Any, sigma: Any, V: Any):
     """The decomposition with its derivative by A."""
-    S = fixed(beside(transpose(U) @ A @ V))
+    S = fixed(off_diagonal(transpose(U) @ A @ V))
     U1, sigma1, V1 = turned_svd(A, fixed(U), fixed(sigma), fixed(V), S)
     U1, sigma1, V1 = follow(U, U1), follow(sigma, sigma1), follow(V, V1)
-    S = held(beside(transpose(U1) @ A @ V1))
-    U2, sigma2, V2 = turned_svd(A, held(U1), held(sigma1), held(V1), S)
+    S = fixed_once(off_diagonal(transpose(U1) @ A @ V1))
+    U2, sigma2, V2 = turned_svd(A, fixed_once(U1), fixed_once(sigma1), fixed_once(V1), S)
     return replayed(follow(U, U2), U1), replayed(follow(sigma, sigma2), sigma1), replayed(follow(V, V2), V1)
 
 
@@ -124,9 +124,9 @@ def turned_eig(A: Any, Q: Any, d: Any, S: Any):
 def followed_eig(A: Any, Q: Any, d: Any):
     """The decomposition of the symmetric part of A, with its derivative by A."""
     A = (A + transpose(A)) * A.dtype(0.5)
-    Q1, d1 = turned_eig(A, fixed(Q), fixed(d), fixed(beside(transpose(Q) @ A @ Q)))
+    Q1, d1 = turned_eig(A, fixed(Q), fixed(d), fixed(off_diagonal(transpose(Q) @ A @ Q)))
     Q1, d1 = follow(Q, Q1), follow(d, d1)
-    Q2, d2 = turned_eig(A, held(Q1), held(d1), held(beside(transpose(Q1) @ A @ Q1)))
+    Q2, d2 = turned_eig(A, fixed_once(Q1), fixed_once(d1), fixed_once(off_diagonal(transpose(Q1) @ A @ Q1)))
     return replayed(follow(Q, Q2), Q1), replayed(follow(d, d2), d1)
 
 
@@ -197,7 +197,7 @@ def separated_svd(A: Any, U: Any, sigma: Any, V: Any, kind: Any):
     sigma = fixed(spread_svd(sigma, kind))
     U1, sigma1, V1 = apart_svd(A, fixed(U), sigma, fixed(V))
     U1, sigma1, V1 = follow(U, U1), follow(sigma, sigma1), follow(V, V1)
-    U2, sigma2, V2 = apart_svd(A, held(U1), held(sigma1), held(V1))
+    U2, sigma2, V2 = apart_svd(A, fixed_once(U1), fixed_once(sigma1), fixed_once(V1))
     return replayed(follow(U, U2), U1), replayed(follow(sigma, sigma2), sigma1), replayed(follow(V, V2), V1)
 
 
@@ -215,7 +215,7 @@ def separated_eig(A: Any, Q: Any, d: Any, kind: Any):
     d = fixed(spread_eig(d, kind))
     Q1, d1 = apart_eig(A, fixed(Q), d)
     Q1, d1 = follow(Q, Q1), follow(d, d1)
-    Q2, d2 = apart_eig(A, held(Q1), held(d1))
+    Q2, d2 = apart_eig(A, fixed_once(Q1), fixed_once(d1))
     return replayed(follow(Q, Q2), Q1), replayed(follow(d, d2), d1)
 
 
@@ -249,5 +249,5 @@ def followed_qr(A: Any, Q: Any, R: Any):
     """The decomposition with its derivative by A."""
     Q1, R1 = turned_qr(A, fixed(Q), fixed(R))
     Q1, R1 = follow(Q, Q1), follow(R, R1)
-    Q2, R2 = turned_qr(A, held(Q1), held(R1))
+    Q2, R2 = turned_qr(A, fixed_once(Q1), fixed_once(R1))
     return replayed(follow(Q, Q2), Q1), replayed(follow(R, R2), R1)

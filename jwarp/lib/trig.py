@@ -175,7 +175,7 @@ def far_sine(x: float32, shift: int64) -> float32:
 
 
 @func
-def sin_beside_cos_float32(x: float32) -> float32:
+def sin_with_cos_float32(x: float32) -> float32:
     """sin(x), where cos(x) is needed too."""
     r, q = quarter_float32(x)
     y = where((q & 1) != 0, short_cosine(r), short_sine(r))
@@ -186,7 +186,7 @@ def sin_beside_cos_float32(x: float32) -> float32:
 
 
 @func
-def cos_beside_sin_float32(x: float32) -> float32:
+def cos_with_sin_float32(x: float32) -> float32:
     """cos(x), where sin(x) is needed too."""
     r, q = quarter_float32(x)
     y = where((q & 1) != 0, short_sine(r), short_cosine(r))
@@ -228,4 +228,4 @@ EXPANSIONS = {
 }
 
 # The forms of a sine and a cosine that are both taken of one value.
-PAIRED = {("sin", float32): sin_beside_cos_float32, ("cos", float32): cos_beside_sin_float32}
+PAIRED = {("sin", float32): sin_with_cos_float32, ("cos", float32): cos_with_sin_float32}

@@ -166,16 +166,16 @@ class LinearSolverState:
 
     def _by_checks(self) -> tuple[int, float, float]:
         done = 0
-        residual, tolerance = self._told(done)
+        residual, tolerance = self._reported(done)
         while done < self.maxiter and residual > tolerance:
             until = min(done + self.check_every, self.maxiter)
             while done < until:
                 self._iterate()
                 done += self.cycle
-            residual, tolerance = self._told(done)
+            residual, tolerance = self._reported(done)
         return done, residual, tolerance
 
-    def _told(self, done: int) -> tuple[float, float]:
+    def _reported(self, done: int) -> tuple[float, float]:
         """The residual and the tolerance of the system that is furthest from its own."""
         known = self.s.numpy()[:2].astype(np.float64)
         worst = (

@@ -65,7 +65,7 @@ class _Lifetimes:
         for value, (start, loops) in self.defined.items():
             end = start
             for position, around in self.used[value]:
-                # What comes from outside a loop is there for every trip.
+                # What comes from outside a loop is there for every iteration.
                 inner = around[len(loops) :]
                 end = max(end, self.ends[inner[0]] if inner else position)
             found[value] = [(start, end), *((a, b) for a, b in self.more[value] if b is not None)]
@@ -178,7 +178,7 @@ class _Lifetimes:
             self.note(param, READ)
         for k, schedule in enumerate(part.schedules):
             self.schedule(schedule)
-            if isinstance(node, While) and k == 0:  # the last trip ends here, with what is carried as the result
+            if isinstance(node, While) and k == 0:  # the last iteration ends here, with what is carried as the result
                 for param in params:
                     self.note(param, READ_ANY)
         self.ends[number] = self.position

@@ -72,7 +72,7 @@ def as_threads(kernel: Kernel) -> Kernel:
 
 
 class _OneByOne(Rewriter):
-    """Loops go from trip to trip."""
+    """Loops go from iteration to iteration."""
 
     def nodes(self, node: Node) -> Iterator[Node]:
         for made in super().nodes(node):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from jwarp.analysis.limits import Limits
+from jwarp.analysis.intervals import Interval, Intervals
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value
 from jwarp.tiling.symbolic_tiles import Forms, Viewed, size_of
@@ -27,7 +27,7 @@ class _Recorder(Builder):
 class Elements:
     """The tiles of a kernel, and the builder of the code without them.
 
-    `known` maps scalars that reductions give to what they have become, `limits` are those of the counters of loops.
+    `known` maps scalars that reductions give to what they have become, `counters` has the intervals of those of loops.
     """
 
     def __init__(self, kernel: Kernel, forms: Forms, buffer_of: Mapping[Value, int], flat: bool = False):
@@ -35,7 +35,7 @@ class Elements:
         self.forms, self.buffer_of, self.flat = forms, buffer_of, flat
         self.first = len(kernel.params) + len(kernel.locals)
         self.builder = _Recorder()
-        self.limits: dict[Value, tuple[int, int]] = {}
+        self.counters: dict[Value, Interval] = {}
         self.known: dict[Value, Operand] = {}
 
     # -- scalars
@@ -91,8 +91,8 @@ class Elements:
     ) -> Operand:
         """The number of the element at indices in an array of `size` elements; `size` itself outside `shape`."""
         do = self.builder.op
-        limits = Limits(self.builder.definitions, self.limits)
-        is_inside = [limits.within(x, 0, n - 1) for x, n in zip(indices, shape, strict=True)]
+        intervals = Intervals(self.builder.definitions, known=self.counters)
+        is_inside = [intervals.within(x, 0, n - 1) for x, n in zip(indices, shape, strict=True)]
         if shape == (size,) and strides == (1,) and not offset:
             return indices[0]  # as arrays do it
         kind = int64 if any(x.type in (int64, uint32, uint64) for x in indices) else int32
@@ -102,7 +102,7 @@ class Elements:
             index = do("min", x, Const(uint64, int64.max)) if x.type is uint64 else x
             index = do("cast", index, type=kind)
             if not known:
-                if not limits.within(x, 0, None):
+                if not intervals.within(x, 0):
                     from_end = do("add", index, Const(kind, extent))
                     index = do("select", do("lt", index, zero(kind)), from_end, index)
                 here = do("and", do("ge", index, zero(kind)), do("lt", index, Const(kind, extent)))

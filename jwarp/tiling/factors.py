@@ -95,8 +95,8 @@ class _Solution:
 
     def __init__(self, elements: Elements, part: Whole):
         self.w, (self.triangle,), self.target = Writer(elements), part.reads, part.target
-        told = part.node.told(Triangle)
-        self.transposed, self.forward = told.transposed, told.lower != told.transposed
+        triangle = part.node.told(Triangle)
+        self.transposed, self.forward = triangle.transposed, triangle.lower != triangle.transposed
         self.n, *rest = shape_of(part.target.type)
         self.columns = rest[0] if rest else 1
         self.column: Operand | int = 0
@@ -157,10 +157,10 @@ def _by_rows(w: Writer, n: int, write: Callable[[Operand | int, int], None], dow
     whole, rest = divmod(n, ROWS)
 
     def several(first: int) -> Callable[[Value], None]:
-        def trip(k: Value) -> None:
+        def iteration(k: Value) -> None:
             write(_plus(w, w.do("mul", k, _int(ROWS)), first), ROWS)
 
-        return trip
+        return iteration
 
     if down:
         w.one_by_one(whole - 1, -1, several(rest), step=-1)

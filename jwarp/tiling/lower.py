@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 
+from jwarp.analysis.intervals import Interval
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Op, Value, While, results
 from jwarp.tiling.allocation import Buffer, assign
@@ -120,7 +121,7 @@ class Lowering:
             lo, hi = self.elements.operand(node.lo), self.elements.operand(node.hi)
             if isinstance(lo, Const) and isinstance(hi, Const):
                 ends = (lo.value, hi.value - 1) if node.step > 0 else (hi.value + 1, lo.value)
-                self.elements.limits[node.index] = ends
+                self.elements.counters[node.index] = Interval(*ends)
             (body,) = (self.block(schedule) for schedule in part.schedules)
             lanes = None if node.lanes is None else tuple(node.lanes[k] for k in scalars)
             self.builder.append(For(node.index, lo, hi, node.step, params, init, body, made, span, lanes))

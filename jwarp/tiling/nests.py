@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jwarp.analysis.intervals import Interval
 from jwarp.ir.attributes import RecordField, Reduction, Strided
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
@@ -35,7 +36,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop along `axes`, the last of which runs fastest; with `lanes`, its trips may run together."""
+    """A loop along `axes`, the last of which runs fastest; with `lanes`, its iterations may run together."""
 
     axes: tuple[Axis, ...]
     lanes: bool
@@ -191,7 +192,7 @@ class NestWriter:
         loop, last = self.loops[k], self.loops[k].extent - 1
         index = Value(int32)
         lo, hi, step = (last, -1, -1) if self.nest.reversed else (0, last + 1, 1)
-        self.memory.limits[index] = 0, last
+        self.memory.counters[index] = Interval(0, last)
         params, made = (tuple(Value(x.type) for x in carried.values()) for _ in range(2))
         outer = dict(self.position)
         with self.builder.block() as nodes:

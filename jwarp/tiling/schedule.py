@@ -140,7 +140,7 @@ class _BlockScheduler:
         if isinstance(node, Op) and node.result in self.forms.sources:
             first, homes = self.needs_of([self.forms.sources[node.result]], shape)
         waits = max((*(self.readable.get(a, 0) for a in reads), *(self.writable.get(a, 0) for a in writes)), default=0)
-        if waits > first and self.is_beside(node, waits - 1):
+        if waits > first and self.stores_adjacent(node, waits - 1):
             waits -= 1
         first = max(first, waits)
         if in_order:
@@ -167,7 +167,7 @@ class _BlockScheduler:
                 self.scheduler.stored.add(result)
         return at
 
-    def is_beside(self, node: Node, at: int) -> bool:
+    def stores_adjacent(self, node: Node, at: int) -> bool:
         """True if a node stores to no element that the nest `at` touches, but to another component of each of them.
 
         Nor may a scalar be loaded from the array between the two.
@@ -178,7 +178,7 @@ class _BlockScheduler:
         if any(node.array in arrays_read(n) for n in self.made.before[at + 1]):
             return False
         touching = (n for n in nest.nodes if node.array in set.union(*_memory(n)[:2]))
-        return all(isinstance(n, Op) and n.name == "store" and _are_beside(n, node) for n in touching)
+        return all(isinstance(n, Op) and n.name == "store" and _are_disjoint_components(n, node) for n in touching)
 
     def fits(self, at: int, shape: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
         nest = self.made.parts[at]
@@ -438,7 +438,7 @@ def _memory(node: Node) -> tuple[set[ArrayName], set[ArrayName], bool]:
     return reads, writes, any(n.row.in_order for n in ops)
 
 
-def _are_beside(one: Op, other: Op) -> bool:
+def _are_disjoint_components(one: Op, other: Op) -> bool:
     """True if two stores to an array have indices of which one pair always differs and the others agree."""
     assert one.row.indices is not None and other.row.indices is not None
     pairs = list(zip(one.args[one.row.indices], other.args[other.row.indices], strict=True))

@@ -39,22 +39,22 @@ def write_whole(elements: Elements, routines: Container[str], part: Whole, alone
     row = WHOLE[part.node.name]
     if alone and row.alone is not None:
         row.alone(elements, part)
-    elif row.told is not None and row.routine in routines:
-        told = row.told(part, *(elements.array(x) for x in (part.target, *part.reads)))
-        elements.builder.effect(row.routine, attr=told)
+    elif row.attribute is not None and row.routine in routines:
+        attribute = row.attribute(part, *(elements.array(x) for x in (part.target, *part.reads)))
+        elements.builder.effect(row.routine, attr=attribute)
     else:
         row.loops(elements, part)
 
 
-def _told_scan(part: Whole, target: int, source: int) -> BlockScan:
+def _scan_attr(part: Whole, target: int, source: int) -> BlockScan:
     return BlockScan(target, source, _tile(part.target).size, part.node.told(Scan))
 
 
-def _told_cholesky(part: Whole, target: int, source: int) -> BlockCholesky:
+def _cholesky_attr(part: Whole, target: int, source: int) -> BlockCholesky:
     return BlockCholesky(target, source, _shape(part.target)[0])
 
 
-def _told_solve(part: Whole, target: int, triangle: int) -> BlockSolve:
+def _solve_attr(part: Whole, target: int, triangle: int) -> BlockSolve:
     n, m = (*_shape(part.target), 1)[:2]
     return BlockSolve(target, triangle, n, m, part.node.told(Triangle))
 
@@ -174,23 +174,23 @@ def _solve(elements: Elements, part: Whole) -> None:
 class WholeOperation:
     """How an operation on whole tiles is written: by `loops`, or as a `routine` where the backend has that.
 
-    A routine is `told` an attribute, which is made from the operation and the arrays of its result and operands.
+    `attribute` makes the attribute of a routine from the operation and the arrays of its result and operands.
     The result takes the place of operand number `replaced`, if there is one. `alone` writes loops without lanes, where
     the operation waits for itself in others.
     """
 
     loops: Callable[[Elements, Whole], None]
     routine: str = ""
-    told: Callable[..., Attribute] | None = None
+    attribute: Callable[..., Attribute] | None = None
     replaced: int | None = None
     alone: Callable[[Elements, Whole], None] | None = None
 
 
 # All of them but products of matrices, for which every backend has a routine.
 WHOLE = {
-    "scan": WholeOperation(_scan, "tile_scan", _told_scan),
-    "cholesky": WholeOperation(_cholesky, "tile_cholesky", _told_cholesky, alone=factor_by_rows),
-    "tri_solve": WholeOperation(_solve, "tile_solve", _told_solve, replaced=1, alone=solve_by_rows),
+    "scan": WholeOperation(_scan, "tile_scan", _scan_attr),
+    "cholesky": WholeOperation(_cholesky, "tile_cholesky", _cholesky_attr, alone=factor_by_rows),
+    "tri_solve": WholeOperation(_solve, "tile_solve", _solve_attr, replaced=1, alone=solve_by_rows),
     "argsort": WholeOperation(sort_numbers),
     "fourier": WholeOperation(transform),
 }
@@ -198,7 +198,7 @@ WHOLE = {
 
 def request_of(kernel: Kernel, node: Op) -> Request:
     """The product that an operation `tile_matmul` asks for."""
-    told = node.told(BlockMatmul)
-    x, y, z = (kernel.array(number).dtype for number in (told.a, told.b, told.c))
-    flags = told.transposes
-    return Request(x, y, z, told.m, told.n, told.k, flags.a, flags.b, told.accumulate)
+    attribute = node.told(BlockMatmul)
+    x, y, z = (kernel.array(number).dtype for number in (attribute.a, attribute.b, attribute.c))
+    flags = attribute.transposes
+    return Request(x, y, z, attribute.m, attribute.n, attribute.k, flags.a, flags.b, attribute.accumulate)

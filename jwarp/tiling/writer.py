@@ -37,22 +37,22 @@ class Writer:
         return made
 
     def together(self, count: int, body: Callable[[Value], None]) -> None:
-        """A loop whose trips need nothing of each other."""
+        """A loop whose iterations need nothing of each other."""
 
-        def trip(index: Value, carried: Sequence[Value]) -> Sequence[Operand]:
+        def iteration(index: Value, carried: Sequence[Value]) -> Sequence[Operand]:
             body(index)
             return ()
 
-        self.loop(0, count, trip, lanes=())
+        self.loop(0, count, iteration, lanes=())
 
     def one_by_one(self, lo: int, hi: Operand | int, body: Callable[[Value], None], step: int = 1) -> None:
-        """A loop whose trips follow each other, and carry nothing but what is in memory."""
+        """A loop whose iterations follow each other, and carry nothing but what is in memory."""
 
-        def trip(index: Value, carried: Sequence[Value]) -> Sequence[Operand]:
+        def iteration(index: Value, carried: Sequence[Value]) -> Sequence[Operand]:
             body(index)
             return ()
 
-        self.loop(lo, hi, trip, step=step)
+        self.loop(lo, hi, iteration, step=step)
 
     def at(self, row: Operand | int, column: Operand | int, width: int) -> Operand:
         """The number of an element of a matrix with rows of `width` elements."""

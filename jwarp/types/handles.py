@@ -52,7 +52,7 @@ class Geometry:
 
     @property
     def in_place(self) -> Struct:
-        """As `arrays`, for a launch that runs now: arrays that change are not read, but passed."""
+        """As `arrays`, for a launch that runs now: mutable arrays are not read, but passed."""
         return self.arrays
 
     @property

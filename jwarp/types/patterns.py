@@ -46,7 +46,7 @@ class Pattern(ABC):
     def fits(self, kind: Any, bound: Bound) -> bool:
         """True if `kind` is one of the types, with the type variables in `bound` fixed.
 
-        A variable that has none there stands for what it meets from then on.
+        A variable without an entry is bound to the type that it is compared with.
         """
 
     @abstractmethod

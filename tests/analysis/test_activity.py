@@ -5,8 +5,11 @@ import importlib.util
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jwarp as wp
+
+pytestmark = pytest.mark.quick
 
 RETURNS = 40
 

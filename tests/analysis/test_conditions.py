@@ -5,9 +5,13 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 
+import pytest
+
 import jwarp as wp
 from jwarp.analysis.affine import ALWAYS, Affine, evaluate, symbols_of
 from jwarp.analysis.conditions import condition_text
+
+pytestmark = pytest.mark.quick
 
 
 @wp.kernel

@@ -9,6 +9,8 @@ from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.passes.simplify import simplify
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(5)
 
 

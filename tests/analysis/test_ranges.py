@@ -20,6 +20,8 @@ from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Op, walk
 
+pytestmark = pytest.mark.quick
+
 LARGEST = 2**31 - 1
 
 Shape = tuple[int, ...]

@@ -12,6 +12,8 @@ from jwarp.analysis.summary import Coordinate, Summary, outside, reach, summariz
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def stencil(x: wp.array2d[float], n: int, y: wp.array2d[float]):

@@ -13,6 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jwarp as wp
 from jwarp.api import jax_kernel as module
 
+pytestmark = pytest.mark.quick
+
 X = jnp.arange(5.0)
 
 

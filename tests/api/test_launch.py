@@ -27,6 +27,8 @@ from numpy.testing import assert_array_equal
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 X = np.linspace(-2.0, 5.0, 7, dtype=np.float32)
 
 

@@ -11,6 +11,8 @@ from numpy.testing import assert_array_equal
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 X = jnp.arange(4.0)
 I = jnp.arange(4)
 SPEC = jax.ShapeDtypeStruct

@@ -15,6 +15,8 @@ from tape_programs import doubled_in_place, loss_of, numbers, scale, square, tot
 import jwarp as wp
 from jwarp.dispatch.steps import array_backward
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def fill_with(x: wp.array[float], k: float):

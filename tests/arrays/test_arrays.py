@@ -10,6 +10,8 @@ import warp
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 DTYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
 DTYPES += ["bool", "vec3", "vec4ub", "mat22d", "quat", "transform", "mat33"]
 

@@ -14,6 +14,8 @@ import pytest
 import jwarp as wp
 from jwarp.dispatch.executables import route
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def scaled(x: wp.array[float], s: float, y: wp.array[float]):

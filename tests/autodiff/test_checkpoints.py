@@ -9,6 +9,8 @@ from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.reverse import vjp
 from jwarp.ir.nodes import Op, walk
 
+pytestmark = pytest.mark.quick
+
 RECURRENCE = """
     kernel recurrence(x: array[float64], n: array[int32], y: array[float64]), tid 1
       %0: int32 = tid 0

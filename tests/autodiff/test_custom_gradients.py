@@ -1,11 +1,14 @@
 """Gradients that authors wrote, as part of a kernel's text: they stand in the adjoint in place of rules."""
 
 import numpy as np
+import pytest
 from textual_ir import expect, read
 
 from jwarp.autodiff.custom_gradients import plain
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
+
+pytestmark = pytest.mark.quick
 
 # y = f(x), of whose derivative the author says that it is 10 g.
 AUTHORED = """

@@ -1,11 +1,14 @@
 """Derived kernels have the parameters that they use, in one order, and two variants of one have the same."""
 
+import pytest
 from textual_ir import read
 
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.derived_parameters import KINDS, aligned
 from jwarp.autodiff.reverse import vjp
 from jwarp.ir.verify import verify
+
+pytestmark = pytest.mark.quick
 
 KERNEL = """
     kernel k(x: array[float32], n: array[int32], scale: float32, y: array2d[float32]), tid 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled_variants import Compiled, Variant
+from versions import read_version
 
 from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp
@@ -105,7 +106,7 @@ class Made:
     def __init__(self, derived: Derived, count: int = SAMPLES):
         self.count = count
         verify(derived.kernel)
-        assert CudaKernel(derived.kernel, Settings(cache_dir="")).unit("checked", 256).text
+        assert CudaKernel(derived.kernel, Settings(cache_dir="")).unit(read_version("checked"), 256).text
         self.keys = [(slot.kind, slot.param) for slot in derived.origins]
         self.compiled = Compiled(derived.kernel, Variant("4", "fast"))
 

@@ -7,6 +7,8 @@ from textual_ir import expect, random_arguments, read
 from jwarp.autodiff.forward import jvp
 from jwarp.errors import NotDifferentiableError
 
+pytestmark = pytest.mark.quick
+
 PRODUCT = """
     kernel product(x: array[float64], k: float64, y: array[float64]), tid 1
       %0: int32 = tid 0

@@ -1,10 +1,13 @@
 """Gradients of stencils: each thread gathers what its neighbours have for its element, and stores it once."""
 
 import numpy as np
+import pytest
 from textual_ir import expect, lines, read
 
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
+
+pytestmark = pytest.mark.quick
 
 STENCIL = """
     kernel stencil(x: array[float64], y: array[float64]), tid 1

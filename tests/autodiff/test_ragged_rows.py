@@ -7,6 +7,8 @@ import pytest
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def rows(x: wp.array2d[wp.float64], length: wp.array[int], y: wp.array[wp.float64]):

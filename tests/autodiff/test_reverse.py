@@ -8,6 +8,8 @@ from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.reverse import vjp
 from jwarp.errors import NotDifferentiableError
 
+pytestmark = pytest.mark.quick
+
 PRODUCT = """
     kernel product(x: array[float64], k: float64, y: array[float64]), tid 1
       %0: int32 = tid 0

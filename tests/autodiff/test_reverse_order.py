@@ -1,11 +1,14 @@
 """Threads in step that part at a branch: what they leave behind last is taken first."""
 
 import numpy as np
+import pytest
 
 import jwarp as wp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.attributes import Origin
+
+pytestmark = pytest.mark.quick
 
 F = wp.float64
 

@@ -12,6 +12,8 @@ from jwarp.ir.nodes import Const
 from jwarp.ir.ops import OPS
 from jwarp.types import bool_, float64
 
+pytestmark = pytest.mark.quick
+
 # Operations that are constant between jumps.
 STEPS = {name for name, row in OPS.items() if row.is_step}
 RANGES = {

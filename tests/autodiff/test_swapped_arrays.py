@@ -7,6 +7,8 @@ import pytest
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 SIDES = 8
 N = 40
 

@@ -11,6 +11,8 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
 
+pytestmark = pytest.mark.quick
+
 BLOCKS = 3
 NAMES = Program.PARAMS
 

@@ -11,6 +11,8 @@ import jwarp as wp
 from jwarp import _native
 from jwarp.backend.interpreter.machine import run
 
+pytestmark = pytest.mark.quick
+
 THREADS, BINS = 1003, 17
 
 

@@ -10,6 +10,8 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def strided(x: wp.array2d[float], n: wp.array[int], y: wp.array2d[float], z: wp.array2d[float]):

@@ -55,7 +55,7 @@ def compare(ops: Ops, results: list, expected: list, inputs: list, target: str) 
 # The older targets differ in instructions, the others in width.
 SOME_TARGETS = [name for name in ("16", "avx2", "sse") if name in TARGETS]
 TYPES_AND_TARGETS = [
-    pytest.param(type_, target, id=f"{type_}-{target}")
+    pytest.param(type_, target, id=f"{type_}-{target}", marks=[pytest.mark.quick] if target == "16" else [])
     for type_ in SCALARS.values()
     for target in (TARGETS if type_.name in ("int32", "float32") else SOME_TARGETS)
     # Processors without instructions for float16 are too old to matter.
@@ -69,6 +69,7 @@ def test_operations_on_arrays(type_, target):
     check(ops_of(type_), f"arrays_{type_}", target, inputs, len(inputs[0]))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
 def test_operations_on_scalars(type_):
     ops = ops_of(type_, as_scalars=True)

@@ -16,6 +16,8 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
+pytestmark = pytest.mark.quick
+
 HEADER = "from __future__ import annotations\nimport jwarp as wp\n"
 X = np.array([3, -1, 0, 5, -2, 7, 1, 4, -8, 2, 6, -3, 9, 0, -1, 8, 2, 2, 5], np.int32)
 

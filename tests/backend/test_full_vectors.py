@@ -17,6 +17,8 @@ from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import Op, walk
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def sums(x: wp.array[float], y: wp.array[float], out: wp.array[float]):

@@ -11,6 +11,8 @@ import jwarp
 from jwarp import sources
 from jwarp.backend import generator
 
+pytestmark = pytest.mark.quick
+
 PACKAGE = Path(jwarp.__file__).parent
 identity = generator.identity.__wrapped__
 
@@ -80,7 +82,7 @@ def imported(path):
 
 def test_everything_that_makes_code_is_counted():
     reached = set()
-    waiting = [PACKAGE / "backend" / "cpu" / "compile.py", PACKAGE / "launching" / "derive.py"]
+    waiting = [PACKAGE / "compiler" / "cpu.py", PACKAGE / "compiler" / "derive.py"]
     while waiting:
         path = waiting.pop()
         if path not in reached:

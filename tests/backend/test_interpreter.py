@@ -10,6 +10,8 @@ from jwarp.ir.nodes import Block, For, If, Kernel, Op, Param, Value, While
 from jwarp.ir.verify import verify
 from jwarp.types import bfloat16, bool_, float32, int8, int32, int64, uint8, uint64
 
+pytestmark = pytest.mark.quick
+
 N = 23
 
 

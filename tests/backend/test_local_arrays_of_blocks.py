@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jwarp as wp
-from jwarp.backend.cpu.access import grouped
+from jwarp.backend.cpu import body
 
 BLOCK, N = 8, 16
 
@@ -24,7 +24,7 @@ def picked(x: wp.array[wp.vec4], places: wp.array[int], out: wp.array[float]):
 
 def test_they_are_read_in_line(monkeypatch):
     """Such a function is given parameters of the kernel alone: the name of another array was a KeyError."""
-    monkeypatch.setattr(grouped, "MAX_NODES", 0)  # as if the kernel were long
+    monkeypatch.setattr(body, "MAX_NODES", 0)  # as if the kernel were long
     random = np.random.default_rng(3)
     x = random.normal(size=(N, 4)).astype(np.float32)
     places = random.integers(0, 3, N).astype(np.int32)

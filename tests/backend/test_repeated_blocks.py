@@ -9,7 +9,7 @@ from op_kernels import same
 
 import jwarp as wp
 from jwarp.analysis import repeats
-from jwarp.backend.cpu.access import grouped
+from jwarp.backend.cpu import body
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.cpu import CpuKernel
@@ -99,7 +99,7 @@ def arguments(one):
 @pytest.fixture
 def made(monkeypatch):
     """The kernel, as if it were a long one."""
-    monkeypatch.setattr(grouped, "MAX_NODES_IN_LINE", 0)
+    monkeypatch.setattr(body, "MAX_NODES_IN_LINE", 0)
     monkeypatch.setattr(repeats, "LEAST_SAVED", 1)
     return CpuKernel(repeated.ir(), Settings(cache_dir=""))
 
@@ -181,7 +181,7 @@ def nested(x: wp.array[float], at: wp.array[int], y: wp.array2d[float], z: wp.ar
 
 def test_functions_of_other_copies(monkeypatch):
     """What a block that has other constants in its copies has inside is a copy of what stands elsewhere."""
-    monkeypatch.setattr(grouped, "MAX_NODES_IN_LINE", 0)
+    monkeypatch.setattr(body, "MAX_NODES_IN_LINE", 0)
     for name, value in (("LEAST_SAVED", -(10**9)), ("LEAST_SIZE", 1)):
         monkeypatch.setattr(repeats, name, value)
     made = CpuKernel(nested.ir(), Settings(cache_dir=""))
@@ -195,7 +195,7 @@ def test_functions_of_other_copies(monkeypatch):
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_block_is_a_function(monkeypatch, target):
     """Casts to other types are no copies; blocks in blocks are called by functions."""
-    monkeypatch.setattr(grouped, "MAX_NODES_IN_LINE", 0)
+    monkeypatch.setattr(body, "MAX_NODES_IN_LINE", 0)
     for name, value in (("LEAST_SAVED", -(10**9)), ("LEAST_SIZE", 1), ("LEAST_COPIES", 1)):
         monkeypatch.setattr(repeats, name, value)
     made = CpuKernel(casts.ir(), Settings(cache_dir=""))

@@ -14,6 +14,8 @@ from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.ir.nodes import For, walk
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def products(a: wp.array3d[int], v: wp.array2d[int], n: int, skip: wp.array[int], y: wp.array2d[int]):

@@ -12,6 +12,8 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def scaled(x: wp.array2d[float], factor: wp.array2d[float], shift: wp.array[wp.vec3], kind: wp.array[wp.bool],

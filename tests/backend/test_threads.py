@@ -9,6 +9,8 @@ import pytest
 import jwarp as wp
 from jwarp import _native
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def mix(x: wp.array2d[float], rounds: int, y: wp.array2d[float], count: wp.array[int]):

@@ -10,6 +10,8 @@ from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
 from jwarp.types import ArrayType, bfloat16, bool_, float16, float32, int8, int16, int32, tile_type, with_shape
 
+pytestmark = pytest.mark.quick
+
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 GAP = 3  # elements between tiles, which nobody stores to
 

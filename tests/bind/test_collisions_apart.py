@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from versions import read_version
 
 import jwarp as wp
 from jwarp.analysis.collisions import Collisions, collisions
@@ -257,11 +258,17 @@ def test_code_for_gpus_rounds_alike_and_does_not_wait():
 
     program = program_of(copied, Settings(cache_dir=""))
     made = derive(program, Variant("adjoint", (0,), (2,)))
-    assert "--fmad=false" in CudaKernel(made.program.gpu_kernel, Settings(cache_dir="")).unit("checked", 256).options
+    assert (
+        "--fmad=false"
+        in CudaKernel(made.program.gpu_kernel, Settings(cache_dir="")).unit(read_version("checked"), 256).options
+    )
     launch = dataclasses.replace(program.kernel, exact=True)
-    assert "--fmad=false" in CudaKernel(launch, Settings(cache_dir="")).unit("checked", 256).options
+    assert "--fmad=false" in CudaKernel(launch, Settings(cache_dir="")).unit(read_version("checked"), 256).options
     waits = derive(program_of(scaled_in_place, Settings(cache_dir="")), Variant("adjoint", (0,), (2,)))
-    assert "jw_fail" not in CudaKernel(waits.program.gpu_kernel, Settings(cache_dir="")).unit("checked", 256).text
+    assert (
+        "jw_fail"
+        not in CudaKernel(waits.program.gpu_kernel, Settings(cache_dir="")).unit(read_version("checked"), 256).text
+    )
 
 
 @wp.kernel

@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 N = 6
 accumulate_fn = wp.jax_kernel(accumulate, in_out_argnames=["total"])
 

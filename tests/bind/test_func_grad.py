@@ -8,6 +8,8 @@ from error_checks import Bodies
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(5)
 
 

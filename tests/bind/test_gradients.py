@@ -8,6 +8,8 @@ from numpy.testing import assert_allclose
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 N = 5
 F = wp.array[wp.float64]
 

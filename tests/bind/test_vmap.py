@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(3)
 add_rows_fn = wp.jax_kernel(add_rows)
 

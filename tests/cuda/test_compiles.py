@@ -10,6 +10,7 @@ from fuzz_profiles import LONG
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import casts_of, ops_of
+from versions import read_version
 
 from jwarp.backend.cuda.nvrtc import DEFAULT_ARCHITECTURES, Rejected, Unit, as_compile_error, compile_unit
 from jwarp.compiler.cuda import CudaKernel
@@ -70,7 +71,7 @@ def test_benchmark_kernels_keep_all_in_registers(kernel, architecture):
     floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
     adjoint = derive(program, Variant("adjoint", floats, program.written, fresh=program.written, for_gpu=True)).program
     for made in (program, adjoint):
-        unit = CudaKernel(made.gpu_kernel, PLAIN).unit("flat fast", 256)
+        unit = CudaKernel(made.gpu_kernel, PLAIN).unit(read_version("flat fast"), 256)
         code = compile_unit(Unit(unit.text, unit.name, (*unit.options, "-Xptxas=-v"), unit.headers), architecture)
         assert code.spills == 0 and code.registers is not None and code.registers <= 128
 

@@ -28,6 +28,8 @@ from launch_format import (
 )
 from mock_driver import Words, driver, float_at
 
+pytestmark = pytest.mark.quick
+
 STREAM = STREAMS[0]
 
 

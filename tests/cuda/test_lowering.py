@@ -12,12 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cuda_lowering import attribute, calls, lowered
+from versions import read_version
 
 import jwarp as wp
 from jwarp import _native
 from jwarp.backend.cuda import nvrtc
 from jwarp.compiler.cuda import CudaKernel
 from jwarp.config import config
+
+pytestmark = pytest.mark.quick
 
 FATBIN = b"\x50\xed\x55\xba"
 ELF = b"\x7fELF"
@@ -226,7 +229,7 @@ def test_every_gpu_from_the_oldest_on_finds_code():
 def test_the_ptx_in_a_fatbin_is_for_all_later_gpus(architecture):
     """One of an architecture's own, as sm_120a, would be for that one alone."""
     kernel = CudaKernel(spring.ir(config.settings), config.settings)
-    assert f".target {architecture}\n" in kernel.ptx("flat fast", architecture)
+    assert f".target {architecture}\n" in kernel.ptx(read_version("flat fast"), architecture)
 
 
 def test_debug_mode_is_another_target():

@@ -7,6 +7,7 @@ import snippet_kernels
 from cuda_compiling import PLAIN, compiles
 from cuda_on_host import BACKWARD, HostCompiled, compile_host, run_host
 from loaded_as_warp import module_of_warp
+from versions import read_version
 
 import jwarp as wp
 from jwarp.backend.cuda.nvrtc import Rejected, as_compile_error, compile_unit
@@ -122,7 +123,7 @@ def gradients(*cases):
         tuple(p for p in range(min(given)) if kernel.ir().params[p].dtype.is_float) for kernel, _, given, *_ in cases
     ]
     made = [adjoint_of(kernel, w, tuple(given)) for (kernel, _, given, *_), w in zip(cases, wanted, strict=True)]
-    hosts = compile_host([CudaKernel(m.program.gpu_kernel, PLAIN).unit("either", 64).text for m in made])
+    hosts = compile_host([CudaKernel(m.program.gpu_kernel, PLAIN).unit(read_version("either"), 64).text for m in made])
     for m, host, (_, arguments, given, *finals) in zip(made, hosts, cases, strict=True):
         sources = {"primal": dict(enumerate(arguments)), "given": given, "final": finals[0] if finals else {}}
         kernel, values = m.program.gpu_kernel, []
@@ -214,7 +215,7 @@ def test_what_a_text_does_wrong_is_an_error_at_its_place(function, line, said):
             y[0] = function(x[0])
 
     with pytest.raises(Rejected) as caught:
-        compile_unit(CudaKernel(wrong.ir(), PLAIN).unit("fast", 64), "sm_90")
+        compile_unit(CudaKernel(wrong.ir(), PLAIN).unit(read_version("fast"), 64), "sm_90")
     error = as_compile_error(caught.value, "kernel `wrong`")
     assert said in str(error), str(error)
     assert error.diagnostic.span.file.startswith(f"snippet of {function.name} ") and error.diagnostic.span.line == line
@@ -287,7 +288,7 @@ def test_texts_tell_programs_apart():
         return CudaKernel(calls.ir(), PLAIN)
 
     assert kernel(one).fingerprint != kernel(two).fingerprint
-    assert "x + 2.0f" in kernel(two).unit("fast", 64).text
+    assert "x + 2.0f" in kernel(two).unit(read_version("fast"), 64).text
 
 
 @wp.func
@@ -314,7 +315,7 @@ def test_an_adjoint_stands_beside_what_runs_on_processors():
     a, x, g = np.float32(1.5), floats(COUNT), floats(COUNT)
     zeros = np.zeros(COUNT, np.float32)
     made = adjoint_of(scaling, (0, 1), (2, 3)).program.gpu_kernel
-    assert "adj_x[i] += 2.0f * a * x[i] * adj_y[i];" in CudaKernel(made, PLAIN).unit("fast", 64).text
+    assert "adj_x[i] += 2.0f * a * x[i] * adj_y[i];" in CudaKernel(made, PLAIN).unit(read_version("fast"), 64).text
     (found,) = gradients((scaling, [a, x, zeros, zeros], {2: zeros, 3: g}))
     slope = np.cos(a * x * x) * g
     np.testing.assert_allclose(found[0], [(slope * x * x).sum()], rtol=1e-4, atol=1e-4)

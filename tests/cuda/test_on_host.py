@@ -4,6 +4,7 @@ Threads and blocks run forward, backward and shuffled, so that results which dep
 `JWARP_FUZZ=long` tries many more random kernels; JWARP_FUZZ_SECONDS says for how long.
 """
 
+import dataclasses
 import random
 import re
 import time
@@ -16,6 +17,7 @@ from fuzz_profiles import LONG, SECONDS, first_seed
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
+from versions import read_version
 
 import jwarp as wp
 from jwarp.backend.cuda.emit import MAX_SITE
@@ -34,12 +36,15 @@ PLAIN = Settings(cache_dir="")
 GROUP = 12
 
 
-@pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
+@pytest.mark.parametrize(
+    "type_",
+    [pytest.param(t, id=n, marks=[pytest.mark.quick] if n in ("int32", "float32") else []) for n, t in SCALARS.items()],
+)
 def test_operations(type_):
     """All operations and conversions at corner values, to the bit but for elementary functions."""
     both = [(ops_of(type_), inputs_of(type_, 1)), (casts_of(type_), operand_sets(type_, 1, 5)[:1])]
     kernels = [ops.kernel("kernel") for ops, _ in both]
-    hosts = compile_host([CudaKernel(kernel, PLAIN).unit("fast", 64).text for kernel in kernels])
+    hosts = compile_host([CudaKernel(kernel, PLAIN).unit(read_version("fast"), 64).text for kernel in kernels])
     for (ops, inputs), kernel, host in zip(both, kernels, hosts, strict=True):
         count = len(inputs[0])
         args = arguments(ops, list(inputs), count)
@@ -64,13 +69,14 @@ def check_random(seeds, folder):
         extents = tuple(np.shape(a) or None for a in generated.arguments)
         # Threads are repeated where there are more launch dimensions.
         repeat = 1 if len(generated.dims) <= kernel.kernel.tid_dims and rng.random() < 0.6 else 2
-        *how, access = (kernel.version(dims, extents, repeat=repeat) if 0 not in dims else "checked").split()
-        made.append((seed, rng, generated, kernel, " ".join([*how, rng.choice([access, "checked", "either"])])))
+        own = kernel.version(dims, extents, repeat=repeat) if 0 not in dims else read_version("checked")
+        version = dataclasses.replace(own, access=rng.choice([own.access, "checked", "either"]))
+        made.append((seed, rng, generated, kernel, version))
     hosts = compile_host([kernel.unit(version, 64).text for *_, kernel, version in made], folder)
     for host, (seed, rng, generated, kernel, version) in zip(hosts, made, strict=True):
         expected = run(kernel.proofs.kernel, generated.dims, generated.arguments)
         order = rng.choice([FORWARD, BACKWARD, 1 + seed])
-        blocks = None if version.startswith("narrow") else rng.choice([None, 1, 3])  # whose grid has all threads
+        blocks = None if version.is_narrow else rng.choice([None, 1, 3])  # whose grid has all threads
         found = run_host(
             host, kernel.kernel, generated.dims, generated.arguments, order, blocks=blocks, condition=kernel.condition
         )
@@ -114,7 +120,9 @@ def test_derivatives(kind):
             pairs.append((program.kernel, program.gpu_kernel))
     made = [CudaKernel(ours, PLAIN) for _, ours in pairs]
     rng = np.random.default_rng(3)
-    hosts = compile_host([kernel.unit(rng.choice(["checked", "flat checked"]), 64).text for kernel in made])
+    hosts = compile_host(
+        [kernel.unit(read_version(rng.choice(["checked", "flat checked"])), 64).text for kernel in made]
+    )
     for (taped, ours), host in zip(pairs, hosts, strict=True):
         assert ours.params == taped.params
         # What threads of one launch store must not meet: atomics alone depend on no order.
@@ -205,7 +213,9 @@ def test_more_checks_than_the_runtime_numbers():
     program = program_of(positive, config.with_values(debug=True))
     text = next(t for t in failure_texts(program.kernel) if "assert" in t)
     failures = [*map(str, range(MAX_SITE)), *failure_texts(program.kernel)]
-    made = generate(CudaKernel(program.kernel, PLAIN).proofs, "k", "checked", bounds=True, block=32, failures=failures)
+    made = generate(
+        CudaKernel(program.kernel, PLAIN).proofs, "k", read_version("checked"), bounds=True, block=32, failures=failures
+    )
     assert text in failures and re.findall(r"jw_fail\(args.failure, n, (\d+)\)", made)
     assert set(re.findall(r"jw_fail\(args.failure, n, (\d+)\)", made)) == {"0"}
 

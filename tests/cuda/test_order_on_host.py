@@ -1,8 +1,10 @@
 """Kernels whose threads run in order, as text for GPUs that is run on the processor, in any order of its threads."""
 
 import numpy as np
+import pytest
 from counter_kernels import KERNELS, N, in_turn, point
 from cuda_on_host import BACKWARD, FORWARD, compile_host, run_host
+from versions import read_version
 
 import jwarp as wp
 from jwarp.backend.cuda.records import grows
@@ -11,6 +13,8 @@ from jwarp.compiler.cuda import CudaKernel
 from jwarp.compiler.derive import Variant, derive
 from jwarp.compiler.program import program_of
 from jwarp.config import Settings
+
+pytestmark = pytest.mark.quick
 
 PLAIN = Settings(cache_dir="")
 ORDERED = Settings(cache_dir="", deterministic=wp.DeterministicMode.RUN_TO_RUN)
@@ -47,7 +51,9 @@ def test_threads_and_their_derivatives_run_in_order():
     assert growing == {"several_places", "bits_of_cells", "taken_in_turns", "worked_on_in_place"}
     assert sum(kernel.order for kernel in programs) > 2 * len(KERNELS)
     rng = np.random.default_rng(0)
-    texts = [CudaKernel(k, PLAIN).unit(rng.choice(["checked", "flat checked"]), 64).text for k in programs]
+    texts = [
+        CudaKernel(k, PLAIN).unit(read_version(rng.choice(["checked", "flat checked"])), 64).text for k in programs
+    ]
     for kernel, host in zip(programs, compile_host(texts), strict=True):
         given = arguments(rng, kernel)
         expected = run(kernel, (N,), given)
@@ -59,7 +65,7 @@ def test_threads_and_their_derivatives_run_in_order():
 def test_threads_that_wait_for_others_run_in_order():
     """Nothing else would show a thread what the one before it wrote."""
     kernel = program_of(in_turn, PLAIN).gpu_kernel
-    (host,) = compile_host([CudaKernel(kernel, PLAIN).unit("checked", 64).text])
+    (host,) = compile_host([CudaKernel(kernel, PLAIN).unit(read_version("checked"), 64).text])
     cell = np.random.default_rng(1).integers(0, 3, N).astype(np.int32)
     given = [cell, np.zeros(2, np.int32), np.zeros(3, np.int32)]
     total = [0, 0, 0]
@@ -99,7 +105,7 @@ def test_threads_that_hold_a_lock_run_in_order():
     kernel = program_of(giving_back, PLAIN).gpu_kernel
     assert kernel.order and not program_of(giving_back, PLAIN).kernel.order
     assert not program_of(trying_again, PLAIN).gpu_kernel.order
-    (host,) = compile_host([CudaKernel(kernel, PLAIN).unit("checked", 64).text])
+    (host,) = compile_host([CudaKernel(kernel, PLAIN).unit(read_version("checked"), 64).text])
     cell = np.random.default_rng(4).integers(0, 3, N).astype(np.int32)
     total = [0, 0, 0]
     for i, c in enumerate(cell.tolist()):

@@ -12,6 +12,8 @@ from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 from jwarp.launching.handwritten import configuration
 
+pytestmark = pytest.mark.quick
+
 needs_compiler = pytest.mark.skipif(missing() is not None, reason="needs NVRTC")
 HEAD = """\
 __global__ void wrong(const float* x, float* y, int n) {

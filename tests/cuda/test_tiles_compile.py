@@ -8,6 +8,7 @@ from cuda_compiling import compiles
 from cuda_tiles import Scattered, in_blocks_of
 from tile_kernels import Program
 from tile_programs import product, softmax
+from versions import read_version
 
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda.nvrtc import DEFAULT_ARCHITECTURES, Unit, compile_unit
@@ -34,7 +35,7 @@ def test_random_kernels(seed):
 
 def resources(kernel, architecture):
     verify(kernel)
-    unit = CudaKernel(kernel, PLAIN).unit("flat fast", kernel.block_dim)
+    unit = CudaKernel(kernel, PLAIN).unit(read_version("flat fast"), kernel.block_dim)
     return compile_unit(
         Unit(unit.text, unit.name, (*unit.options, "-Xptxas=-v"), unit.headers), architecture
     ), unit.text
@@ -67,14 +68,14 @@ def test_tiles_that_a_gpu_has_no_room_for():
     made = CudaKernel(kernel, PLAIN)
     assert LIMITS[120] < size <= LIMITS[80] and made.needs.shared == size
     # Rows of tiles are apart where there is room for that.
-    assert size < made.image("fast", ["sm_80", "sm_90"]).shared <= LIMITS[80]
+    assert size < made.image(read_version("fast"), ["sm_80", "sm_90"]).shared <= LIMITS[80]
     message = (
         rf"(?s)kernel `product`: its tiles need {size} bytes of shared memory for a block.* sm_120 have {LIMITS[120]}"
     )
     with pytest.raises(KernelTypeError, match=message):
-        made.image("fast", ["sm_90", "sm_120"])
+        made.image(read_version("fast"), ["sm_90", "sm_120"])
     with pytest.raises(KernelTypeError, match="kernel `product`: tiles need a GPU of sm_80 or later, not sm_75"):
-        made.image("fast", ["sm_75"])
+        made.image(read_version("fast"), ["sm_75"])
 
 
 def test_products_of_integers():

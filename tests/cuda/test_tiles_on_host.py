@@ -13,6 +13,7 @@ from cuda_tiles import Scattered, in_blocks_of
 from op_kernels import agree
 from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import Tiles, product
+from versions import read_version
 
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
@@ -34,7 +35,9 @@ GROUP = 8
 def compiled(kernels, versions):
     """The kernels as prepared for CUDA, and as run by the processor."""
     made = [CudaKernel(kernel, PLAIN) for kernel in kernels]
-    texts = [kernel.unit(v, kernel.kernel.block_dim).text for kernel, v in zip(made, versions, strict=True)]
+    texts = [
+        kernel.unit(read_version(v), kernel.kernel.block_dim).text for kernel, v in zip(made, versions, strict=True)
+    ]
     return made, texts, compile_host(texts)
 
 

@@ -8,6 +8,8 @@ import pytest
 import jwarp as wp
 from jwarp.dispatch.executables import route
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def affine(x: wp.array[float], a: float, n: int, flag: bool, y: wp.array[float]):

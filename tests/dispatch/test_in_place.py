@@ -14,6 +14,8 @@ from numpy.testing import assert_array_equal
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def random():

@@ -7,6 +7,8 @@ import pytest
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(21)
 
 

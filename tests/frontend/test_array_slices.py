@@ -8,6 +8,8 @@ from run_three_ways import run_kernel
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 BOUNDS = [(1, 7, 2), (-3, 100, 1), (8, 2, -1), (-1, -20, -3), (3, 3, 1), (5, 2, 1), (1, 5, 0), (20, -4, -2)]
 
 

@@ -13,7 +13,7 @@ INTEGERS = [wp.int8, wp.int16, wp.int32, wp.int64, wp.uint8, wp.uint16, wp.uint3
 RULES = {"+": np.add, "-": np.subtract, "|": np.bitwise_or, "&": np.bitwise_and, "^": np.bitwise_xor}
 
 
-pytestmark = pytest.mark.usefixtures("x64")
+pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.quick]
 
 
 @pytest.fixture(params=[1, 8])

@@ -7,6 +7,8 @@ from run_three_ways import run_kernel, values_of
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
 
+pytestmark = pytest.mark.quick
+
 N = 23
 GRAVITY = wp.vec3(0.0, 0.0, -9.5)
 TURN = wp.constant(wp.mat22(0.0, -1.0, 1.0, 0.0))

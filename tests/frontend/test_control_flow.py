@@ -6,6 +6,8 @@ from run_three_ways import run_in_python, run_kernel
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 N = 40
 
 

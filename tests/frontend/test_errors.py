@@ -11,6 +11,8 @@ from error_checks import C, T, check, load
 import jwarp as wp
 from jwarp.errors import Span
 
+pytestmark = pytest.mark.quick
+
 HEADER = "import enum, functools, math\nimport jax\nimport numpy as np\nimport jwarp as wp\nOUTER = np.ones(3)\n"
 KERNEL = "@wp.kernel\ndef k(a: wp.array[float], b: wp.array[int], c: wp.array2d[float], n: int, x: float, p: bool):\n"
 HELPERS = """

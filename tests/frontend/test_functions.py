@@ -14,6 +14,8 @@ import jwarp as wp
 from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.ir.nodes import For, walk
 
+pytestmark = pytest.mark.quick
+
 FACTOR = 3
 LIMIT = wp.constant(np.float32(2.5))
 WEIGHTS = (0.25, 0.5, 0.25)

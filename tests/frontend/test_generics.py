@@ -13,6 +13,8 @@ import pytest
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 T = TypeVar("T")
 Real = TypeVar("Real", wp.float32, wp.float64)
 Direction = TypeVar("Direction", wp.vec2, wp.vec3)

@@ -10,6 +10,8 @@ import jwarp as wp
 from jwarp.backend.interpreter.machine import run
 from jwarp.types import FLOATS, INTS, SCALARS
 
+pytestmark = pytest.mark.quick
+
 TOP = 2**31 - 1
 
 

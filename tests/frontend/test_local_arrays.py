@@ -11,6 +11,8 @@ import jwarp as wp
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 
+pytestmark = pytest.mark.quick
+
 N = 41
 SCALAR = {int: np.int32, float: np.float32}
 

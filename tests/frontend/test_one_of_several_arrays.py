@@ -213,7 +213,7 @@ def test_what_has_no_common_type_is_refused():
     refused(types, wp.KernelTypeError, "the two values have types", "write an if statement that uses each array")
     found = "array2d[float32] and array[float32]"
     refused(branches, wp.CompileError, "`a` is not of one type in both branches", found, "use two names")
-    refused(trips, wp.KernelTypeError, "`a` is array[float32] before the loop and array2d[float32] after one trip")
+    refused(trips, wp.KernelTypeError, "`a` is array[float32] before the loop and array2d[float32] after one iteration")
 
 
 def test_an_array_that_a_trip_makes_is_what_the_name_from_before_the_loop_holds_in_the_next():

@@ -8,6 +8,8 @@ from tile_running import run_tiled
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 
 def numbers(seed, *shape):
     return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)

@@ -7,6 +7,8 @@ from tile_running import BLOCK, close, run_tiled
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 M, N = 5, 7
 FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
 INTS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)

@@ -1,9 +1,12 @@
 """Loops over `wp.static` expressions of their variable: read trip by trip, with their jumps."""
 
 import numpy as np
+import pytest
 from run_three_ways import run_in_python, run_kernel, values_of
 
 import jwarp as wp
+
+pytestmark = pytest.mark.quick
 
 WEIGHTS = (0.5, -1.0, 2.0, 4.0)
 FUNCTIONS = (wp.neg, wp.sqrt, wp.floor)

@@ -18,6 +18,8 @@ from jwarp.config import Settings
 from jwarp.ir.printing import format_kernel
 from jwarp.passes.simplify import simplify
 
+pytestmark = pytest.mark.quick
+
 FOLDER = Path(__file__).parent
 # Not this machine's, so that the texts are the same everywhere.
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", width=8, masks=True, fma=True)

@@ -1,5 +1,7 @@
 """Compiles kernels for GPUs, and kernels that several tests of that take."""
 
+from versions import read_version
+
 import jwarp as wp
 from jwarp.backend.cuda.nvrtc import Rejected, compile_unit
 from jwarp.compiler.cuda import CudaKernel
@@ -17,7 +19,7 @@ def compiler_version() -> tuple[int, int]:
 
 
 def compiles(kernel: Kernel, architecture: str, version: str = "checked", settings: Settings = PLAIN) -> None:
-    unit = CudaKernel(kernel, settings).unit(version, 256)
+    unit = CudaKernel(kernel, settings).unit(read_version(version), 256)
     try:
         code = compile_unit(unit, architecture)
     except Rejected as rejected:

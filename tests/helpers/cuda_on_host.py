@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from guard_bytes import check_guards, guarded
 from launch_format import BATCH_AXES, SITE_BITS, WORDS
+from versions import read_version
 
 from jwarp.analysis.affine import Condition
 from jwarp.backend.cuda.nvrtc import device_folder
@@ -239,7 +240,7 @@ class HostCompiled:
     def __init__(self, kernel: Kernel, version: str = "either", settings: Settings | None = None, block: int = 64):
         self.made = CudaKernel(kernel, settings or Settings(cache_dir=""))
         self.kernel, self.block = kernel, kernel.block_dim or block
-        self.text = self.made.unit(version, self.block).text
+        self.text = self.made.unit(read_version(version), self.block).text
         (self.host,) = compile_host([self.text])
 
     def run(

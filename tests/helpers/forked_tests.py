@@ -58,7 +58,7 @@ def own_process(
         from jwarp import _native
 
         file = test.__code__.co_filename
-        code = f"from own_process import call; call({file!r}, {test.__name__!r}, {arguments!r})"
+        code = f"from forked_tests import call; call({file!r}, {test.__name__!r}, {arguments!r})"
         own = () if "native" in test.__globals__ else ("jax", "jwarp")  # see `native`
         found, text = server("numpy", "pytest", "forked_tests", *own).run(
             code, {"JWARP_LIBCUDA": library, NATIVE: _native.__file__}, seconds

@@ -1,4 +1,4 @@
-"""The long profile of fuzzers: how it is asked for, and how it goes through seeds."""
+"""The profiles of fuzzers: how the long one is asked for, how it goes through seeds, and the quick one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import random
 import time
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
@@ -27,3 +30,8 @@ def check_seeds(check: Callable[[int], object]) -> None:
             raise AssertionError(f"seed {first + count}") from error
         count += 1
     print(f"{count} kernels from seed {first}")
+
+
+def quick(*seeds: int) -> list[Any]:
+    """Parameters of a test that `-m quick` tries, too."""
+    return [pytest.param(seed, marks=pytest.mark.quick) for seed in seeds]

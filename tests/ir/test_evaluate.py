@@ -28,6 +28,8 @@ from jwarp.types import (
     uint64,
 )
 
+pytestmark = pytest.mark.quick
+
 BINARY_INT = {
     "add": lambda x, y, t: x + y,
     "sub": lambda x, y, t: x - y,

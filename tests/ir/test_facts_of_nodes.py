@@ -6,11 +6,14 @@ import ast
 import dataclasses
 from pathlib import Path
 
+import pytest
 from ir_kernels import clamp, power
 
 import jwarp
 from jwarp.ir.nodes import Block, For, If, Op, walk
 from jwarp.ir.visit import same_code
+
+pytestmark = pytest.mark.quick
 
 FOLDERS = ("ir", "analysis", "passes", "autodiff", "tiling", "backend", "compiler", "launching")
 # Where an identity is no key of a fact about a node: caches by kernel, and constants of an interpreted kernel.

@@ -37,6 +37,8 @@ from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
 from jwarp.types import SCALARS, ArrayType, bool_, float32, float64, int32, tile_type
 
+pytestmark = pytest.mark.quick
+
 
 def returns(kernel: Kernel, stage: Stage | None = Stage.DERIVED) -> Kernel:
     """What is read from the text of a kernel, which is the kernel."""

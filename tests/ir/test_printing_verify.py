@@ -26,6 +26,8 @@ from jwarp.types import (
     uint32,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def text(lines):
     return textwrap.dedent(lines).lstrip("\n")

@@ -17,6 +17,8 @@ from jwarp.ir.printing import format_kernel
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
 from jwarp.types import SCALARS, float32, float64, int32, uint64
 
+pytestmark = pytest.mark.quick
+
 KERNELS = [make() for make in ir_kernels.ALL] + [ir_kernels.power(uint64, 3), ir_kernels.power(int32, -1)]
 HEADER = serialize.MAGIC + bytes([serialize.FORMAT])
 

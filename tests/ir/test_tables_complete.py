@@ -34,6 +34,8 @@ from jwarp.tiling import schedule
 from jwarp.tiling.whole import WHOLE
 from jwarp.types import float32, float64
 
+pytestmark = pytest.mark.quick
+
 # Pure operations whose result is a fact about the launch and not a function of their arguments.
 LAUNCH_FACTS = {"tid", "param", "shape", "thread", "on_gpu"}
 TILE = {name for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages}

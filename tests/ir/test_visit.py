@@ -11,6 +11,8 @@ from jwarp.ir.verify import InvalidIR, verify
 from jwarp.ir.visit import Rebuilder, Rewriter, Visitor, map_ops
 from jwarp.types import ArrayType, bool_, float32, int32
 
+pytestmark = pytest.mark.quick
+
 
 def tree() -> Block:
     """A store in a branch in a loop, and a conditional loop beside it."""

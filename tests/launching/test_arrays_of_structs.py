@@ -9,6 +9,8 @@ import pytest
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 
 @wp.struct
 class Inner:

@@ -13,6 +13,8 @@ from jwarp.launching.geometry import Geometry, fold, read_dim
 from jwarp.types import ArrayType, float32
 from jwarp.wire import Role
 
+pytestmark = pytest.mark.quick
+
 PARAMS = (
     Param("x", ArrayType(float32, 2)),
     Param("k", float32),

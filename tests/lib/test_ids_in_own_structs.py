@@ -131,7 +131,7 @@ def test_kernels_put_ids_into_structs():
         (
             trips,
             [2],
-            "`shape` is Shape before the loop and Shape with ids that are known after one trip(.|\\n)*two names",
+            "`shape` is Shape before the loop and Shape with ids that are known after one iteration(.|\\n)*two names",
         ),
     ],
 )

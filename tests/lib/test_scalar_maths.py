@@ -9,6 +9,8 @@ from scipy import special
 import jwarp as wp
 from jwarp.types import SCALARS
 
+pytestmark = pytest.mark.quick
+
 X = np.array([0.0, -0.0, 1.5, -1.5, 3.0, 1e-45, -1e30, np.inf, -np.inf, np.nan], np.float32)
 FLOATS = {
     "sign": lambda x: np.where(x < 0, np.float32(-1), np.float32(1)),

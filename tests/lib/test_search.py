@@ -2,8 +2,11 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jwarp as wp
+
+pytestmark = pytest.mark.quick
 
 
 @wp.kernel

@@ -33,6 +33,8 @@ from native_kernels import (
 from jwarp import _native
 from jwarp.compiler.cpu import compile_program
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(autouse=True)
 def default_state():

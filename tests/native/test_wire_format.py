@@ -27,6 +27,8 @@ from jwarp import _native, wire
 from jwarp.compiler.analysed import COLUMN_GROUP
 from jwarp.types import MAX_DIMS, SCALARS
 
+pytestmark = pytest.mark.quick
+
 
 def named(numbers: Iterable[wire.Role | wire.Cover | wire.Step]) -> dict[str, int]:
     return {number.name.lower(): int(number) for number in numbers}

@@ -7,6 +7,8 @@ from textual_ir import assert_same_bits, expect, random_arguments, read
 from jwarp.backend.interpreter.machine import run
 from jwarp.passes.batch_to_threads import batch_to_threads, becomes_threads
 
+pytestmark = pytest.mark.quick
+
 SCALED = """
     kernel scaled(k: float32, x: array[float32], s: array[int32], y: array[float32]), tid 1
       %0: int32 = tid 0

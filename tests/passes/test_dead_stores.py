@@ -13,6 +13,8 @@ from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Param, Value, walk
 from jwarp.passes.dead_stores import drop_dead_stores, drop_unread_stores
 from jwarp.types import ArrayType, bool_, float32, int32
 
+pytestmark = pytest.mark.quick
+
 A, OUT = 0, 1
 ARRAY = ArrayType(float32, 1)
 

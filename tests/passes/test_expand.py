@@ -1,12 +1,15 @@
 """Operations without an instruction become IR that computes them, in the same bits."""
 
 import numpy as np
+import pytest
 from textual_ir import agree, expect, random_arguments, read
 
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Block, Op, Value
 from jwarp.passes.expand import expand
 from jwarp.types import float32
+
+pytestmark = pytest.mark.quick
 
 
 def nothing(node, is_paired):

@@ -14,6 +14,8 @@ from jwarp.ir.verify import verify
 from jwarp.passes.hoist import hoist, hoist_factors, speculate
 from jwarp.passes.simplify import simplify
 
+pytestmark = pytest.mark.quick
+
 F = wp.array[float]
 I = wp.array[int]
 

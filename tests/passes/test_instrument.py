@@ -7,6 +7,8 @@ from textual_ir import agree, expect, read
 from jwarp.backend.interpreter.machine import run
 from jwarp.passes.instrument import instrument, shadowed, without_checks
 
+pytestmark = pytest.mark.quick
+
 COPY = """
     kernel k(x: array[float32], n: array[int32], y: array[float32]), tid 1
       %0: int32 = tid 0

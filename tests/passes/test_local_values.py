@@ -14,6 +14,8 @@ from jwarp.ir.verify import verify
 from jwarp.passes.local_values import local_values
 from jwarp.passes.simplify import simplify
 
+pytestmark = pytest.mark.quick
+
 N = 40
 
 

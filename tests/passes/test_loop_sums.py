@@ -1,6 +1,7 @@
 """Additions to elements that a loop does not choose are made once after it, in CUDA code."""
 
 import numpy as np
+import pytest
 from textual_ir import agree, expect, read
 
 import jwarp as wp
@@ -9,6 +10,8 @@ from jwarp.ir.nodes import For, If, Op, walk
 from jwarp.ir.verify import verify
 from jwarp.passes.loop_sums import carried_sums
 from jwarp.passes.simplify import simplify
+
+pytestmark = pytest.mark.quick
 
 A, A2 = wp.array[float], wp.array2d[float]
 

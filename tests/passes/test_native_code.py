@@ -6,6 +6,8 @@ from textual_ir import expect, read
 from jwarp.errors import CompileError
 from jwarp.passes.native_code import refuse_native_code, settled
 
+pytestmark = pytest.mark.quick
+
 EITHER = """
     kernel k(x: array[float32]), tid 1
       %0: int32 = tid 0

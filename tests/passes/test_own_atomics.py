@@ -11,6 +11,8 @@ from textual_ir import agree, expect, read
 import jwarp as wp
 from jwarp.passes.own_atomics import plain_atomics
 
+pytestmark = pytest.mark.quick
+
 F = wp.float64
 
 

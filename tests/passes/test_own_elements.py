@@ -1,6 +1,7 @@
 """Elements that each thread keeps in values and stores once, against the kernel that adds to zeros in memory."""
 
 import numpy as np
+import pytest
 from textual_ir import assert_same_bits, expect, random_arguments, read
 
 import jwarp as wp
@@ -8,6 +9,8 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Op, walk
 from jwarp.passes.own_elements import held_elements
 from jwarp.passes.simplify import simplify
+
+pytestmark = pytest.mark.quick
 
 
 @wp.kernel

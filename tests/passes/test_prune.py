@@ -2,9 +2,12 @@
 
 import dataclasses
 
+import pytest
 from textual_ir import expect, read
 
 from jwarp.passes.prune import prune
+
+pytestmark = pytest.mark.quick
 
 
 def pruned(text, returned, shared=()):

@@ -11,6 +11,8 @@ from jwarp.config import Settings
 from jwarp.ir.nodes import Op, walk
 from jwarp.passes.reciprocal_roots import by_reciprocal_roots
 
+pytestmark = pytest.mark.quick
+
 A, D = wp.array[float], wp.array[wp.float64]
 
 

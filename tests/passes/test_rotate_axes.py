@@ -7,6 +7,8 @@ from textual_ir import assert_same_bits, expect, random_arguments, read
 from jwarp.backend.interpreter.machine import run
 from jwarp.passes.rotate_axes import rotated, rotates, split
 
+pytestmark = pytest.mark.quick
+
 KERNEL = """
     kernel k(x: array3d[float32], y: array3d[float32]), tid 3
       %0: int32 = tid 0

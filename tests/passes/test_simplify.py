@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from textual_ir import agree, expect, read
 
 import jwarp as wp
@@ -10,6 +11,8 @@ from jwarp.ir.nodes import Block, Const, For, Kernel, Op, Param, Value, walk
 from jwarp.ir.printing import format_kernel
 from jwarp.passes.simplify import has_finite_slopes, is_cheap, simplify
 from jwarp.types import ArrayType, float32, int32
+
+pytestmark = pytest.mark.quick
 
 ONE = Const(int32, 1)
 

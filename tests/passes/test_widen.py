@@ -1,10 +1,13 @@
 """Derivatives of decompositions go by float64, and only where a kernel has a decomposition."""
 
+import pytest
 from textual_ir import agree, expect, read
 
 from jwarp.ir.nodes import Const, Op, walk
 from jwarp.passes.simplify import simplify
 from jwarp.passes.widen import widened
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_kernel_without_decompositions_stays():

@@ -9,6 +9,8 @@ import jwarp as wp
 from jwarp.ir.printing import format_kernel
 from jwarp.passes.zero_skips import without_zero_skips
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(4)
 
 

@@ -15,10 +15,12 @@ from launch_format import SITE_BITS
 from ptx_checks import Counts
 from ptx_machine import Machine
 from ptx_memory import GlobalMemory
+from versions import read_version
 
 from jwarp.backend.cuda.nvrtc import Unit, compile_unit, toolchain
 from jwarp.backend.cuda.records import HEAP
 from jwarp.backend.cuda.shared import room_of
+from jwarp.backend.cuda.version import Version
 from jwarp.compiler.cuda import CudaKernel
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import program_of
@@ -65,14 +67,14 @@ class PtxKernel:
     """A kernel that was generated for CUDA, and compiled to PTX."""
 
     def __init__(
-        self, kernel: Kernel, version: str = "either", settings: Settings = PLAIN, block: int = 64,
+        self, kernel: Kernel, version: str | Version = "either", settings: Settings = PLAIN, block: int = 64,
         architecture: str = ARCHITECTURE, edits: Mapping[str, str] | None = None,
     ):  # fmt: skip
         self.made = CudaKernel(kernel, settings)
         self.kernel, self.block = kernel, kernel.block_dim or block
         room = room_of([architecture])
-        self.shared = self.made.needs_in(room, version).shared
-        self.unit = edited(self.made.unit(version, self.block, room), edits or {})
+        self.shared = self.made.needs_in(room, read_version(version)).shared
+        self.unit = edited(self.made.unit(read_version(version), self.block, room), edits or {})
         self.text = ptx_of(self.unit, architecture)
         self.machine = Machine(self.text, self.made.entry)
         self.heap_size = HEAP

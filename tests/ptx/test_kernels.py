@@ -4,6 +4,7 @@ The machine refuses what a GPU would not do, or not always: accesses outside of 
 `JWARP_FUZZ=long` tries many more random kernels, for JWARP_FUZZ_SECONDS.
 """
 
+import dataclasses
 import random
 import re
 import time
@@ -23,6 +24,7 @@ from ptx_checks import Counts
 from ptx_running import PLAIN, PtxHandwritten, PtxKernel
 from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import product, softmax
+from versions import read_version
 
 import jwarp as wp
 from jwarp.autodiff.reverse import vjp
@@ -68,9 +70,8 @@ def check_random(seed, folder):
     extents = tuple(np.shape(a) or None for a in generated.arguments)
     # Threads are repeated where there are more launch dimensions.
     repeat = 1 if len(generated.dims) <= kernel.tid_dims and rng.random() < 0.6 else 2
-    own = made.version(dims, extents, repeat=repeat) if 0 not in dims else "checked"
-    *how, access = own.split()
-    version = " ".join([*how, rng.choice([access, "checked", "either"])])
+    own = made.version(dims, extents, repeat=repeat) if 0 not in dims else read_version("checked")
+    version = dataclasses.replace(own, access=rng.choice([own.access, "checked", "either"]))
     expected = run(made.proofs.kernel, generated.dims, generated.arguments)
     found = PtxKernel(kernel, version).run(generated.dims, generated.arguments, rng.choice(ORDERS))
     for k, (x, y) in enumerate(zip(found, expected, strict=True)):
@@ -368,7 +369,7 @@ def test_lines_are_printed_and_too_long_ones_refused():
     made.run((2,), [np.array([0.5, 2.0], np.float32)])
     assert made.printed == ['100% of "0" is 0.50\n', '100% of "1" is 2.00\n']
     with pytest.raises(wp.CompileError, match=r"(?s)`told`: a line of 36 values .* prints 32 at most.*print\(m\[0\]\)"):
-        CudaKernel(told.ir(), PLAIN).unit("flat fast", 64)
+        CudaKernel(told.ir(), PLAIN).unit(read_version("flat fast"), 64)
 
 
 # ---- tiles

@@ -9,6 +9,7 @@ from ptx_memory import Fault
 from ptx_products import check_adjoints
 from ptx_running import PLAIN, PtxKernel
 from tile_programs import looped, operands, product
+from versions import read_version
 
 import jwarp as wp
 from jwarp.autodiff.reverse import vjp
@@ -106,7 +107,7 @@ def test_adjoints():
 def test_what_warpgroups_do_not_make(kernel):
     made = made_of(kernel)
     assert "wgmma" not in made.text and "tile_wgmma" in made.unit.text
-    assert made.made.needs_in(99 << 10, "wgmma flat fast").by_groups is False
+    assert made.made.needs_in(99 << 10, read_version("wgmma flat fast")).by_groups is False
 
 
 def test_banks():
@@ -192,6 +193,6 @@ def test_images():
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cuda_compile, "compile_unit", compile_unit)
-            image = cuda_compile.CudaKernel(SMALL, settings).image("flat fast", architectures)
+            image = cuda_compile.CudaKernel(SMALL, settings).image(read_version("flat fast"), architectures)
         assert compiled == expected
         assert (b"sm_90a" in image.content) == expected.get("sm_90a", False)

@@ -8,6 +8,8 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import For, walk
 from jwarp.tiling.blocks_as_threads import as_threads, gains_as_threads
 
+pytestmark = pytest.mark.quick
+
 FACTOR = """
     kernel k(x: array3d[float32], y: array3d[float32]), tid 1, block_dim 8
       %0: int32 = tid 0

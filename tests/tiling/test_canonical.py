@@ -1,11 +1,14 @@
 """Operations on tiles written as simpler ones, with the same results."""
 
 import numpy as np
+import pytest
 from textual_ir import agree, expect, random_arguments, read
 
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.operation import Stage
 from jwarp.tiling.canonical import simpler
+
+pytestmark = pytest.mark.quick
 
 HEAD = "kernel k(x: array[float32], n: array[int32], y: array2d[float32]), tid 1, block_dim 4"
 

@@ -25,6 +25,8 @@ from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
 from jwarp.types import ArrayType, TileType, float32, float64, int32, tile_type, vector
 
+pytestmark = pytest.mark.quick
+
 
 def without_tiles(kernel: Kernel, flat: bool) -> Kernel:
     """The kernel lowered; verified, and without a value that is a tile."""

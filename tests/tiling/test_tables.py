@@ -1,11 +1,14 @@
 """What operations on whole tiles are given in every block alike is found before, and kept as a table."""
 
 import numpy as np
+import pytest
 from textual_ir import assert_same_bits, random_arguments, read
 
 from jwarp.backend.interpreter.machine import run
 from jwarp.tiling.tables import with_tables
 from jwarp.tiling.to_scalars import lower_tiles
+
+pytestmark = pytest.mark.quick
 
 PRODUCT = """
     kernel k(x: array2d[float32], y: array2d[float32]), tid 1, block_dim 4

@@ -9,6 +9,8 @@ from jwarp.errors import KernelTypeError
 from jwarp.ir.operation import Stage
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
 
+pytestmark = pytest.mark.quick
+
 SUM = """
     kernel k(x: array[float32], y: array[float32]), tid 1, block_dim 4
       %0: int32 = tid 0

@@ -10,6 +10,8 @@ import pytest
 import jwarp as wp
 from jwarp.types import KINDS, MATRIX, NAMED, VECTOR, ArrayType, CompositeKind, composite, of_components
 
+pytestmark = pytest.mark.quick
+
 
 def test_names_are_those_of_the_kinds():
     assert NAMED["vec3ui"] is wp.vec3ui is wp.types.vec3ui and wp.vec3ui.name == "vec3ui"

@@ -10,6 +10,8 @@ import pytest
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 
 @wp.struct
 class Material:

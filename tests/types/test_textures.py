@@ -5,6 +5,8 @@ import pytest
 
 import jwarp as wp
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     "make, said",

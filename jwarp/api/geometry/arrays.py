@@ -119,13 +119,13 @@ def common_gpu(where: str, **given: Any) -> Device | None:
     """
     found = {name: value.device for name, value in given.items() if isinstance(value, array) and value.device}
     if len(set(map(str, found.values()))) > 1:
-        told = ", ".join(f"'{name}' on {device}" for name, device in found.items())
-        raise LaunchError(f"{where}: the arrays are on several devices, {told}", hint="a.to(device) is a copy there")
+        listed = ", ".join(f"'{name}' on {device}" for name, device in found.items())
+        raise LaunchError(f"{where}: the arrays are on several devices, {listed}", hint="a.to(device) is a copy there")
     return next((device for device in found.values() if device.is_cuda and is_not_tracing()), None)
 
 
 def here(device: Device | None) -> contextlib.AbstractContextManager[Any]:
-    """Where JAX works out what is made of arrays on a GPU: in this computer's memory, not where it would do so."""
+    """Have JAX compute on the host, even from arrays on a GPU."""
     if device is None:
         return contextlib.nullcontext()
     try:
@@ -135,7 +135,7 @@ def here(device: Device | None) -> contextlib.AbstractContextManager[Any]:
 
 
 def brought(part: Any) -> Any:
-    """A part of a tree or mesh in this computer's memory, where it was on a GPU; read-only, as those made here are."""
+    """A part of a tree or mesh in host memory, where it was on a GPU; read-only, as those made here are."""
     if not is_on_gpu(part):
         return part
     found = np.array(part.host())

@@ -195,7 +195,7 @@ def _starts(cells: Any, total: int) -> Any:
 
 
 def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """As `_built`, of arrays in this computer's memory. What comes back is read-only."""
+    """As `_built`, of arrays in host memory. What comes back is read-only."""
     count, total = len(points), math.prod(dims)
     cells = np.zeros(count, np.int32)
     launch(CELLS[_SCALARS[points.dtype.name]], count, [points, scale.item(), *dims], [cells])

@@ -1,4 +1,4 @@
-"""Works out what trees and meshes hold from where their boxes and points are, in this computer's memory."""
+"""Computes the arrays of trees and meshes from their boxes and points, in host memory."""
 
 from __future__ import annotations
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jwarp.analysis.lone_loops import lone_loops
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.repeats import Repeat
 from jwarp.analysis.sums import sums_of
-from jwarp.backend.cpu.access.addresses import Memory
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
+from jwarp.analysis.vector_lanes import ShapesOfCalls
+from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.access.block_memory import BlockMemory
-from jwarp.backend.cpu.access.nontemporal import PastCaches
+from jwarp.backend.cpu.access.nontemporal import NonTemporal
 from jwarp.backend.cpu.access.thread_private import PrivateMemory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls
 from jwarp.backend.cpu.tape import TapeMemory
 from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Block, Const, Kernel, Node, Operand, Value
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, While, walk_all
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
+
+# Each load in line takes LLVM 4 ms, and saves as much as a call takes: of what longer kernels take, that is little.
+MAX_NODES = 60
+# Longer kernels have scatters and blocks that they repeat in functions, and treat elements at equal distances as any:
+# LLVM takes half as long, and a call some cycles.
+MAX_NODES_IN_LINE = 2000
+
+# Writes code and gives the texts of its results.
+Writer = Callable[[], list[str]]
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class Body(Visitor):
         self.code, self.memory, self.proofs, self.shapes = code, memory, proofs, shapes
         self.trusted = trusted
         self.sites = {text: site for site, text in enumerate(failures, 1)}
-        self.lone = lone_loops(proofs.kernel)
+        self.serialised: frozenset[For | While] = frozenset()  # the loops that lanes run one after the other
         self.used, self.sums = contents_of(proofs.kernel.body).used, sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
         self.unchanged: dict[Value, tuple[Operand, str]] = {}  # what values are in the lanes outside of a mask
@@ -78,7 +89,7 @@ class Body(Visitor):
         self.private = PrivateMemory(code, memory, proofs.kernel)
         self.blocks = BlockMemory(code, memory, proofs.kernel)
         self.tape = TapeMemory(code, memory, proofs.kernel)
-        self.past_caches = PastCaches(memory, proofs.kernel, proofs.covers)
+        self.nontemporal = NonTemporal(memory, proofs.kernel, proofs.covers)
         self.coordinates: list[Lanes] = []
         self.first_column = ""  # of the vector at hand
         self.mask: str | None = None
@@ -87,6 +98,19 @@ class Body(Visitor):
         self.thread_mask: str | None = None  # of the lanes that are threads
         self.is_alone = False  # whether one thread runs, with trips of a loop as lanes
         self.is_partial = False  # whether some lane is known not to be at work
+
+    @functools.cached_property
+    def is_short(self) -> bool:
+        """True if the kernel is so short that it takes loads in line."""
+        return not self.has_more_nodes(MAX_NODES)
+
+    @functools.cached_property
+    def is_long(self) -> bool:
+        """True if the kernel is so long that what takes much code is in functions."""
+        return self.has_more_nodes(MAX_NODES_IN_LINE)
+
+    def has_more_nodes(self, count: int) -> bool:
+        return any(True for _ in itertools.islice(walk_all(self.proofs.kernel), count, None))
 
     def nodes(self, nodes: Sequence[Node]) -> None:
         """Write nodes one after the other."""
@@ -125,6 +149,17 @@ class Body(Visitor):
     def shape_of(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
 
+    def stored(self, nodes: Sequence[Op]) -> list[str]:
+        """What stores, or additions, are given, as vectors."""
+        return [self.vector(self.lanes(node.args[-1])) for node in nodes]
+
+    def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
+        """The elements that a node accesses, of which each lane's may be anywhere if they are taken `lane_by_lane`."""
+        lanes = [self.lanes(i) for i in indices]
+        if lane_by_lane and any(not i.shape.is_uniform for i in lanes):
+            lanes = [Lanes(self.vector(i), i.type, VARYING, BODY) for i in lanes]
+        return self.memory.element(node.array, lanes, node in self.trusted)
+
     # -- masks and jumps
 
     def mask_and(self, x: str | None, y: str) -> str:
@@ -156,6 +191,11 @@ class Body(Visitor):
             yield x
 
     @property
+    def private_mask(self) -> str | None:
+        """The mask for what only threads read."""
+        return None if self.mask is self.thread_mask else self.mask
+
+    @property
     def first_lanes_active(self) -> bool:
         """Whether the lanes at work are all that are threads, which the processor can select in memory."""
         return self.mask is not None and self.mask == self.thread_mask and self.code.options.target.masks
@@ -173,3 +213,33 @@ class Body(Visitor):
 
     def phi(self, type: str, *incoming: tuple[str, str]) -> str:
         return self.code.define(f"phi {type} " + ", ".join(f"[{text}, %{label}]" for text, label in incoming))
+
+    # -- fast and slow paths
+
+    def fast_or_slow(self, cond: str, fast: Writer, slow: Writer, types: Sequence[str] = ()) -> list[str]:
+        """The results, of `types`, of the fast path where a condition holds, and of the slow path elsewhere."""
+        labels = [self.code.new_label(name) for name in ("fast", "slow", "done")]
+        self.jump_if(cond, *labels[:2])
+        incoming = []
+        for label, write in zip(labels, (fast, slow), strict=False):
+            self.code.label(label)
+            texts = write()
+            incoming.append([(text, self.code.block) for text in texts])
+            self.jump(labels[2])
+        self.code.label(labels[2])
+        return [self.phi(type, *pair) for type, *pair in zip(types, *incoming, strict=True)]
+
+    def if_all_lanes(
+        self, fast: Writer, slow: Writer, types: Sequence[str] = (), inside: str | None = None
+    ) -> list[str]:
+        """The results of the fast path where all lanes are active, and a condition `inside` holds if there is one."""
+        if self.is_partial:
+            return slow()
+        holds = inside
+        if self.mask is not None:
+            width = self.code.width
+            bits = self.code.define(f"bitcast {self.code.vector('i1')} {self.mask} to i{width}")
+            holds = self.code.define(f"icmp eq i{width} {bits}, -1")
+            if inside is not None:
+                holds = self.code.define(f"and i1 {holds}, {inside}")
+        return fast() if holds is None else self.fast_or_slow(holds, fast, slow, types)

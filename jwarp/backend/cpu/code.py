@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jwarp.backend.cpu.shapes import Shape
+from jwarp.analysis.uniformity import Shape
 from jwarp.backend.cpu.source_lines import SourceLines
 from jwarp.backend.cpu.target import Target
 from jwarp.errors import Span

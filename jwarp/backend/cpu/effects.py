@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from jwarp.analysis.uniformity import UNIFORM, Shape
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, scalar_type
 from jwarp.backend.cpu.rules import convert
-from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.ir.builder import TRUE
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import Op, Operand

@@ -11,19 +11,21 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from jwarp.analysis.lane_serialised import lane_serialised_loops
 from jwarp.analysis.ownership import Definitions, definitions_of
+from jwarp.analysis.uniformity import VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
-from jwarp.backend.cpu.access import atomics, components
 from jwarp.backend.cpu.access.addresses import Element
-from jwarp.backend.cpu.access.grouped import Accesses
+from jwarp.backend.cpu.access.descriptor import Pattern, describe, elements_of
+from jwarp.backend.cpu.access.grouping import components_from, run_from
+from jwarp.backend.cpu.access.instructions import gather, load_one, scatter, store_vector
+from jwarp.backend.cpu.access.plain import prefetch
+from jwarp.backend.cpu.access.shared_loads import is_in_row
+from jwarp.backend.cpu.access.strategies import choose
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.loops import unrolled
-from jwarp.backend.cpu.loops.lane_serialised import lone
-from jwarp.backend.cpu.loops.masked import conditional, counted
-from jwarp.backend.cpu.loops.vectorised import vectors
+from jwarp.backend.cpu.loops.strategies import choose_loop
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.contents import contents_of
@@ -39,7 +41,7 @@ MAX_IN_FULL, MAX_IN_FULL_OF_ONE = 200, 16
 ANYTHING = "zeroinitializer"
 
 
-class BodyEmitter(Accesses):
+class BodyEmitter(Body):
     """Writes the body of a kernel for one vector of threads."""
 
     @functools.cached_property
@@ -73,20 +75,33 @@ class BodyEmitter(Accesses):
             at += together or 1
 
     def together(self, nodes: Sequence[Node], at: int) -> int:
-        """Write the accesses from `at` on that one way makes together; how many these are."""
-        made = unrolled.run_of(nodes, at, self.definitions)
-        if not self.run_of_loads(made):
-            made = components.group(nodes, at, self.memory.arrays)
-            if not any(written(made) for written in self.ways_of_groups):
-                return 0
-        self.note(made)
-        return len(made)
+        """Write the accesses from `at` on that one strategy makes together; how many these are."""
+        run = run_from(nodes, at, self.definitions)
+        if run and self.access(run, run=True):
+            return len(run)
+        made = components_from(nodes, at, self.memory.arrays)
+        return len(made) if made and self.access(made) else 0
+
+    def access(self, nodes: Sequence[Op], run: bool = False) -> bool:
+        """Write an access by the strategy for it; False if there is none for several nodes together."""
+        access = describe(self, nodes, run)
+        strategy = choose(access)
+        if strategy is None:
+            return False
+        for node, text in zip(nodes, strategy.write(self, access), strict=False):
+            assert node.result is not None
+            self.bind(node.result, text)
+        for node in nodes:
+            self.ways.setdefault(node, {}).update(dict.fromkeys(strategy.explained(access)))
+        return True
+
+    def single(self, node: Op) -> None:
+        """Write an access by itself."""
+        assert self.access([node])
 
     def op(self, node: Op) -> None:
         special = SPECIAL_RULES.get(node.name)
         special(self, node) if special else self.pure(node)
-        if node.row.is_access:
-            self.note([node])
 
     def branch(self, node: If) -> None:
         if self.lanes(node.cond).shape.is_uniform:
@@ -95,18 +110,7 @@ class BodyEmitter(Accesses):
             self.varying_if(node)
 
     def loop(self, node: For | While) -> None:
-        if node in self.lone:
-            self.lone, others, self.is_alone = frozenset(), self.lone, True
-            lone(self, node, lambda: self.one_loop(node))
-            self.lone, self.is_alone = others, False
-        else:
-            self.one_loop(node)
-
-    def one_loop(self, node: For | While) -> None:
-        if isinstance(node, While):
-            conditional(self, node)
-        else:
-            (counted if node.lanes is None else vectors)(self, node)
+        choose_loop(self, node).write(self, node)
 
     def pure(self, node: Op) -> None:
         """An operation of the rule table; of uniform values it is one scalar instruction."""
@@ -146,7 +150,7 @@ class BodyEmitter(Accesses):
             self.bind(node.result, rest())
             return
         one = self.code.instructions(divisor.level, False).compare("eq", type, divisor.text, "1")
-        [text] = self.two_ways(
+        [text] = self.fast_or_slow(
             one,
             lambda: ["zeroinitializer"],
             lambda: [rest()],
@@ -170,54 +174,6 @@ class BodyEmitter(Accesses):
         self.bind(node.result, self.code.define(f"trunc i64 {wide} to i32", ENTRY), level=ENTRY)
 
     # -- memory
-
-    def note(self, accesses: Sequence[Op] = ()) -> None:
-        """Remember that the instructions used since the last note make `accesses`."""
-        for node in accesses:
-            self.ways.setdefault(node, {}).update(dict.fromkeys(self.memory.used))
-        self.memory.used.clear()
-
-    @property
-    def private_mask(self) -> str | None:
-        """The mask for what only threads read."""
-        return None if self.mask is self.thread_mask else self.mask
-
-    def load(self, node: Op) -> None:
-        assert node.result is not None
-        if node.array in self.private.arrays:
-            own = self.element(node, node.args, lane_by_lane=True)
-            self.bind(node.result, self.private.load(own, self.mask))
-            return
-        vector = self.code.vector(scalar_type(node.result.type))
-        [loaded] = self.access(node, node.args, lambda element: [self.memory.load(element, self.mask)], [vector])
-        self.bind(node.result, loaded)
-
-    def store(self, node: Op) -> None:
-        if node.array in self.private.arrays:
-            own = self.element(node, node.args[:-1], lane_by_lane=True)
-            mask = self.mask if own.shape.is_varying else self.private_mask
-            self.private.store(own, self.vector(self.lanes(node.args[-1])), mask)
-            return
-        value = self.lanes(node.args[-1])
-        if value.shape.is_uniform and all(self.lanes(i).shape.is_uniform for i in node.args[:-1]):
-            self.memory.store_uniform(self.element(node, node.args[:-1]), value.text)
-            return
-        text = self.vector(value)
-
-        def write(element: Element) -> None:
-            past_caches = self.mask is None and element.shape.stride == 1 and node.array in self.past_caches.arrays
-            if past_caches:
-                self.past_caches.store(element, text)
-            else:
-                self.memory.store(element, text, self.mask)
-
-        self.access(node, node.args[:-1], write)
-
-    def prefetch(self, node: Op) -> None:
-        first = [self.lanes(x) for x in node.args]
-        assert not any(i.shape.is_varying for i in first)
-        of_first_lane = [dataclasses.replace(i, shape=UNIFORM) for i in first]
-        self.memory.prefetch(self.memory.element(node.array, of_first_lane, proven=True))
 
     def clear(self, node: Op) -> None:
         if node.array in self.blocks.arrays:
@@ -247,12 +203,13 @@ class BodyEmitter(Accesses):
 
     def save(self, node: Op) -> None:
         element = self.element(node, node.args, lane_by_lane=True)
-        memory = self.private if node.array in self.private.arrays else self.memory
-        loaded = memory.load(element, self.mask)
-        if element.shape.is_uniform and memory is self.memory:
-            loaded = self.code.splat(loaded, scalar_type(element.type))
+        if node.array in self.private.arrays:
+            loaded = self.private.load(element, self.mask)
+        elif element.shape.is_uniform:
+            loaded = self.code.splat(load_one(self.memory, element), scalar_type(element.type))
+        else:
+            loaded = gather(self.memory, element, self.mask)
         self.tape.save(node, element, loaded, self.mask)
-        self.memory.used.clear()  # the log is no access of the kernel's own
 
     def mark(self, node: Op) -> None:
         assert node.result is not None
@@ -260,9 +217,10 @@ class BodyEmitter(Accesses):
 
     def undo(self, node: Op) -> None:
         element, value, there = self.tape.undo(node.array)
-        memory = self.private if node.array in self.private.arrays else self.memory
-        memory.store(element, value, there)
-        self.memory.used.clear()
+        if node.array in self.private.arrays:
+            self.private.store(element, value, there)
+        else:
+            scatter(self.memory, element, value, there)
 
     def rollback(self, node: Op) -> None:
         head, body, done = (self.code.new_label(f"rollback.{part}") for part in ("head", "body", "done"))
@@ -325,29 +283,6 @@ class BodyEmitter(Accesses):
         assert node.result is not None
         self.bind(node.result, self.lanes(node.args[0]).text)
 
-    def atomic(self, node: Op) -> None:
-        """One lane after the other, or all at once where that makes no difference."""
-        name, indices = node.name.removeprefix("atomic_"), node.indices
-        values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
-        if self.adds_alone(node):
-            self.add(node, values[0])
-            return
-        element = self.element(node, indices, lane_by_lane=True)
-        wanted = node.result in self.used
-        if element.shape.is_uniform and not wanted and node.row.combines:
-            atomics.change_one(self.memory, name, element, values[0], self.mask)
-            return
-        if element.shape.is_uniform and name == "add" and element.type.is_int:
-            before = atomics.count_in_one(self.memory, element, values[0], self.mask)
-        else:
-            before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
-        if node.result is not None and wanted:
-            if self.shapes[node.result].is_uniform:  # of a block as a whole
-                before = self.code.define(
-                    f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0"
-                )
-            self.bind(node.result, before)
-
     def zero_fill(self, params: Iterable[int]) -> None:
         """Zero the elements of this vector's own threads, for outputs where the launch asks for it."""
         for param in params:
@@ -357,16 +292,17 @@ class BodyEmitter(Accesses):
             self.jump_if(wanted, fill, after)
             self.code.label(fill)
             element = self.memory.element(param, self.coordinates, proven=True)
-            zeros = "zeroinitializer"
-            if element.type is bool_:
-                zeros = "splat (i1 false)"
             self.if_all_lanes(
-                functools.partial(self.memory.store, element, zeros, None),
-                functools.partial(self.memory.store, element, zeros, self.mask),
+                functools.partial(self.zero, element, None), functools.partial(self.zero, element, self.mask)
             )
             self.jump(after)
             self.code.label(after)
-        self.note()
+
+    def zero(self, element: Element, mask: str | None) -> list[str]:
+        """Store zeros to the elements of the lanes' own threads."""
+        zeros = "splat (i1 false)" if element.type is bool_ else "zeroinitializer"
+        (store_vector if element.shape.stride == 1 else scatter)(self.memory, element, zeros, mask)
+        return []
 
     # -- branches
 
@@ -494,11 +430,17 @@ class BodyEmitter(Accesses):
         return all(self.pays_in_full(node.body) for node in nodes if isinstance(node, (For, While)))
 
     def is_consecutive(self, node: Op) -> bool:
-        """Whether a node accesses one element after the other, in an array that threads share."""
+        """True if a node accesses one element after the other, in an array that threads share."""
         if not node.row.is_access or node.array in self.private.arrays:
             return False
-        shapes = [self.shape_of(i) for i in node.args[: self.memory.arrays[node.array].dims]]
-        return bool(shapes) and shapes[-1].stride == 1 and all(s.is_uniform for s in shapes[:-1])
+        return elements_of(self, node) is Pattern.CONTIGUOUS
+
+    def may_be_in_row(self, node: Op) -> bool:
+        """True if a load may take its elements from a row in registers."""
+        if node.name != "load" or node.array in self.private.arrays:
+            return False
+        array, target = self.memory.arrays[node.array], self.code.options.target
+        return is_in_row(elements_of(self, node), array.dtype, target)
 
     def runs_untested(self, block: Block) -> bool:
         if len(block.nodes) > MAX_UNTESTED_OPS:
@@ -510,7 +452,7 @@ class BodyEmitter(Accesses):
             if node.row.is_access and node.array not in self.private.arrays:
                 # One access is made for all lanes, which may lie anywhere if there are none.
                 others = [i for i in node.indices if i not in self.zero_if and i not in remainders]
-                if self.is_in_row(node) or all(self.shape_of(i).is_uniform for i in others):
+                if self.may_be_in_row(node) or all(self.shape_of(i).is_uniform for i in others):
                     return False
         return True
 
@@ -532,6 +474,7 @@ def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:
     made.functions, made.ways = caller.functions, caller.ways
     assert isinstance(caller, BodyEmitter)
     made.is_short, made.is_long = caller.is_short, caller.is_long
+    made.serialised = lane_serialised_loops(kernel)
     return made
 
 
@@ -557,16 +500,14 @@ SPECIAL_RULES = {
     "tid": BodyEmitter.tid,
     "param": BodyEmitter.param,
     "shape": BodyEmitter.shape,
-    "load": BodyEmitter.load,
-    "store": BodyEmitter.store,
     "clear": BodyEmitter.clear,
     "tile_matmul": BodyEmitter.product,
     **TAPE_RULES,
-    **{name: BodyEmitter.atomic for name, row in OPS.items() if row.is_atomic},
+    **{name: BodyEmitter.single for name, row in OPS.items() if row.is_access},
     "rule": BodyEmitter.rule,
     "detach": BodyEmitter.detach,
     "inside": effects.inside,
-    "prefetch": BodyEmitter.prefetch,
+    "prefetch": prefetch,
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.analysis.lane_serialised import lane_serialised_loops
 from jwarp.analysis.ranges import Proofs, components_fit
+from jwarp.analysis.uniformity import UNIFORM, Shape
+from jwarp.analysis.vector_lanes import ShapesOfCalls, shapes_of
 from jwarp.backend.cpu.access.addresses import ZEROS, Memory
 from jwarp.backend.cpu.body import Functions
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
 from jwarp.backend.cpu.repeated import repeats_of
-from jwarp.backend.cpu.shapes import UNIFORM, Shape, ShapesOfCalls, shapes_of
 from jwarp.ir.functions import arrays_of_functions
 from jwarp.ir.nodes import Kernel, Node, walk_all
 from jwarp.types import ArrayType, int32
@@ -53,8 +55,10 @@ def generate(
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     memory = Memory(code, kernel, first_extent)
     of_calls = ShapesOfCalls(kernel)
-    shapes, trusted = shapes_of(kernel, of_calls), _trusted(proofs, checked, bounds)
+    serialised = lane_serialised_loops(kernel)
+    shapes, trusted = shapes_of(kernel, of_calls, serialised), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
+    emitter.serialised = serialised
     emitter.functions = Functions(emitter_of_function, of_calls, arrays_of_functions(kernel))
     if emitter.is_long:
         emitter.functions.repeats = repeats_of(emitter)
@@ -153,7 +157,7 @@ def _body(emitter: BodyEmitter, runs: str) -> list[str]:
         _block_loop(emitter, coordinates)
     else:
         _vector_loop(emitter, coordinates)
-    return _assembled(code, rows, starts, following, runs, emitter.past_caches.end())
+    return _assembled(code, rows, starts, following, runs, emitter.nontemporal.end())
 
 
 def _assembled(
@@ -210,7 +214,7 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes]) -> None:
     elif emitter.pays_in_full(kernel.body) or not code.options.target.masks:
         memory.active_lanes = "%left"
         is_full = code.define(f"icmp sge i64 %left, {width}")
-        emitter.two_ways(is_full, lambda: emitter.in_full(write), lambda: emitter.in_part(write_part))
+        emitter.fast_or_slow(is_full, lambda: emitter.in_full(write), lambda: emitter.in_part(write_part))
     else:
         code.declare("i64", "llvm.smin.i64", ["i64", "i64"])
         memory.active_lanes = code.define(f"call i64 @llvm.smin.i64(i64 %left, i64 {width})")

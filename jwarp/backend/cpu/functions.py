@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.body import Body, Made
 from jwarp.backend.cpu.code import BODY, ENTRY, Code
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.ir.nodes import Function, Kernel, Op, Operand
 from jwarp.types import ScalarType, bool_
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
+from jwarp.analysis.uniformity import UNIFORM, Shape
+from jwarp.analysis.vector_lanes import shapes_of
+from jwarp.backend.cpu.access import costs
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, While
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType
 
-# Of an operation on vectors, of one on scalars, and of an element of an array: one for all lanes, consecutive ones,
-# ones at equal distances, those of one row, which may be short, and any ones; components of one element are shuffled.
+# Of an operation on vectors, and of one on scalars.
 _VECTOR, _SCALAR = 1.0, 0.25
-_ONE, _CONSECUTIVE, _STRIDED, _ROW, _ANY = 1.0, 1.5, 8.0, 6.0, 16.0
-_SHUFFLED, _TRANSPOSED, _COLLECTED = 2.5, 3.0, 6.0
-_ATOMIC = 40.0
 # What a loop is taken to do, and how much longer the last lane runs than all do on average.
 _TRIPS, _MAX_TRIPS = 8, 64
 _LAST_LANE = 2.0
@@ -48,18 +46,18 @@ class _Cost(Visitor):
             return _VECTOR
         shapes = [self.shape(i) for i in node.indices]
         if node.row.is_atomic:
-            return _ATOMIC
+            return costs.ATOMIC
         if all(s.is_uniform or i in self.remainders for i, s in zip(node.indices, shapes, strict=True)):
-            return _ONE  # a remainder is zero where all rows share what is loaded
+            return costs.ONE  # a remainder is zero where all rows share what is loaded
         leading, components = shapes[: array.dims], shapes[array.dims :]
         if array.dtype.bits != 32 or not all(s.is_uniform for s in components):
-            return _ANY
+            return costs.ANY
         if any(s.is_varying for s in leading):
             in_row = node.name == "load" and leading[0].is_uniform
-            return _ROW if in_row else _COLLECTED if components and node.name == "load" else _ANY
+            return costs.ROW if in_row else costs.COLLECTED if components and node.name == "load" else costs.ANY
         if leading and leading[-1].stride == 1 and all(s.is_uniform for s in leading[:-1]):
-            return _SHUFFLED if components else _CONSECUTIVE
-        return _TRANSPOSED if components else _STRIDED
+            return costs.SHUFFLED if components else costs.CONTIGUOUS
+        return costs.TRANSPOSED if components else costs.STRIDED
 
     def branch(self, node: If) -> None:
         self.repeated([node.then, node.orelse], 0.5 if self.shape(node.cond).is_uniform else 1.0)

@@ -6,10 +6,10 @@ import dataclasses
 from collections import ChainMap
 
 from jwarp.analysis.repeats import Repeat, repeated_blocks
+from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.body import Body, Made
 from jwarp.backend.cpu.code import BODY, ENTRY
 from jwarp.backend.cpu.functions import called, passed, symbol, taken, type_of, written
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.nodes import Block, Op, Value, walk
 from jwarp.ir.operation import Memory
@@ -85,7 +85,7 @@ def _made(caller: Body, repeat: Repeat, is_whole: bool) -> Made:
     emitter = caller.functions.begin(caller, kernel)
     shapes = {x: UNIFORM if caller.shapes.get(x, UNIFORM).is_uniform else VARYING for x in repeat.params}
     emitter.shapes = ChainMap(shapes, caller.shapes)  # type: ignore[arg-type]
-    emitter.sums, emitter.lone = caller.sums, frozenset()
+    emitter.sums, emitter.serialised = caller.sums, frozenset()
     if repeat.first is not repeat.model:
         copies = zip(walk(repeat.first), walk(repeat.model), strict=True)
         emitter.trusted = {node for node, of in copies if of in caller.trusted}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import VARYING
 from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import VARYING
 from jwarp.errors import CompileError
 from jwarp.ir import operation
 from jwarp.ir.attributes import RecordFields

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jwarp.analysis.thread_values import CommonSums, common_sums
+from jwarp.analysis.common_sums import CommonSums, common_sums
 from jwarp.backend.cuda.rules import C_TYPES, bare
 from jwarp.ir.nodes import Kernel, Op, Operand
 

@@ -14,7 +14,7 @@ from jwarp.backend.cuda.accumulators import Accumulators, find_accumulators
 from jwarp.backend.cuda.copies import find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter
 from jwarp.backend.cuda.names import array_names
-from jwarp.backend.cuda.narrow import NarrowEmitter, alike_of
+from jwarp.backend.cuda.narrow import NarrowEmitter
 from jwarp.backend.cuda.native import NATIVE_HEADER, definitions
 from jwarp.backend.cuda.records import declarations, grows, texts_on_gpu
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
@@ -22,6 +22,7 @@ from jwarp.backend.cuda.shared import LEAST_ROOM, Shared, lay_out
 from jwarp.backend.cuda.staged import Staged
 from jwarp.backend.cuda.texts import constant_place
 from jwarp.backend.cuda.tiles import TileEmitter
+from jwarp.backend.cuda.version import Access, Version
 from jwarp.backend.cuda.warpgroups import instructions
 from jwarp.ir.nodes import For, Kernel, Node, Op, has_native_code, walk, written_params
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
@@ -35,9 +36,6 @@ ROUTINES = {
     "tile_matmul": "tile_gemm.cuh", "tile_scan": REDUCTIONS, "tile_cholesky": "tile_solve.cuh",
     "tile_solve": "tile_solve.cuh",
 }  # fmt: skip
-FLAT = "flat "
-TF32 = "tf32 "
-WGMMA = "wgmma "
 OWN = "#line"  # from here on a line of the text is no line of the user's
 # Sums of more elements than this cost more registers than they save atomics.
 MAX_SUMS = 16
@@ -45,26 +43,20 @@ SUMMED = (float32, float64, int32, int64, uint32, uint64)
 
 
 def generate(
-    proofs: Proofs, name: str, version: str, *, bounds: bool, block: int, failures: Sequence[str] = (),
+    proofs: Proofs, name: str, version: Version, *, bounds: bool, block: int, failures: Sequence[str] = (),
     room: int = LEAST_ROOM,
 ) -> str:  # fmt: skip
     """The text of one version of the analysed kernel, whose entry is called `name`.
 
-    `fast` tests the accesses that are not proved, `checked` all but those proved without a condition, and
-    `either` decides by the condition, which depends on arguments that only the GPU knows. Without `bounds` none
-    are tested. `flat fast` and so on are for launches without a batch or repeated threads: they find their
-    arrays and coordinates at once. `failures` are the texts of checks, in the order in which the runtime numbers
-    them. Versions that begin as `narrow_version` says are for launches that repeat no thread, in those that begin with
-    `tf32` factors of float32 may be rounded. Versions that begin with `wgmma` are for sm_90a, where warpgroups make the
-    products that they can. `room` is how much shared memory a block can have.
+    Accesses are tested as the version says; none is without `bounds`. `failures` are the texts of checks, in the order
+    in which the runtime numbers them, and `room` is how much shared memory a block can have.
     """
-    *_, access = version.split()
-    alike, is_flat = alike_of(version), FLAT in version
+    access = version.access
     kinds = (_FlatBlocks, _Blocks) if proofs.kernel.block_dim else (_Flat, _Entry)
-    if alike is not None:
+    if version.is_narrow:
         kinds = (_NarrowFlat, _Narrow)
-    entry = kinds[not is_flat](proofs, name, bounds, block, failures, room)
-    entry.alike, entry.tf32, entry.wgmma = alike or frozenset(), TF32 in version, WGMMA in version
+    entry = kinds[not version.is_flat](proofs, name, bounds, block, failures, room)
+    entry.per_thread, entry.tf32, entry.wgmma = frozenset(version.per_thread), version.tf32, version.wgmma
     entry.stage(access)
     if access != "either":
         bodies = [entry.body(access)]
@@ -101,11 +93,11 @@ def _placed(lines: list[str], file: str) -> list[str]:
     return [f'#line {number} "{file}"' if line == OWN else line for number, line in enumerate(lines, 2)]
 
 
-def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> frozenset[Node]:
-    """The accesses that a version does not test."""
+def trusted_accesses(proofs: Proofs, access: Access, bounds: bool) -> frozenset[Node]:
+    """The accesses that code with this treatment of them does not test."""
     if not bounds:
         return frozenset(walk(proofs.kernel.body))
-    return frozenset(n for n, condition in proofs.proven.items() if condition == ALWAYS or version == "fast")
+    return frozenset(n for n, condition in proofs.proven.items() if condition == ALWAYS or access == "fast")
 
 
 def accumulators_of(proofs: Proofs, bounds: bool, tf32: bool = False, wgmma: bool = False) -> Accumulators:
@@ -142,7 +134,7 @@ class _Entry:
 
     thread = "place.thread"  # the thread's number in its batch element
     item = "place.item"  # the number of its batch element, if there are several
-    alike: frozenset[int] = frozenset()  # arrays that have an element for each thread of the launch
+    per_thread: frozenset[int] = frozenset()  # arrays that have an element for each thread of the launch
     tf32 = False  # whether factors of products may be rounded
     wgmma = False  # whether warpgroups make products
     staged = Staged()
@@ -155,12 +147,12 @@ class _Entry:
         self.summed = sorted({place[0] for place in self.sums})
         self.total = {place: f"sum{k}" for k, place in enumerate(self.sums)}
 
-    def stage(self, version: str) -> None:
-        """Choose what the threads of a warp load and store together in this version."""
+    def stage(self, access: Access) -> None:
+        """Choose what the threads of a warp load and store together."""
 
-    def body(self, version: str, end: str = "end") -> list[str]:
-        """What a thread does, in a version of the kernel. `end` tells its labels from those of other bodies."""
-        emitter = self.emitter(trusted_accesses(self.proofs, version, self.bounds))
+    def body(self, access: Access, end: str = "end") -> list[str]:
+        """What a thread does, with accesses treated so. `end` tells its labels from those of other bodies."""
+        emitter = self.emitter(trusted_accesses(self.proofs, access, self.bounds))
         emitter.end = end
         emitter.depth = 3
         emitter.block(self.kernel.body)
@@ -226,7 +218,7 @@ class _Entry:
         # The extents of components are those of the type.
         lines = []
         for (p, axis), symbol in extents.items():
-            known = axis if p in self.alike else symbol.index
+            known = axis if p in self.per_thread else symbol.index
             extent = _component_extent(self.kernel.params[p].type, axis) or f"(int)args.symbols[{known}]"
             lines.append(f"const int {self.names[p]}_n{axis} = {extent};")
         lines += [f"{C_TYPES[self.kernel.array(place[0]).dtype]} {name} = 0;" for place, name in self.total.items()]
@@ -326,8 +318,8 @@ class _Narrow(_Entry):
 
     def emitter(self, trusted: Container[Node]) -> BodyEmitter:
         return NarrowEmitter(
-            self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread, item=self.item,
-            staged=self.staged,
+            self.kernel, trusted, self.failures, self.sums, per_thread=self.per_thread, thread=self.thread,
+            item=self.item, staged=self.staged,
         )  # fmt: skip
 
     def steps(self) -> list[str]:
@@ -342,10 +334,10 @@ class _NarrowFlat(_Narrow, _Flat):
 
     thread, item = "n", ""
 
-    def stage(self, version: str) -> None:
-        if version == "fast" and not texts_on_gpu(self.kernel):
+    def stage(self, access: Access) -> None:
+        if access == "fast" and not texts_on_gpu(self.kernel):
             self.staged = staged.staged_arrays(
-                self.kernel, trusted_accesses(self.proofs, version, self.bounds), self.block
+                self.kernel, trusted_accesses(self.proofs, access, self.bounds), self.block
             )
 
     def for_all(self) -> list[str]:

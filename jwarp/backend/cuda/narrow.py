@@ -18,44 +18,27 @@ REACH = 8
 MOST = (1 << 31) - (1 << 17)
 
 
-NARROW = "narrow"
-
-
-def narrow_version(kernel: Kernel, dims: tuple[object, ...], batch: tuple[object, ...], extents: Extents) -> str:
-    """How the versions begin that launches over these extents may run; nothing, where 32 bits are not enough.
-
-    They have the numbers of the arrays that have an element for each thread: its number is that of the thread.
-    """
+def per_thread_arrays(kernel: Kernel, dims: tuple[object, ...], extents: Extents) -> tuple[int, ...]:
+    """The arrays of a narrow launch that have one element for each thread: its number is that of the thread."""
     own = dims[: kernel.tid_dims]
-    if not _is_narrow(kernel, (*own, *batch), extents):
-        return ""
     # Along one axis, an index is the number of the element already.
-    alike = [
-        str(p)
+    return tuple(
+        p
         for p, param in enumerate(kernel.params)
         if isinstance(param.type, ArrayType)
         and param.type.dims == len(own) > 1
         and (extents[p] or ())[: len(own)] == own
-    ]
-    return f"{NARROW}{':' if alike else ''}{','.join(alike)} "
+    )
 
 
-def alike_of(version: str) -> frozenset[int] | None:
-    """The arrays that a narrow version has an element of for each thread; None if it is not narrow."""
-    word = version.split()[0]
-    if not word.startswith(NARROW):
-        return None
-    return frozenset(map(int, filter(None, word.removeprefix(NARROW).removeprefix(":").split(","))))
-
-
-def _is_narrow(kernel: Kernel, threads: Sequence[object], extents: Extents) -> bool:
-    """Whether 32 bits number the threads, of these extents, and all places that are reckoned with in arrays."""
-    if kernel.block_dim or kernel.order or not _fit(threads):
+def is_narrow(kernel: Kernel, dims: tuple[object, ...], batch: tuple[object, ...], extents: Extents) -> bool:
+    """True if 32 bits number the threads of a launch and all places that are reckoned with in arrays."""
+    if kernel.block_dim or kernel.order or not _fit((*dims[: kernel.tid_dims], *batch)):
         return False
     for param, shape in zip(kernel.params, extents, strict=True):
         if param.is_array and shape is not None:
-            dims = getattr(param.type, "dims", len(shape))
-            if not _fit([*(n + 2 * REACH if isinstance(n, int) else n for n in shape[:dims]), *shape[dims:]]):
+            axes = getattr(param.type, "dims", len(shape))
+            if not _fit([*(n + 2 * REACH if isinstance(n, int) else n for n in shape[:axes]), *shape[axes:]]):
                 return False
     return True
 
@@ -68,7 +51,7 @@ def _fit(extents: Sequence[object]) -> bool:
 class NarrowEmitter(BodyEmitter):
     """Places of elements are ints, and those of neighbours have the strides of their array for a distance.
 
-    The arrays `alike` have an element for each thread, whose number is called `thread`.
+    The arrays `per_thread` have an element for each thread, whose number is called `thread`.
     """
 
     place_type = "int"
@@ -80,13 +63,13 @@ class NarrowEmitter(BodyEmitter):
         failures: Sequence[str],
         sums: Sequence[tuple],
         *,
-        alike: Container[int],
+        per_thread: Container[int],
         thread: str,
         item: str,
         staged: Staged,
     ):
         super().__init__(kernel, trusted, failures, sums, f"((long long){thread})", item)
-        self.alike, self.thread_name, self.staged = alike, thread, staged
+        self.per_thread, self.thread_name, self.staged = per_thread, thread, staged
 
     def element(self, node: Op) -> tuple[str, str | None]:
         held = self.held(node)
@@ -117,7 +100,7 @@ class NarrowEmitter(BodyEmitter):
             if distance:
                 stride = "".join(f" * {self.extent(node.array, k)}" for k in range(axis + 1, type.ndim))
                 shift.append(f"{distance}{stride}")
-        if node.array not in self.alike or not all(map(self.is_own, bases[: type.dims], range(type.dims))):
+        if node.array not in self.per_thread or not all(map(self.is_own, bases[: type.dims], range(type.dims))):
             return " + ".join([self.offset(node.array, texts), *shift])
         total = f"(int){self.thread_name}"
         for text, extent in zip(texts[type.dims :], type.components, strict=True):

@@ -13,8 +13,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from jwarp.analysis.common_sums import MOST, CommonSums, thread_values, waits_through
 from jwarp.analysis.ownership import Definitions
-from jwarp.analysis.thread_values import MOST, CommonSums, thread_values, waits_through
 from jwarp.backend.cuda.common_sums import Line, Together
 from jwarp.backend.cuda.rules import AT_ONCE, C_TYPES, CUDA_RULES, INVERSE_ROOTS, bare
 from jwarp.backend.cuda.texts import cannot_overflow

@@ -345,27 +345,27 @@ class _Interpreter:
     def thread(self, attr: None, args: tuple, active: Array) -> Array:
         return np.asarray(self.number, np.int64) if self.kernel.block_dim else np.arange(self.threads) + self.number
 
-    def tile_matmul(self, told: BlockMatmul, args: tuple, active: Array) -> None:
-        m, n, k, flags = told.m, told.n, told.k, told.transposes
-        x = self.data[told.a].reshape((k, m) if flags.a else (m, k))
-        y = self.data[told.b].reshape((n, k) if flags.b else (k, n))
-        total = self.data[told.c].reshape(m, n)
-        start = total if told.accumulate else np.zeros_like(total)
-        total[:] = evaluate_tile("matmul", (x, y, start), flags, self.kernel.array(told.c).dtype)
+    def tile_matmul(self, attr: BlockMatmul, args: tuple, active: Array) -> None:
+        m, n, k, flags = attr.m, attr.n, attr.k, attr.transposes
+        x = self.data[attr.a].reshape((k, m) if flags.a else (m, k))
+        y = self.data[attr.b].reshape((n, k) if flags.b else (k, n))
+        total = self.data[attr.c].reshape(m, n)
+        start = total if attr.accumulate else np.zeros_like(total)
+        total[:] = evaluate_tile("matmul", (x, y, start), flags, self.kernel.array(attr.c).dtype)
 
-    def tile_scan(self, told: BlockScan, args: tuple, active: Array) -> None:
-        type = self.kernel.array(told.target).dtype
-        self.data[told.target][:] = evaluate_tile("scan", (self.data[told.source],), told.scan, type)
+    def tile_scan(self, attr: BlockScan, args: tuple, active: Array) -> None:
+        type = self.kernel.array(attr.target).dtype
+        self.data[attr.target][:] = evaluate_tile("scan", (self.data[attr.source],), attr.scan, type)
 
-    def tile_cholesky(self, told: BlockCholesky, args: tuple, active: Array) -> None:
-        n, type = told.n, self.kernel.array(told.target).dtype
-        given = (self.data[told.source].reshape(n, n),)
-        self.data[told.target].reshape(n, n)[:] = evaluate_tile("cholesky", given, None, type)
+    def tile_cholesky(self, attr: BlockCholesky, args: tuple, active: Array) -> None:
+        n, type = attr.n, self.kernel.array(attr.target).dtype
+        given = (self.data[attr.source].reshape(n, n),)
+        self.data[attr.target].reshape(n, n)[:] = evaluate_tile("cholesky", given, None, type)
 
-    def tile_solve(self, told: BlockSolve, args: tuple, active: Array) -> None:
-        right = self.data[told.target].reshape(told.n, told.m)
-        given = (self.data[told.triangle].reshape(told.n, told.n), right)
-        right[:] = evaluate_tile("tri_solve", given, told.system, self.kernel.array(told.target).dtype)
+    def tile_solve(self, attr: BlockSolve, args: tuple, active: Array) -> None:
+        right = self.data[attr.target].reshape(attr.n, attr.m)
+        given = (self.data[attr.triangle].reshape(attr.n, attr.n), right)
+        right[:] = evaluate_tile("tri_solve", given, attr.system, self.kernel.array(attr.target).dtype)
 
     def check(self, text: str, args: tuple[Array, ...], active: Array) -> None:
         failing = np.flatnonzero(active & ~args[0])

@@ -19,7 +19,7 @@ from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, If, Operand, Value, While
 from jwarp.types import ArrayType, bool_, int32
 
-# Scans of more trips than `max_unroll`, and those whose copies would have more equations than this, stay loops.
+# Scans of more iterations than `max_unroll`, and those whose copies would have more equations than this, stay loops.
 MAX_UNROLLED = 400
 
 
@@ -109,8 +109,10 @@ def _has_forms(args: Sequence[Scalars]) -> bool:
     return any(isinstance(x, Form) for x in flat(args))
 
 
-def _of_forms(low: Lowering, init: Sequence[Scalars], trip: Callable[[list[Scalars]], list[Scalars]]) -> list[Scalars]:
-    """The results of a loop that carries linear forms, inside a loop that is tried; `trip` is one iteration.
+def _of_forms(
+    low: Lowering, init: Sequence[Scalars], iteration: Callable[[list[Scalars]], list[Scalars]]
+) -> list[Scalars]:
+    """The results of a loop that carries linear forms, inside a loop that is tried; `iteration` is one iteration.
 
     Raises:
         Unknown: it is linear in the forms.
@@ -125,7 +127,7 @@ def _of_forms(low: Lowering, init: Sequence[Scalars], trip: Callable[[list[Scala
     try:
         while True:
             with low.build.block():
-                found = trip(alike(init, [_any(x) for x in carried]))
+                found = iteration(alike(init, [_any(x) for x in carried]))
             following = [_joined(*pair) for pair in zip(carried, flat(found), strict=False)]
             if list(map(type, following)) == list(map(type, carried)):
                 break
@@ -165,11 +167,11 @@ def _while(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     init = args[of_test + of_body :]
     if _has_forms(args):
 
-        def trip(carried: list[Scalars]) -> list[Scalars]:
+        def iteration(carried: list[Scalars]) -> list[Scalars]:
             low.closed(p["cond_jaxpr"], [*test_consts, *carried])
             return low.closed(p["body_jaxpr"], [*body_consts, *carried])
 
-        return _of_forms(low, init, trip)
+        return _of_forms(low, init, iteration)
     params = [Value(x.type) for x in flat(init)]
     inside = alike(init, params)
     with low.build.block() as test_nodes:

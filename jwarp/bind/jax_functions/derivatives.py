@@ -1,4 +1,4 @@
-"""Functions whose derivative JAX knows by a rule of their own: its coefficients stand beside what they compute.
+"""Functions whose derivative JAX knows by a rule of their own: its coefficients are computed with their values.
 
 `jax.jvp` and `jax.vjp` of the equation give the rule as a jaxpr. It is read once with linear forms as the tangents;
 the coefficients of what comes out are the slopes of the results, in operations that have derivatives themselves.

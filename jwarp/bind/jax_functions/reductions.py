@@ -198,7 +198,7 @@ def _arranged(array: Scalars, batch: Any, summed: Any) -> tuple[tuple[int, ...],
 
 @primitive("conv_general_dilated")
 def _convolution(low: Lowering, equation: Any, a: Scalars, b: Scalars) -> Scalars:
-    """Each element of the result is the sum of the products of what meets there."""
+    """Each element of the result is a sum of products."""
     p = equation.params
     if p["batch_group_count"] != 1:
         raise low.error("a convolution with groups of a batch")

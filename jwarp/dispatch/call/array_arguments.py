@@ -53,7 +53,7 @@ def host_of(given: array) -> np.ndarray:
     Raises:
         LaunchError: it stands for a value that JAX traces.
     """
-    return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.expose(given.layout)
 
 
 _TYPES: Cache[tuple[Any, int], Any] = Cache("types of arrays", 1024)

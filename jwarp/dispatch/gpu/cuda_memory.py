@@ -41,11 +41,11 @@ class CudaMemory(Memory):
 
     def read(self, view: View) -> np.ndarray:
         """A copy of the elements in this computer's memory, which is read-only: what is written there is lost."""
-        found = self.lend(view)
+        found = self.expose(view)
         found.flags.writeable = False
         return found
 
-    def lend(self, view: View) -> np.ndarray:
+    def expose(self, view: View) -> np.ndarray:
         """A copy of the elements in this computer's memory, once what was launched before has ended."""
         low, high = view.bounds
         content = np.empty(high - low, np.uint8)

@@ -135,7 +135,7 @@ class _InPlace:
             kept.keep_anew()
         memory.keepers += self._refs
         memory.is_watched = True
-        if isinstance(memory, HostMemory) and (memory.lent or memory.is_exposed) and memory.is_open:
+        if isinstance(memory, HostMemory) and (memory.exposed_views or memory.is_exposed) and memory.is_open:
             memory.will_write()
 
 

@@ -460,7 +460,7 @@ def _lower_replayed(ctx: Context, args: list[Binding], spans: list[Span], span: 
     return rebuild(args[0], [ctx.emit("replayed", a, b, span=span) for a, b in zip(x, y, strict=True)])
 
 
-def _lower_held(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_fixed_once(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     return _lower_replayed(ctx, [_lower_fixed(ctx, args, spans, span), args[0]], spans, span)
 
 
@@ -483,8 +483,8 @@ def _lower_separation(ctx: Context, args: list[Binding], spans: list[Span], span
         return args[0]
     made, kind = Value(float64), as_scalar(getattr(args[1], "object", None))
     assert kind is not None and isinstance(args[2], Number)
-    told = Separation(kind.bits, bool(args[2].value))
-    ctx.builder.append(Op("separation", (ctx.scalar(args[0], span),), told, made, span))
+    attr = Separation(kind.bits, bool(args[2].value))
+    ctx.builder.append(Op("separation", (ctx.scalar(args[0], span),), attr, made, span))
     return made
 
 
@@ -516,12 +516,14 @@ separation = Builtin(
     " negative.",
     _lower_separation,
 )
-held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held)
+fixed_once = Builtin(
+    "fixed_once(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_fixed_once
+)
 
 
 def _is_computed_at_once(ctx: Context) -> bool:
     """True outside of kernels, where a call is computed while it is read."""
-    return ctx.max_unroll > MANY_TRIPS
+    return ctx.max_unroll > MANY_ITERATIONS
 
 
 def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
@@ -532,14 +534,14 @@ def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
     return result
 
 
-MANY_TRIPS = 512
+MANY_ITERATIONS = 512
 
 
 def _lower_together(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     return args[0]
 
 
-def _lower_nearby(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_coherent(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     return args[0] if _is_computed_at_once(ctx) else ctx.emit("nearby", ctx.scalar(args[0], span), span=span)
 
 
@@ -549,7 +551,7 @@ def _lower_in_step(ctx: Context, args: list[Binding], spans: list[Span], span: S
     return ctx.emit("not", ctx.emit("on_gpu", span=span), span=span)
 
 
-def _lower_beside(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_any_lane(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     return args[0] if _is_computed_at_once(ctx) else ctx.emit("beside", ctx.condition(args[0], span), span=span)
 
 
@@ -563,21 +565,23 @@ def _lower_on_gpu(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
 
 together = Builtin(
     "together(n: int) -> int",
-    "n, as the bound of a loop whose trips may run together: what it carries, each trip combines with one operation.",
+    "n, as the bound of a loop whose iterations may run in lockstep: each carried value is reduced by one operation.",
     _lower_together,
 )
-nearby = Builtin(
-    "nearby(x: int) -> int",
-    "x, from where a loop begins: threads beside each other begin in about the same place, and may go on together.",
-    _lower_nearby,
+coherent = Builtin(
+    "coherent(x: int) -> int",
+    "x, where a loop begins: adjacent lanes begin in about the same place, so that they may run in lockstep.",
+    _lower_coherent,
 )
-in_step = Builtin("in_step() -> bool", "Whether threads may run in step, with `beside` and `one_of`.", _lower_in_step)
-beside = Builtin(
-    "beside(x: bool) -> bool",
-    "x, or true where it is for another thread that runs in step: one value for all of them, by which they go together."
-    " What is computed must not depend on which threads these are.",
-    _lower_beside,
+in_step = Builtin(
+    "in_step() -> bool", "True if lanes may run in lockstep, with `any_lane` and `one_of`.", _lower_in_step
 )
-one_of = Builtin("one_of(x: int) -> int", "x of one of the threads that run in step, as `beside`.", _lower_one_of)
-on_gpu = Builtin("on_gpu() -> bool", "Whether the code runs on a GPU.", _lower_on_gpu)
+any_lane = Builtin(
+    "any_lane(x: bool) -> bool",
+    "The disjunction of x over the lanes that run in lockstep, one value for all of them. Results must not depend on"
+    " which lanes these are.",
+    _lower_any_lane,
+)
+one_of = Builtin("one_of(x: int) -> int", "x of one of the lanes that run in lockstep.", _lower_one_of)
+on_gpu = Builtin("on_gpu() -> bool", "True if the code runs on a GPU.", _lower_on_gpu)
 rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

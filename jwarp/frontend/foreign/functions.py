@@ -6,7 +6,7 @@ import functools
 import weakref
 from typing import Any
 
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.func import Func
 from jwarp.frontend.native import NativeFunc
@@ -41,7 +41,7 @@ class ForeignFunc(Func):
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
-        return {name: meaning(kind) for name, kind in self._types.items()}
+        return {name: canonical(kind) for name, kind in self._types.items()}
 
 
 class ForeignNative(NativeFunc):
@@ -54,7 +54,7 @@ class ForeignNative(NativeFunc):
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
-        return {name: meaning(kind) for name, kind in self._types.items()}
+        return {name: canonical(kind) for name, kind in self._types.items()}
 
 
 def function_of(function: Any) -> Func:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jwarp import forks
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.foreign.warp import is_of_warp
 from jwarp.frontend.kernel import Instance, PythonKernel, generic_of
@@ -42,7 +42,7 @@ def _kernel_of(kernel: Any) -> Kernel:
 
     It has gradients whatever Warp's `enable_backward` says, which is there to spare Warp their compilation.
     """
-    function, annotations = kernel.func, {name: meaning(kind) for name, kind in kernel.adj.arg_types.items()}
+    function, annotations = kernel.func, {name: canonical(kind) for name, kind in kernel.adj.arg_types.items()}
     if kernel.generic_parent is not None:
         instance: Kernel = as_kernel(kernel.generic_parent).instance(list(annotations.values()))
         return instance

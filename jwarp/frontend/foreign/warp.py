@@ -201,7 +201,7 @@ def _struct_of(definition: Any) -> Any:
 
 
 def _place_of(kind: type) -> Span:
-    """Where a class is defined, as well as can be told."""
+    """The place where a class is defined, as far as it is known."""
     try:
         return Span(inspect.getsourcefile(kind) or kind.__module__, inspect.getsourcelines(kind)[1])
     except (OSError, TypeError):

@@ -59,16 +59,16 @@ def assignment(ctx: Context, node: ast.Assign) -> None:
     else:
         first = targets[0]
         ctx.assigned_name = first.id if isinstance(first, ast.Name) else ""
-        ctx.lent = indexed_composites.lent_by_assignment(ctx, targets, value)
+        ctx.borrowed = indexed_composites.borrowed_by_assignment(ctx, targets, value)
         binding = lower(ctx, value)
-        ctx.assigned_name, ctx.lent = "", frozenset()
+        ctx.assigned_name, ctx.borrowed = "", frozenset()
         binding = indexed_composites.assigned(ctx, targets, binding, ctx.span(value))
         if holds_tile(binding):
             binding = _assigned_tile(ctx, targets, value, binding)
     named = all(isinstance(target, ast.Name) for target in targets)
     for target in targets:
-        held = copied_if_own(ctx, value, binding) if named else binding
-        _store_to(ctx, target, held, ctx.span(value))
+        copied = copied_if_own(ctx, value, binding) if named else binding
+        _store_to(ctx, target, copied, ctx.span(value))
 
 
 def _is_tid(ctx: Context, node: ast.expr) -> bool:
@@ -238,7 +238,7 @@ def _augment_tile(ctx: Context, place: subscripts.TilePlace, node: ast.AugAssign
     span, (symbol, name) = ctx.span(node), BINARY_OPERATORS[type(node.op)]
     value = lower(ctx, node.value)
     if not subscripts.change_in_place(ctx, place, name, symbol, value, span, ctx.span(node.value)):
-        result = combined(ctx, node.op, subscripts.held(ctx, place, span), value, node)
+        result = combined(ctx, node.op, subscripts.current(ctx, place, span), value, node)
         subscripts.assign(ctx, place, result, span)
 
 

@@ -60,7 +60,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
     callee = _meant(found.object)
     rule, reading = called(callee, span)
     if not isinstance(callee, Func):
-        ctx.lent = frozenset()
+        ctx.borrowed = frozenset()
     _refuse_unpacking(ctx, node)
     if node.keywords and not reading.names:
         raise CompileError(

@@ -82,7 +82,7 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
         return same if name == "eq" else ctx.emit("not", same, span=span)
     if name in ("eq", "ne") and is_id(left) + is_id(right) == 1 and _is_zero(left) + _is_zero(right) == 1:
         return FALSE if name == "eq" else TRUE
-    left, right = _beside(left, right, span), _beside(right, left, span)
+    left, right = _literal_as(left, right, span), _literal_as(right, left, span)
     x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
     if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True
         x, y = (ctx.emit("cast", operand, span=span, type=int32) for operand in (x, y))
@@ -97,7 +97,7 @@ def _is_zero(binding: Binding) -> bool:
     return isinstance(binding, (Number, Const)) and binding.value == 0
 
 
-def _beside(binding: Binding, other: Binding, span: Span) -> Binding:
+def _literal_as(binding: Binding, other: Binding, span: Span) -> Binding:
     """An integer that is written out, in the type of the integer that it is compared with if that has it."""
     value = binding.value if isinstance(binding, Number) else None
     kind = other.type if isinstance(other, (Value, Const)) else None
@@ -211,7 +211,7 @@ def unchanged_tiles(ctx: Context, span: Span) -> Iterator[None]:
     """Refuse changes of tiles in a part of an expression that a condition may skip."""
     before = dict(ctx.tiles.cells)
     yield
-    if any(ctx.tiles.cells[cell] is not held for cell, held in before.items()):
+    if any(ctx.tiles.cells[cell] is not content for cell, content in before.items()):
         raise CompileError(
             "a tile is changed in a part of an expression that depends on a condition",
             span,

@@ -129,7 +129,7 @@ def break_(ctx: Context, node: ast.Break) -> None:
 
 @statement(ast.Continue)
 def continue_(ctx: Context, node: ast.Continue) -> None:
-    """Set the flag of the trip."""
+    """Set the flag of the iteration."""
     _set_flag(ctx, "$continue", node)
 
 
@@ -163,13 +163,15 @@ def _returned(ctx: Context, node: ast.Return) -> Binding:
     value, frame = node.value, ctx.frame
     assert value is not None
     if isinstance(value, ast.Call):
-        ctx.lent = (
-            frozenset() if indexed_composites.returns_in_loops(ctx) else indexed_composites.lent_by_return(ctx, value)
+        ctx.borrowed = (
+            frozenset()
+            if indexed_composites.returns_in_loops(ctx)
+            else indexed_composites.borrowed_by_return(ctx, value)
         )
         result = lower(ctx, value)
-        ctx.lent = frozenset()
+        ctx.borrowed = frozenset()
         return indexed_composites.left(ctx, result, ctx.span(value))
-    same = indexed_composites.returned(ctx, node) if frame.lent else []
+    same = indexed_composites.returned(ctx, node) if frame.borrowed else []
     items = value.elts if isinstance(value, ast.Tuple) else [value]
     parts = tuple(frame.env[n.id] if isinstance(n, ast.Name) and n.id in same else lower(ctx, n) for n in items)
     return parts if isinstance(value, ast.Tuple) else parts[0]

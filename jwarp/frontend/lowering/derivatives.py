@@ -9,7 +9,7 @@ from typing import Any
 from jwarp.caches import Cache
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
@@ -62,7 +62,7 @@ def grad(function: Callable[..., Any]) -> Callable[..., Any]:
     Example:
         >>> dx, dy = wp.grad(wp.atan2)(x, y)
     """
-    function = meaning(function)
+    function = canonical(function)
     if not isinstance(function, (Func, Builtin)):
         raise KernelTypeError(f"wp.grad needs a function of the kernel language, not {function!r}")
     return _known.made(function, lambda: GradientOf(function))

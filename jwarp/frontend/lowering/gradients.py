@@ -70,8 +70,8 @@ def with_gradient(
     if written:
         nodes, cut = ctx.builder.nodes, _Cut(number, tuple(sums), sources, changed_gradients(gradient))
         nodes[len(nodes) - len(body) :] = cut.block(Block(tuple(body))).nodes
-    told = Rule(number, tuple(sorted(a for a in written if a < ctx.first_local or a in made.given_arrays)))
-    ctx.builder.effect("rule", *(made.operands or [zero(int32)]), attr=told)
+    rule = Rule(number, tuple(sorted(a for a in written if a < ctx.first_local or a in made.given_arrays)))
+    ctx.builder.effect("rule", *(made.operands or [zero(int32)]), attr=rule)
     detached: list[Operand] = []
     for j, x in enumerate(scalars):
         if not x.type.is_float:

@@ -25,7 +25,7 @@ from jwarp.ir.nodes import Const
 from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype
 
 # Loops of the library run over the components of vectors and matrices.
-MAX_TRIPS = 1024
+MAX_ITERATIONS = 1024
 
 # What is read there: no source.
 (_TREE,) = ast.parse("def outside(): ...").body
@@ -50,7 +50,7 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     rule, reading = called(function, span)
     if not reading.has_values_only:
         raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span)
-    ctx = Context(Frame(_NOTHING), apply, MAX_TRIPS)
+    ctx = Context(Frame(_NOTHING), apply, MAX_ITERATIONS)
     try:
         found = rule(ctx, function, given)
     except UsesTiles:
@@ -70,7 +70,7 @@ def operate(name: str, x: Any, y: Any) -> Any:
     span = _place()
     sides = _typed([_bound(side, span) for side in (x, y)], span)
     found = operator_table.binary(
-        Context(Frame(_NOTHING), apply, MAX_TRIPS), SYMBOLS[name], name, sides[0], sides[1], span
+        Context(Frame(_NOTHING), apply, MAX_ITERATIONS), SYMBOLS[name], name, sides[0], sides[1], span
     )
     return _value(found, f"`{SYMBOLS[name]}`", span)
 

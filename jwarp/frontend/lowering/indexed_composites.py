@@ -152,20 +152,20 @@ def value_after(ctx: Context, binding: Any, nodes: list[Node], span: Span) -> An
 # -- variables that a call changes in place
 
 
-def lent_by_assignment(ctx: Context, targets: list[ast.expr], value: ast.expr) -> frozenset[int]:
+def borrowed_by_assignment(ctx: Context, targets: list[ast.expr], value: ast.expr) -> frozenset[int]:
     """The arguments of the call `value`, by identity, that are variables which the statement then assigns to."""
     names = _names_of(targets[0]) if len(targets) == 1 else []
     if None in names or not isinstance(value, ast.Call):
         return frozenset()
-    return _lent(ctx, value, set(names))
+    return _borrowed(ctx, value, set(names))
 
 
-def lent_by_return(ctx: Context, value: ast.Call) -> frozenset[int]:
+def borrowed_by_return(ctx: Context, value: ast.Call) -> frozenset[int]:
     """The arguments of the call `value`, by identity, that are variables, all of which end with a `return`."""
-    return _lent(ctx, value, set(ctx.frame.env))
+    return _borrowed(ctx, value, set(ctx.frame.env))
 
 
-def _lent(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
+def _borrowed(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
     given = [*call.args, *(k.value for k in call.keywords)]
     found = [n for n in given if isinstance(n, ast.Name) and n.id in names and _is_own(variable(ctx, n))]
     loads = count_loads([call]) if found else {}  # type: ignore[list-item]
@@ -180,11 +180,11 @@ def left(ctx: Context, binding: Any, span: Span) -> Any:
     """The result of a call in a `return`: of variables in memory, only the caller's keep their identity."""
     if isinstance(binding, tuple):
         return tuple(left(ctx, item, span) for item in binding)
-    return as_value(ctx, binding, span) if isinstance(binding, Stored) and not _is_lent(ctx, binding) else binding
+    return as_value(ctx, binding, span) if isinstance(binding, Stored) and not _is_borrowed(ctx, binding) else binding
 
 
-def _is_lent(ctx: Context, owner: Stored) -> bool:
-    return _is_own(owner) and owner.array.index in ctx.frame.lent
+def _is_borrowed(ctx: Context, owner: Stored) -> bool:
+    return _is_own(owner) and owner.array.index in ctx.frame.borrowed
 
 
 def _names_of(target: ast.expr) -> list[str | None]:
@@ -228,7 +228,7 @@ def returned(ctx: Context, node: ast.Return) -> list[str]:
         if name is not None
         and loads[name] == 1
         and isinstance(owner := ctx.frame.env.get(name), Stored)
-        and _is_lent(ctx, owner)
+        and _is_borrowed(ctx, owner)
     ]
     if not returns_in_loops(ctx):
         return found

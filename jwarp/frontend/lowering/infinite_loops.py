@@ -11,7 +11,7 @@ def refuse_endless(loop: While, test: Span) -> None:
     """Refuse a loop that threads never leave, once they are in it. `test` is where its condition stands.
 
     Raises:
-        CompileError: its condition is the same in every trip.
+        CompileError: its condition is the same in every iteration.
     """
     (holds,) = loop.cond.yields
     if holds == TRUE:

@@ -53,12 +53,14 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         return known
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
-    lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
+    borrowed = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
     caller, ctx.frame = (
         ctx.frame,
-        Frame(function.source, env=dict(arguments), variables=bound, memory=lent, given=arrays_of(arguments.values())),
+        Frame(
+            function.source, env=dict(arguments), variables=bound, memory=borrowed, given=arrays_of(arguments.values())
+        ),
     )
-    ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
+    ctx.frame.borrowed, ctx.borrowed = frozenset(array.index for array in borrowed.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
     only_scalars, trials = ctx.only_scalars, ctx.trials
@@ -76,7 +78,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
             lower_statements(ctx, function.source.tree.body)
             result = result_of(ctx, function, span)
         after = ctx.frame.env
-        ctx.free += [array for array in ctx.frame.memory.values() if array.index not in ctx.frame.lent]
+        ctx.free += [array for array in ctx.frame.memory.values() if array.index not in ctx.frame.borrowed]
     except JwarpError as error:
         raise _inside(error, function, span) from None
     finally:

@@ -1,4 +1,4 @@
-"""Assignments of a thread's own arrays: a name is given a copy of what another name stands for, as a value is."""
+"""Assignments between local arrays: the target is a copy, as for a value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def copied_if_own(ctx: Context, value: ast.expr, binding: Binding) -> Binding:
 
 
 def changed_to(ctx: Context, target: Binding, source: Binding, place: ast.stmt) -> bool:
-    """Give a local array the elements of another one, at the end of a trip of the loop `place`; False if it cannot be.
+    """Copy one local array to another, at the end of an iteration of the loop `place`; False if that is impossible.
 
     Both are whole local arrays of one shape, or one of several such.
     """
@@ -56,8 +56,8 @@ def _copy(ctx: Context, binding: Own, made: Own, extents: tuple[int, ...], value
     to = ast.Subscript(_name(target), place, ast.Store())
     body: ast.stmt = ast.Assign([to], ast.Subscript(_name(source), place, ast.Load()))
     for axis in reversed(range(len(extents))):
-        trips = ast.Call(Known(range), [ast.Constant(extents[axis])], [])
-        body = ast.For(ast.Name(f" {axis} {target}", ast.Store()), trips, [body], [])
+        iterations = ast.Call(Known(range), [ast.Constant(extents[axis])], [])
+        body = ast.For(ast.Name(f" {axis} {target}", ast.Store()), iterations, [body], [])
     for node in ast.walk(body):
         ast.copy_location(node, value)
     lower_statements(ctx, [body])

@@ -1,6 +1,6 @@
 """Which short loops over constants stay loops: nests of much code that index nothing but arrays and a few components.
 
-Reading them once for each trip costs as many times the time to compile, and the code is no faster for it.
+Reading them once for each iteration costs as many times the time to compile, and the code is no faster for it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _nodes(statements: list[ast.stmt]) -> int:
     found = 0
     for statement in statements:
         if isinstance(statement, ast.For):
-            found += _nodes(statement.body) * _trips(statement)
+            found += _nodes(statement.body) * _iterations(statement)
         elif isinstance(statement, (ast.If, ast.While)):
             found += len(nodes_in(statement.test)) + _nodes([*statement.body, *statement.orelse])
         else:
@@ -45,8 +45,8 @@ def _nodes(statements: list[ast.stmt]) -> int:
     return found
 
 
-def _trips(loop: ast.For) -> int:
-    """The trips of a loop over a range between numbers; one of others."""
+def _iterations(loop: ast.For) -> int:
+    """The iterations of a loop over a range between numbers; one of others."""
     match loop.iter:
         case ast.Call(func=ast.Name(id="range"), args=[*bounds], keywords=[]) if 1 <= len(bounds) <= 3:
             numbers = [b.value for b in bounds if isinstance(b, ast.Constant) and type(b.value) is int]

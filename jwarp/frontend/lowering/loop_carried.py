@@ -89,8 +89,8 @@ class Carried:
         names_of_scalars = [n for n, b in self.bindings.items() for _ in flatten(b, span) or ()]
         # Any tile that has a name here may be changed in the body.
         shown = sorted(set().union(*map(cells_of, self.before.env.values())))
-        held = {cell: tiles.cells[cell] for cell in shown}
-        self.cells = {cell: tile for cell, tile in held.items() if isinstance(tile, Tile)}
+        content = {cell: tiles.cells[cell] for cell in shown}
+        self.cells = {cell: tile for cell, tile in content.items() if isinstance(tile, Tile)}
         for tile in self.cells.values():
             init += tile.items
             names_of_scalars += [""] * len(tile.items)
@@ -99,7 +99,7 @@ class Carried:
         self.results = tuple(Value(p.type, p.name) for p in self.params)
         self.left: tuple[Operand, ...] = self.results  # what they are after the loop
         self.lost: dict[int, tuple[Unusable, list[Value]]] = {}  # cells that the body makes unusable
-        self.lost_names: list[str] = []  # new ones, whose values a trip cannot leave for the next one
+        self.lost_names: list[str] = []  # new ones, whose values an iteration cannot leave for the next one
         self.first_made = ctx.first_local + len(ctx.locals)  # the number of the first array that the body makes
 
     def enter(self) -> None:
@@ -115,7 +115,9 @@ class Carried:
             if name in env:
                 env[name] = Unusable(f"`{name}` is set in this loop, so that it does not stand for one thing here")
         for name in self.lost_names:
-            reason = f"`{name}` is no number or array from before the loop: a trip cannot see what an earlier one set"
+            reason = (
+                f"`{name}` is no number or array from before the loop: an iteration cannot see what an earlier one set"
+            )
             env[name] = Unusable(reason, "set it before the loop")
         env.setdefault("$break", FALSE)
         env["$continue"] = FALSE
@@ -137,7 +139,7 @@ class Carried:
             after = self._fitted(name, binding, after)
             if layout(after, self.span) != layout(binding, self.span):
                 raise KernelTypeError(
-                    f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip",
+                    f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one iteration",
                     self.span,
                     "let it be of one type from before the loop on; or use two names",
                 )
@@ -145,10 +147,10 @@ class Carried:
             self.bindings[name] = with_origins(binding, binding, after)
         given = iter(self.params[len(values) :])
         for cell, tile in self.cells.items():
-            params, held = [next(given) for _ in tile.items], state.cells[cell]
-            if isinstance(held, Unusable):
-                self.lost[cell] = (held, params)
-            values += params if isinstance(held, Unusable) else held.items
+            params, content = [next(given) for _ in tile.items], state.cells[cell]
+            if isinstance(content, Unusable):
+                self.lost[cell] = (content, params)
+            values += params if isinstance(content, Unusable) else content.items
         self.unset_inside = state.unset
         self.after = state.env
         return values
@@ -165,8 +167,8 @@ class Carried:
                 if self.loop is not None and changed_to(self.ctx, binding, after, self.loop):
                     return binding  # as in Warp, where the variable from before the loop is assigned to
                 raise CompileError(
-                    f"`{name}` does not stand for the same array before the loop and after one trip, which makes one "
-                    "of another kind",
+                    f"`{name}` does not stand for the same array before the loop and after one iteration, "
+                    "which makes one of another kind",
                     self.span,
                     "make one of the same shape and type before the loop; or use two names",
                 )
@@ -191,7 +193,7 @@ class Carried:
         same |= unchanged(node, lambda x: x, positions=of_arrays).keys()
         inside = [Block(block.nodes) for block in blocks(node)]
         for unusable, params in self.lost.values():
-            if any(used_values(block) & set(params) for block in inside):  # which sees the change in the next trip
+            if any(used_values(block) & set(params) for block in inside):  # which sees the change in the next iteration
                 raise unusable.error(self.span)
         self.left = tuple(node.init[k] if k in same else r for k, r in enumerate(self.results))
         return without_carried(node, same)
@@ -228,7 +230,7 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
     names += [n for n in changed_by_calls(ctx, loop) if n not in names]
     parts = (n for n in partly_assigned_names([loop]) if n not in names)
     names += [n for n in parts if n in ctx.frame.env and _is_changed_by_part(ctx.frame.env[n])]
-    # A continue is over when the next trip begins; whether a loop around is left is its own matter.
+    # A continue is over when the next iteration begins; whether a loop around is left is its own matter.
     ctx.frame.env = {**ctx.frame.env}
     outer = {flag: ctx.frame.env.pop(flag, None) for flag in ("$break", "$continue")}
     if any(leaves_loop(s) for s in loop.body):
@@ -243,7 +245,7 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
             ctx.frame.env.setdefault(companion, FALSE)
         names += companions
     inside = count_loads([loop])
-    kept = read_before_set(loop)  # in the next trip
+    kept = read_before_set(loop)  # in the next iteration
     new = [n for n in names if n not in ctx.frame.env]
     fresh = [n for n in new if n in kept or ctx.frame.loads.get(n, 0) > inside.get(n, 0)]
     returns = any(returns_value(n) for n in nodes_in(loop))
@@ -261,10 +263,10 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
 def _join_arrays(
     ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span
 ) -> tuple[dict[str, Binding], State | None]:
-    """Let names stand for any of the arrays that they are before the loop and after some trip.
+    """Join the arrays that names are bound to before the loop and after any iteration.
 
-    Returned is what `fresh` names, which have no value before the loop, are after a trip. Arrays among them get one
-    before it, of no elements. And what all names stand for after a trip, if the body was read and left nothing else.
+    Returns the bindings after an iteration of `fresh` names, which are unbound before the loop; arrays among them get
+    an empty array before it. And the state after an iteration, if the body was read and had no other effect.
     """
     state: State | None = None
     made, added = ctx.first_local + len(ctx.locals), dict[str, Binding]()
@@ -279,7 +281,7 @@ def _join_arrays(
                 continue
             before = env[name] if name in env else array_joins.absent(binding)
             if before is None or (name != "$result" and array_joins.is_made_since(binding, made)):
-                continue  # it is gone in the next trip
+                continue  # it is gone in the next iteration
             form = array_joins.common(before, binding, lambda x: isinstance(x, Const) or x in known)
             if form is not None and (name not in env or layout(form, span) != layout(env[name], span)):
                 env[name] = array_joins.fitted(ctx, before, form, span)

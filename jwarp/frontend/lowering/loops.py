@@ -1,4 +1,4 @@
-"""Lowers `for` and `while` to structured IR, or reads a short loop's body once for each trip."""
+"""Lowers `for` and `while` to structured IR, or reads a short loop's body once for each iteration."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def for_(ctx: Context, loop: ast.For) -> None:
     bounds = _range_bounds(ctx, loop.iter)
     kind = _range_type(ctx, bounds, loop.iter)
     known = [int(b.value) for b in bounds if isinstance(b, (Number, Const))]
-    trips = range(*known) if len(known) == len(bounds) else None
+    iterations = range(*known) if len(known) == len(bounds) else None
     typed = None if all(isinstance(b, Number) for b in bounds) else kind
     name = loop.target.id
-    held = ctx.frame.env.get(name)
-    if held is not None and not (isinstance(held, (Value, Const, Number)) and held.type is kind):
+    current = ctx.frame.env.get(name)
+    if current is not None and not (isinstance(current, (Value, Const, Number)) and current.type is kind):
         del ctx.frame.env[name]  # the variable is a new one, as in Warp
     with_lanes = not ctx.block_dim and not ctx.debug and _is_together(ctx, loop.iter)
-    if trips is not None and not with_lanes and unroll(ctx, loop, name, trips, typed):
+    if iterations is not None and not with_lanes and unroll(ctx, loop, name, iterations, typed):
         return
     check_not_static(ctx, loop, name)
     lo, hi = (b.as_type(kind, span) if isinstance(b, Number) else b for b in bounds[:2])
@@ -70,8 +70,8 @@ def for_(ctx: Context, loop: ast.For) -> None:
     step = Const(int64, bounds[2].value) if isinstance(bounds[2], (Number, Const)) else bounds[2]
     outer, ctx.in_lanes = ctx.in_lanes, ctx.in_lanes or with_lanes
     frame, in_nest = ctx.frame, ctx.frame.in_nest
-    frame.in_nest = in_nest or trips is not None
-    _counted_loop(ctx, loop, name, lo, hi, step, never_empty=bool(trips), with_lanes=with_lanes)
+    frame.in_nest = in_nest or iterations is not None
+    _counted_loop(ctx, loop, name, lo, hi, step, never_empty=bool(iterations), with_lanes=with_lanes)
     ctx.in_lanes, frame.in_nest = outer, in_nest
 
 
@@ -82,7 +82,7 @@ def _is_together(ctx: Context, node: ast.expr) -> bool:
 
 
 def _combined(loop: For | While) -> For | While:
-    """A loop whose trips may run together, with the operation that each value is combined by."""
+    """A loop whose iterations may run together, with the operation that each value is combined by."""
     assert isinstance(loop, For)
     makers = {node.result: node for node in loop.body.nodes if isinstance(node, Op)}
     found = [makers[y] for y in loop.body.yields if isinstance(y, Value)]
@@ -102,15 +102,15 @@ def _query(ctx: Context, node: ast.expr) -> StructValue | None:
 def _over_query(ctx: Context, loop: ast.For, target: ast.Name, query: StructValue) -> None:
     """A loop over the results of a query, as a loop while there is a next one.
 
-    A query that has a name goes on, as in Warp: after a loop that is left, another one meets the rest.
+    A query that has a name goes on, as in Warp: after a loop that is left early, another loop gets the rest.
     """
     name, is_own, uses = f" query {loop.lineno}.{loop.col_offset}", True, list[ast.Name]()  # no user's name has a space
     if isinstance(loop.iter, ast.Name):
         uses = queries.uses(loop, loop.iter.id)
         is_own = any(isinstance(use.ctx, ast.Store) for use in uses)  # the name is of another one after that
         name = name if is_own else loop.iter.id
-    held = ctx.frame.env.get(target.id)
-    if held is not None and not (isinstance(held, (Value, Const, Number)) and held.type is int32):
+    current = ctx.frame.env.get(target.id)
+    if current is not None and not (isinstance(current, (Value, Const, Number)) and current.type is int32):
         del ctx.frame.env[target.id]  # the variable is a new one, as in Warp
     if is_own:
         assign(ctx, name, query, ctx.span(loop.iter))
@@ -167,7 +167,7 @@ def _range_bounds(ctx: Context, node: ast.expr) -> list:
     lo, hi = ([Number(0), *bounds] if len(bounds) == 1 else bounds)[:2]
     step = bounds[2] if len(bounds) == 3 else Number(1)
     if isinstance(step, (Number, Const)) and step.value == 0 and _has_variables(ctx, node.args[2]):
-        # It turned out to be zero, in one trip of an unrolled loop perhaps: no trip, as where threads find that out.
+        # Zero, perhaps in one iteration of an unrolled outer loop: the loop has no iteration, as for a computed step.
         typed = next((b for b in (lo, hi) if not isinstance(b, Number)), lo)
         return [typed, typed, Number(1)]
     return [lo, hi, step]
@@ -197,8 +197,8 @@ def _reversed(ctx: Context, bounds: list, node: ast.expr) -> list:
     first, back = ctx.emit("sub", lo, step, span=span), ctx.emit("neg", step, span=span)
     if isinstance(step, Const) and abs(step.value) == 1:
         return [ctx.emit("sub", hi, step, span=span), first, back]
-    trips = ctx.emit("cast", _trip_count(ctx, lo, hi, step, span), span=span, type=kind)
-    return [ctx.emit("add", first, ctx.emit("mul", trips, step, span=span), span=span), first, back]
+    iterations = ctx.emit("cast", _trip_count(ctx, lo, hi, step, span), span=span, type=kind)
+    return [ctx.emit("add", first, ctx.emit("mul", iterations, step, span=span), span=span), first, back]
 
 
 def _counted_loop(
@@ -214,7 +214,7 @@ def _counted_loop(
     span = ctx.span(loop)
     constant_step = step.value if isinstance(step, Const) else None
     leaves = any(leaves_loop(s) for s in loop.body)
-    # The index itself counts where that cannot overflow; otherwise the trips are counted.
+    # The index itself counts where that cannot overflow; otherwise the iterations are counted.
     direct = constant_step is not None and (not leaves or constant_step == 1)
     if direct:
         count_lo, count_hi, count_step = lo, hi, constant_step
@@ -247,7 +247,7 @@ def _counted_loop(
 
 
 def _trip_count(ctx: Context, lo: Operand, hi: Operand, step: Operand, span: Span) -> Operand:
-    """How many trips range(lo, hi, step) has, as int64; none for a step of zero."""
+    """How many iterations range(lo, hi, step) has, as int64; none for a step of zero."""
 
     def wide(x: Operand) -> Operand:
         return ctx.emit("cast", x, span=span, type=int64)
@@ -259,8 +259,8 @@ def _trip_count(ctx: Context, lo: Operand, hi: Operand, step: Operand, span: Spa
     nothing, one = zero(int64), Const(int64, 1)
     upward = op("gt", stride, nothing)
     rounding = op("select", upward, op("sub", stride, one), op("add", stride, one))
-    trips = op("max", op("div", op("add", distance, rounding), stride), nothing)
-    return op("select", op("eq", stride, nothing), nothing, trips)
+    iterations = op("max", op("div", op("add", distance, rounding), stride), nothing)
+    return op("select", op("eq", stride, nothing), nothing, iterations)
 
 
 @statement(ast.While)

@@ -28,11 +28,11 @@ from jwarp.frontend.lowering.ids import as_array, refuse_writes
 from jwarp.frontend.lowering.indexed_composites import in_memory
 from jwarp.frontend.lowering.inlining import result_of
 from jwarp.frontend.syntax.source import Source
+from jwarp.frontend.tiles.index_tests import drop_sign_tests
 from jwarp.frontend.values import structs
 from jwarp.frontend.values.bindings import StructValue
 from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Block, Kernel, Op, Param, Value, blocks
-from jwarp.ir.signs import drop_sign_tests
 from jwarp.types import Bound, ScalarType
 
 # The files whose rules make up the language.

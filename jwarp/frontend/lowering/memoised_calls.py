@@ -47,7 +47,7 @@ class Call:
 
 
 def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> Call | None:
-    """The kind of a call; None where functions are read in line, or something else than numbers and arrays is given."""
+    """The specialisation key of a call; None if it is inlined, or an argument is neither a number nor an array."""
     if ctx.block_dim or ctx.debug or ctx.only_scalars or ctx.in_gradient or ctx.in_lanes:
         return None
     has_own_derivative = function.gradient is not None or function.replay is not None
@@ -191,7 +191,7 @@ def _is_whole(block: Block, given: Sequence[Value], first_local: int) -> bool:
 def _is_function(block: Block) -> bool:
     """True if a block is long, has no effect, and belongs to one thread.
 
-    A loop whose trips are lanes is one that the threads of a vector run one after the other, where it stands.
+    A loop whose iterations are lanes is one that the threads of a vector run one after the other, where it stands.
     """
     count = 0
     for node in walk(block):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from jwarp.errors import KernelTypeError, Span
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
@@ -95,7 +95,7 @@ def _overloaded(ctx: Context, name: str, values: list[Binding], places: list[Spa
     found = source.captured.get(known) or source.function.__globals__.get(known)
     if found is None:  # as for almost every operator
         return None
-    function = meaning(found)
+    function = canonical(found)
     if not isinstance(function, Func):
         return None
     given = Arguments(values, places, {}, {}, span, span, [None] * len(values), {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import nearby
+from jwarp.frontend.builtins.scalar import coherent
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import Known
 from jwarp.types import StructType
@@ -33,7 +33,7 @@ def in_runs(loop: ast.For | ast.While, kind: StructType, query: str, target: str
         before.append(_set(left, ast.Constant(False)))
         after.append(ast.If(_name(left), [ast.Break()], []))
     after.append(_set(_part(query, "slot", ast.Store()), _part(query, "end")))
-    bounds = _call(range, _call(nearby, _part(query, "slot")), _part(query, "end"))
+    bounds = _call(range, _call(coherent, _part(query, "slot")), _part(query, "end"))
     inner = ast.For(ast.Name(slot, ast.Store()), bounds, [*taken, *body], [])
     return _at(loop, [*before, ast.While(_call(following, _name(query)), [inner, *after], [])])
 

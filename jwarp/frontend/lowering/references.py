@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, Span
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
@@ -82,10 +82,10 @@ def read_again(ctx: Context, function: Func, targets: Targets, arguments: dict[s
 
     An element that the function can reach in another way as well stays where it is; others are copied to it and back.
     """
-    meeting = _meeting(targets, arguments)
+    overlapping = _overlapping(targets, arguments)
     for name, target in targets.items():
         span = ctx.span(target.node)
-        if name in meeting:
+        if name in overlapping:
             arguments[name] = _in_array(ctx, function, target, span)
         elif target.element is not None:
             arguments[name] = read(ctx, target.element, span)
@@ -93,7 +93,7 @@ def read_again(ctx: Context, function: Func, targets: Targets, arguments: dict[s
             arguments[name] = as_value(ctx, ctx.frame.env[target.node.id], span)
 
 
-def _meeting(targets: Targets, arguments: dict[str, Binding]) -> set[str]:
+def _overlapping(targets: Targets, arguments: dict[str, Binding]) -> set[str]:
     """The references to elements of arrays that another argument has an element of, or is."""
     arrays = {name: arrays_of(binding) for name, binding in arguments.items()}
     arrays |= {name: arrays_of(target.element.array) for name, target in targets.items() if target.element}
@@ -248,7 +248,7 @@ def _callee(ctx: Context, node: ast.expr) -> tuple[Any, int]:
         owner, _ = _callee(ctx, node.value)
         return (vars(owner).get(node.attr), 0) if inspect.ismodule(owner) else (None, 0)
     if isinstance(node, Known):
-        return meaning(node.value), 0
+        return canonical(node.value), 0
     if isinstance(node, ast.Name):
         if node.id in ctx.frame.env:
             found = ctx.frame.env[node.id]

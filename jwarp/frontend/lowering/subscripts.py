@@ -176,7 +176,7 @@ def element_or_view(
             ctx.span(node),
             "give one index for each dimension: a[i], b[i, j]",
         )
-    _check_one_meaning(ctx, array, node)
+    _check_unambiguous(ctx, array, node)
     whole = array.first if isinstance(array, StructArray) else array
     selected = [_selected(ctx, whole, item) for item in items]
     indices = tuple(x for x in selected if not isinstance(x, array_views.Slice))
@@ -209,7 +209,7 @@ def _slice_bound(ctx: Context, array: ArrayRef, node: ast.expr) -> Operand:
     return ctx.emit("cast", within, span=span, type=int32)
 
 
-def _check_one_meaning(ctx: Context, array: ArrayRef | StructArray, node: ast.Subscript) -> None:
+def _check_unambiguous(ctx: Context, array: ArrayRef | StructArray, node: ast.Subscript) -> None:
     """Refuse `x[1:5][2]` of a matrix, which is row 3 in Python and in Warp column 2 of four rows."""
     inner = node.value
     if not isinstance(inner, ast.Subscript):

@@ -1,4 +1,4 @@
-"""Reads the body of a loop over constants once for each trip, where that is short or `wp.static` asks for it."""
+"""Reads the body of a loop over constants once for each iteration, where that is short or `wp.static` asks for it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from jwarp.types import ScalarType
 
 # Unrolling stops where it would read more than this many syntax nodes.
 MAX_UNROLLED_NODES = 4_000
-# Loops over the components of long vectors and matrices are unrolled up to so many trips and syntax nodes: an index
-# that is not known is a choice among all components.
+# Loops over the components of long vectors and matrices are unrolled up to this many iterations and syntax nodes, since
+# an index that is not constant is a choice among all components.
 MOST_COMPONENTS, MAX_COMPONENT_NODES = 64, 24_000
 
 
-def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarType | None) -> bool:
+def unroll(ctx: Context, loop: ast.For, name: str, iterations: range, kind: ScalarType | None) -> bool:
     """Read the body once for each value of the variable, if it is worth it."""
     nodes = [n for s in loop.body for n in nodes_in(s)]
     # Jumps make a loop of its own of what need not be unrolled.
     jumps = any(may_jump(s) for s in loop.body)
-    must = bool(_statics_of(ctx, loop, name)) or (not jumps and _has_static_of_trip(ctx, loop))
-    count = max(0, -((trips.start - trips.stop) // trips.step))  # len() ends at 2^63
+    must = bool(_statics_of(ctx, loop, name)) or (not jumps and _has_static_of_iteration(ctx, loop))
+    count = max(0, -((iterations.start - iterations.stop) // iterations.step))  # len() ends at 2^63
     copies = len(nodes) * count * ctx.unrolled
     fits = count <= ctx.max_unroll and copies <= MAX_UNROLLED_NODES
     if not fits and not jumps and ctx.max_unroll >= Settings.max_unroll and copies <= MAX_COMPONENT_NODES:
@@ -45,10 +45,10 @@ def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarTyp
     if not (must or (fits and not jumps)):
         return False
     if must and copies > 10 * MAX_UNROLLED_NODES:
-        raise CompileError(f"a loop of {count} trips is too long to unroll", ctx.span(loop))
+        raise CompileError(f"a loop of {count} iterations is too long to unroll", ctx.span(loop))
     outer, ctx.unrolled = ctx.unrolled, ctx.unrolled * max(1, count)
     flags = {flag: ctx.frame.env.pop(flag, None) for flag in ("$break", "$continue")}
-    _read_trips(ctx, loop, name, trips, kind)
+    _read_iterations(ctx, loop, name, iterations, kind)
     for flag, value in flags.items():
         ctx.frame.env.pop(flag, None)
         if value is not None:
@@ -57,9 +57,9 @@ def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarTyp
     return True
 
 
-def _read_trips(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarType | None) -> None:
-    """Read the body for each of the trips, as long as no jump has left the loop."""
-    for position, k in enumerate(trips):
+def _read_iterations(ctx: Context, loop: ast.For, name: str, iterations: range, kind: ScalarType | None) -> None:
+    """Read the body for each of the iterations, as long as no jump has left the loop."""
+    for position, k in enumerate(iterations):
         number = Number(k) if kind is None else Const(kind, k)
         ctx.frame.env["$break"] = ctx.frame.env["$continue"] = FALSE
         assign(ctx, name, number, ctx.span(loop.target))
@@ -67,12 +67,12 @@ def _read_trips(ctx: Context, loop: ast.For, name: str, trips: range, kind: Scal
         lower_statements(ctx, loop.body)
         stays = not_jumped(ctx, ("$return", "$break"), ctx.span(loop))
         if stays != TRUE:  # decided when the kernel runs, or known to have left
-            rest = functools.partial(_read_trips, ctx, loop, name, trips[position + 1 :], kind)
+            rest = functools.partial(_read_iterations, ctx, loop, name, iterations[position + 1 :], kind)
             return branch(ctx, stays, rest, lambda: None, ctx.span(loop))
     return None
 
 
-def _has_static_of_trip(ctx: Context, loop: ast.For) -> bool:
+def _has_static_of_iteration(ctx: Context, loop: ast.For) -> bool:
     """True if some `wp.static` reads a variable that an iteration assigns, loops inside excepted."""
     if not ctx.frame.source.names_static:
         return False

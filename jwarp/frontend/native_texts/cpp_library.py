@@ -29,17 +29,17 @@ def greater(x: Float, y: Float) -> Float:
 
 @func
 def next_after(x: float32, y: float32) -> float32:
-    """The float beside x on the side of y. Its derivative is that of x."""
+    """The float adjacent to x on the side of y. Its derivative is that of x."""
     bits = cast(x, int32)
     away = (x > 0.0) == (y > x)
-    beside = cast(where(away, bits + 1, bits - 1), float32)
+    adjacent = cast(where(away, bits + 1, bits - 1), float32)
     if x == 0.0:  # the least number of the sign that y has
-        beside = cast(where(y < 0.0, int32(-2147483647), int32(1)), float32)
+        adjacent = cast(where(y < 0.0, int32(-2147483647), int32(1)), float32)
     if x == y:
-        beside = y
+        adjacent = y
     if isnan(x) or isnan(y):
-        beside = x + y
-    return follow(beside, x)
+        adjacent = x + y
+    return follow(adjacent, x)
 
 
 @func

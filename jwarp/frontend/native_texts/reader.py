@@ -126,7 +126,7 @@ def body_of(
 
 
 class _Statements(Expressions):
-    """Reads statements; `steps` are those that the loops around end their trips with."""
+    """Reads statements; `steps` are those that the loops around end their iterations with."""
 
     def __init__(self, words: list[str], scopes: list[dict[str, Typed]], result: ScalarType | None):
         super().__init__(words, scopes)
@@ -258,7 +258,7 @@ class _Statements(Expressions):
         return [*start, ast.While(test, [*body, *step], [])]
 
     def leave(self, made: ast.stmt) -> list[ast.stmt]:
-        """A jump out of the trip of a loop."""
+        """A jump out of the iteration of a loop."""
         self.take(";")
         if not self.steps:
             raise NotPlain("a jump outside of loops")

@@ -1,4 +1,4 @@
-"""Finds the names that a loop's body may read before it has set them in the same trip."""
+"""Finds the names that a loop's body may read before it has set them in the same iteration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jwarp.frontend.syntax.source import assigned_names, branches_of, count_load
 
 
 def read_before_set(loop: ast.For | ast.While) -> set[str]:
-    """The names that `loop` sets and that a trip may read as an earlier one left them."""
+    """The names that `loop` sets and that an iteration may read as an earlier one left them."""
     flow = _Flow(set(assigned_names([loop])))
     if isinstance(loop, ast.While):
         flow.read([loop.test], set())

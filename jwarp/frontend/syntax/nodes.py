@@ -1,4 +1,4 @@
-"""The nodes of a syntax tree, listed once: rules ask for them again for each call and each trip."""
+"""The nodes of a syntax tree, listed once: rules ask for them again for each call and each iteration."""
 
 from __future__ import annotations
 

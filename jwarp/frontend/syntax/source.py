@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.outputs import rewrite_output_arguments
 from jwarp.types import CompositeValue
@@ -92,7 +92,7 @@ class Source:
 
     def lookup(self, name: str) -> Any:
         """The canonical value of the outer name `name`; KeyError if there is none."""
-        return meaning(self.found(name))
+        return canonical(self.found(name))
 
     def found(self, name: str) -> Any:
         """The object itself that the outer name `name` has; KeyError if there is none."""
@@ -112,7 +112,7 @@ class Source:
 
 
 class _Numbers:
-    """When numbers of a module get their meaning: where a kernel is defined or, as in Warp, where it is first read."""
+    """When numbers of a module get their values: where a kernel is defined or, as in Warp, where it is first read."""
 
     are_read_late = False
 
@@ -387,7 +387,7 @@ def always_jumps(statements: list[ast.stmt]) -> bool:
 
 
 def parameter_span(function: Callable, name: str) -> Span:
-    """Where parameter `name` is written (`return`: the function), as well as can be told."""
+    """The place of parameter `name` (`return`: the function), as far as it is known."""
     first = Span(file_of(function), function.__code__.co_firstlineno)
     try:
         source = read_source(function, {}, file_lines(function))
@@ -413,5 +413,5 @@ def annotations_of(function: Callable, captured: Mapping[str, Any]) -> dict[str,
                     f"annotation of `{name}` cannot be evaluated: {error}",
                     parameter_span(function, name),
                 ) from None
-        result[name] = meaning(annotation)
+        result[name] = canonical(annotation)
     return result

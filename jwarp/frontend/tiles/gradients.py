@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from jwarp.frontend.tiles.lift import Lifter, Variation
 from jwarp.ir.attributes import Extent
-from jwarp.ir.lift import Lifter, Variation
 from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Param, Value, walk
 from jwarp.ir.visit import map_ops
 from jwarp.types import int32

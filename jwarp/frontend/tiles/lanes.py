@@ -7,15 +7,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from jwarp.analysis.uniformity import VARYING
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.tiles.early_exits import last_branches, stays
 from jwarp.frontend.tiles.gradients import extent_in, extents, lifted
 from jwarp.frontend.tiles.lane_arrays import with_lane
+from jwarp.frontend.tiles.lift import Lifter, Variation
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
 from jwarp.ir.builder import zero
 from jwarp.ir.formats import BlockText
-from jwarp.ir.lift import Lifter, Variation
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
 
@@ -58,7 +59,7 @@ class LaneVariation(Variation):
 
     def differs(self, node: Op) -> bool:
         """True if an operation is divergent: lanes execute it apart, or on divergent operands."""
-        return self.mapped or self.any(node.args)
+        return self.is_divergent or self.any(node.args)
 
     def arrays_of(self, rule: Rule) -> set[int]:
         """The arrays that a call of a function with a gradient of its own is about."""
@@ -67,7 +68,7 @@ class LaneVariation(Variation):
 
     def remaining(self, node: Node) -> bool | None:
         """Which side of a branch is for lanes that stay while others leave the block; None if none do."""
-        if self.mapped or not isinstance(node, If) or node not in self.last or not self.of(node.cond):
+        if self.is_divergent or not isinstance(node, If) or node not in self.last or not self.of(node.cond):
             return None
         return stays(node)
 
@@ -76,9 +77,9 @@ class LaneVariation(Variation):
         if stay is None:
             return super().branch(node)
         self.block(node.then if stay else node.orelse)
-        self.mapped = True
+        self.is_divergent = True
         self.block(node.orelse if stay else node.then)
-        self.mapped = False
+        self.is_divergent = False
         return None
 
     def is_own(self, node: Op) -> bool:
@@ -90,7 +91,7 @@ class LaneVariation(Variation):
         """True if a number is a multiple of the block size."""
         return isinstance(x, Const) and x.value > 0 and x.value % self.block_dim == 0
 
-    def result(self, node: Op, mapped: bool) -> bool:
+    def varies(self, node: Op) -> bool:
         if node.name == "tid":
             if node.attr == self.lane_axis and node.result is not None:
                 self.tids.add(node.result)
@@ -106,7 +107,7 @@ class LaneVariation(Variation):
             return True
         if is_tile(node.result):  # tiles are the block's; those of lanes come from `collect`
             return False
-        return self.is_each(node) or super().result(node, mapped)
+        return self.is_each(node) or super().varies(node)
 
     def is_once(self, node: Op) -> bool:
         """True if an operation is one print for the whole block, of uniform values."""
@@ -163,7 +164,7 @@ class Lanes(Lifter):
         self.gradients = list(kernel.gradients)
         # The number of the lane, which is an index of arrays that each lane has for itself.
         self.number = Value(int32)
-        variation.varying.add(self.number)
+        variation.shapes[self.number] = VARYING
         self.lanes[self.number] = Value(tile_type(int32, self.shape))
         self.active: Value | None = None  # which lanes there are, where some are missing
         # In the mapped control flow at hand: what is computed in it, and what is known before.
@@ -333,19 +334,19 @@ class Lanes(Lifter):
 
     def op_rule(self, node: Op, out: list[Node]) -> None:
         """Note a call of a function with a gradient of its own, which lanes make each if anything differs."""
-        told = node.told(Rule)
-        if told.gradient not in self.lane_variation.rules:
+        rule = node.told(Rule)
+        if rule.gradient not in self.lane_variation.rules:
             out.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
             return
-        gradient = self.kernel.gradients[told.gradient]
-        if self.lane_variation.arrays_of(told) & self.lane_variation.arrays or not node.args:
+        gradient = self.kernel.gradients[rule.gradient]
+        if self.lane_variation.arrays_of(rule) & self.lane_variation.arrays or not node.args:
             raise CompileError(
                 "a function with a gradient of its own is called here for each thread of a block, with a local array "
                 "of the thread or without a number",
                 node.span,
                 "give it the numbers that it needs, or arrays of the kernel",
             )
-        self.gradients[told.gradient] = lifted(gradient, self.block_dim, len(node.args))
+        self.gradients[rule.gradient] = lifted(gradient, self.block_dim, len(node.args))
         asked = [self.extent(extent_in(self.kernel, gradient, extent), out, node.span) for extent in extents(gradient)]
         out.append(dataclasses.replace(node, args=self.lanes_of((*node.args, *asked), out, node.span)))
 

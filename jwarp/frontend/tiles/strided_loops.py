@@ -1,4 +1,4 @@
-"""Loops in which the threads of a block take turns, `range(lane, n, wp.block_dim())`: as many trips for all of them."""
+"""Block-strided loops, `range(lane, n, wp.block_dim())`, rewritten so that all threads run equally many iterations."""
 
 from __future__ import annotations
 

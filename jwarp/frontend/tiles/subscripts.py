@@ -214,7 +214,7 @@ def _change_struct(
     ctx.tiles.write(target.ref, items, target.span, "put_add")
 
 
-def held(ctx: Context, target: TilePlace, span: Span) -> Binding:
+def current(ctx: Context, target: TilePlace, span: Span) -> Binding:
     """The current value of an element, or of its components, at a place."""
     element = ctx.tiles.element(target.ref, span)
     if not target.selectors:

@@ -1,4 +1,4 @@
-"""Addresses of a thread's own arrays: what is added to one, and the array that a kernel makes of it."""
+"""Addresses of local arrays: offsets, and the array that a kernel makes from an address."""
 
 from __future__ import annotations
 

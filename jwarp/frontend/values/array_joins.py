@@ -1,8 +1,7 @@
-"""Arrays where branches and trips meet: one binding for what is one array here and another one there.
+"""Joins of array bindings, where branches or iterations end: one binding for an array that depends on the path.
 
-Views of one array that differ in their numbers only, which row or which elements, stay a view of it. Of other arrays
-there is a number that says which one it is, and each has its own numbers. An array that nobody gave is a view of no
-elements of the one that it meets.
+Views of one array that differ only in numbers, the row or the elements, become one view. Different arrays become a
+choice among them by a number, each with numbers of its own. A missing array becomes an empty view of the other one.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _not_negative(e: Emitter, index: Operand, span: Span) -> Operand:
 
 
 def _as(e: Emitter, x: Operand, kind: ScalarType, span: Span) -> Operand:
-    """An int32 in the type of the index that it meets."""
+    """An int32 converted to the type of another index."""
     return e.emit("cast", x, span=span, type=kind) if x.type is int32 else x
 
 

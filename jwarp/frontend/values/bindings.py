@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.canonicalise import meaning
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
@@ -436,7 +436,7 @@ def way_to(wanted: object, binding: Binding) -> str:
 
 def bind_python(obj: Any, name: str, span: Span) -> Binding:
     """The binding of a captured Python object."""
-    obj = meaning(obj)
+    obj = canonical(obj)
     if isinstance(obj, enum.Enum) and isinstance(obj.value, int):
         obj = int(obj.value)
     if isinstance(obj, np.generic):

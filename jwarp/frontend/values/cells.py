@@ -203,7 +203,7 @@ class TileMemory:
         """A new tile with the given components."""
         return self.new(Tile(TileKind(dtype, shape), tuple(items)), span)
 
-    def held(self, cell: int, span: Span) -> Tile:
+    def content(self, cell: int, span: Span) -> Tile:
         found = self.cells[cell]
         if isinstance(found, Unusable):
             raise found.error(span)
@@ -211,18 +211,18 @@ class TileMemory:
 
     def read(self, ref: TileRef, span: Span) -> tuple[Operand, ...]:
         """The components of a tile, or of one element."""
-        held, view = self.held(ref.cell, span), ref.view
-        shape = held.type.shape
+        content, view = self.content(ref.cell, span), ref.view
+        shape = content.type.shape
         assert shape is not None
         if view.is_whole(math.prod(shape)) and view.shape == shape:
-            return held.items
+            return content.items
         if not view.moving and view.shape:
             attr = Strided(view.shape, view.offset, view.strides)
-            return tuple(self.op("view", item, attr=attr, span=span) for item in held.items)
-        if not view.moving and all(isinstance(item, Const) or item in self.filled for item in held.items):
-            return tuple(self._one_of(item) for item in held.items)
+            return tuple(self.op("view", item, attr=attr, span=span) for item in content.items)
+        if not view.moving and all(isinstance(item, Const) or item in self.filled for item in content.items):
+            return tuple(self._one_of(item) for item in content.items)
         flat, indices = self.indices(view, shape, span)
-        sources = (self._flattened(item, span) if flat else item for item in held.items)
+        sources = (self._flattened(item, span) if flat else item for item in content.items)
         return tuple(self.op("take", source, *indices, span=span) for source in sources)
 
     def _one_of(self, item: Operand) -> Operand:
@@ -243,20 +243,20 @@ class TileMemory:
 
     def write(self, ref: TileRef, items: Sequence[Operand | None], span: Span, name: str = "put") -> None:
         """Change components of the elements that a view shows; None stays as it is."""
-        held, view = self.held(ref.cell, span), ref.view
+        content, view = self.content(ref.cell, span), ref.view
         if view.repeats and name == "put":
             raise CompileError(
                 "a broadcast tile cannot be changed: it has elements more than once",
                 span,
                 "copy it first: `b = a` makes a tile of its own",
             )
-        shape = held.type.shape
+        shape = content.type.shape
         assert shape is not None
         changed = tuple(
             old if new is None else self._changed(old, view, shape, new, name, span)
-            for old, new in zip(held.items, items, strict=True)
+            for old, new in zip(content.items, items, strict=True)
         )
-        self.cells[ref.cell] = dataclasses.replace(held, items=changed)
+        self.cells[ref.cell] = dataclasses.replace(content, items=changed)
         for other in self.groups.get(ref.cell, set()) - {ref.cell}:
             if other in self.cells:
                 self.cells[other] = _AMBIGUOUS

@@ -52,7 +52,7 @@ def kind_of_query(name: str, about: str, family: Any, module: str, **over: Any) 
         "start": vec3,
         "end": vec3,  # the other corner of a box, or the reciprocals of a direction
         "radius": float32,
-        "node": int32,  # the next one, which meets what is asked for, or none (0)
+        "node": int32,  # the next one, which intersects what is asked for, or none (0)
         "pending": int32,
         "slot": int32,  # the next one of the leaf at hand
         "stop": int32,  # the slot after the last one of it
@@ -71,8 +71,10 @@ def _query(name: str, about: str, **over: Any) -> Any:
 
 
 BvhQueryAabb = _query("BvhQueryAabb", "A query for boxes that meet a box, from `start` to `end`.", bvh=BvhArrays)
-BvhQueryRay = _query("BvhQueryRay", "A query for boxes that a ray meets.", bvh=BvhArrays)
-BvhQueryCapsule = _query("BvhQueryCapsule", "A query for boxes that a ray meets when they are grown.", bvh=BvhArrays)
+BvhQueryRay = _query("BvhQueryRay", "A query for boxes that a ray intersects.", bvh=BvhArrays)
+BvhQueryCapsule = _query(
+    "BvhQueryCapsule", "A query for boxes that a ray intersects when they are grown.", bvh=BvhArrays
+)
 BvhQuerySphere = _query("BvhQuerySphere", "A query for boxes within a distance of a place.", bvh=BvhArrays)
 BvhQueryOfAny = _query("BvhQueryOfAny", "A query of one of these kinds.", bvh=BvhArrays, kind=int32)
 for _number, _kind in enumerate((BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, BvhQuerySphere, BvhQueryOfAny)):
@@ -84,50 +86,50 @@ for _number, _kind in enumerate((MeshQueryAABB, MeshQuerySphere, MeshQueryOfAny)
     _kind.general = MeshQueryOfAny, _number
 
 
-# -- whether a box meets what is asked for
+# -- whether a box intersects what is asked for
 
 
 @func
-def box_meets(query: Any, box: Any, first: int32, max_dist: float32):
+def box_intersects(query: Any, box: Any, first: int32, max_dist: float32):
     """True if a box intersects another; False where a number is NaN."""
-    meets = True
+    intersects = True
     for axis in range(3):
-        meets = meets and query.start[axis] <= box[first + 3 + axis] and query.end[axis] >= box[first + axis]
-    return meets
+        intersects = intersects and query.start[axis] <= box[first + 3 + axis] and query.end[axis] >= box[first + axis]
+    return intersects
 
 
 @func
-def ray_meets(query: Any, box: Any, first: int32, max_dist: float32):
+def ray_intersects(query: Any, box: Any, first: int32, max_dist: float32):
     """True if a ray intersects a box before `max_dist`."""
     return slab_entry(query.start, query.end, box, first) < max_dist
 
 
 @func
-def capsule_meets(query: Any, box: Any, first: int32, max_dist: float32):
+def capsule_intersects(query: Any, box: Any, first: int32, max_dist: float32):
     """True if a ray intersects a box grown by a radius, up to `max_dist`."""
     entry = slab_entry(query.start, query.end, grown_box(box, first, query.radius), 0)
     return entry < INFINITE and entry <= max_dist
 
 
 @func
-def sphere_meets(query: Any, box: Any, first: int32, max_dist: float32):
+def sphere_intersects(query: Any, box: Any, first: int32, max_dist: float32):
     """True if a box is within a distance of a place."""
     return box_distance(query.start, box, first) <= query.radius * query.radius
 
 
 @func
-def one_meets(query: Any, box: Any, first: int32, max_dist: float32):
+def any_kind_intersects(query: Any, box: Any, first: int32, max_dist: float32):
     """True if a box satisfies a query of any kind."""
-    meets = False
+    intersects = False
     if query.kind == 0:
-        meets = box_meets(query, box, first, max_dist)
+        intersects = box_intersects(query, box, first, max_dist)
     elif query.kind == 1:
-        meets = ray_meets(query, box, first, max_dist)
+        intersects = ray_intersects(query, box, first, max_dist)
     elif query.kind == 2:
-        meets = capsule_meets(query, box, first, max_dist)
+        intersects = capsule_intersects(query, box, first, max_dist)
     else:
-        meets = sphere_meets(query, box, first, max_dist)
-    return meets
+        intersects = sphere_intersects(query, box, first, max_dist)
+    return intersects
 
 
 @func
@@ -150,14 +152,14 @@ def face_within(query: Any, slot: int32):
 
 
 @func
-def one_of_mesh_meets(query: Any, box: Any, first: int32, max_dist: float32):
+def any_mesh_kind_intersects(query: Any, box: Any, first: int32, max_dist: float32):
     """True if a box satisfies a query of a mesh of any kind."""
-    meets = False
+    intersects = False
     if query.kind == 0:
-        meets = box_meets(query, box, first, max_dist)
+        intersects = box_intersects(query, box, first, max_dist)
     else:
-        meets = sphere_meets(query, box, first, max_dist)
-    return meets
+        intersects = sphere_intersects(query, box, first, max_dist)
+    return intersects
 
 
 @func
@@ -170,7 +172,7 @@ def face_of_one(query: Any, slot: int32):
 
 
 @func
-def advanced(tree: BvhArrays, query: Reference(Any), meets: Any, holds: Any, max_dist: float32):
+def advanced(tree: BvhArrays, query: Reference(Any), intersects: Any, holds: Any, max_dist: float32):
     """Go on to the next slot that is asked for; -1 if there is none."""
     leaves = tree.nodes.shape[0]
     found = -1
@@ -182,24 +184,26 @@ def advanced(tree: BvhArrays, query: Reference(Any), meets: Any, holds: Any, max
                 query.node, query.pending = above(query.node, query.pending)
             else:
                 box = tree.nodes[query.node]
-                first = meets(query, box, 0, max_dist)
-                second = meets(query, box, 6, max_dist)
+                first = intersects(query, box, 0, max_dist)
+                second = intersects(query, box, 6, max_dist)
                 if first or second:
                     query.pending = (query.pending << 1) | where(first and second, 1, 0)
                     query.node = 2 * query.node + where(first, 0, 1)
                 else:
                     query.node, query.pending = above(query.node, query.pending)
         if query.slot < query.stop:
-            if meets(query, tree.bounds[query.slot], 0, max_dist) and holds(query, query.slot):
+            if intersects(query, tree.bounds[query.slot], 0, max_dist) and holds(query, query.slot):
                 found = query.slot
             query.slot += 1
     return found
 
 
 @func
-def next_of(tree: BvhArrays, query: Reference(Any), index: Reference(int32), meets: Any, holds: Any, max_dist: float32):
+def next_of(
+    tree: BvhArrays, query: Reference(Any), index: Reference(int32), intersects: Any, holds: Any, max_dist: float32
+):
     """Let `index` be the number of what is in the next slot that is asked for; False if there is none."""
-    slot = advanced(tree, query, meets, holds, max_dist)
+    slot = advanced(tree, query, intersects, holds, max_dist)
     if slot >= 0:
         index = tree.items[slot]
     return slot >= 0
@@ -233,7 +237,7 @@ def bvh_query_aabb(id: BvhArrays, low: vec3, high: vec3, root: int32 = -1):
 @library("bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery")
 @func
 def bvh_query_ray(id: BvhArrays, start: vec3, dir: vec3, root: int32 = -1):
-    """The boxes of a tree that a ray from `start` along `dir` meets, in no order: a loop goes over their numbers."""
+    """The boxes of a tree that a ray from `start` along `dir` intersects, in no order. A loop gives their numbers."""
     query = BvhQueryRay()
     query.bvh = id
     return begun(query, id, start, inverse_of(dir), 0.0, root)
@@ -242,7 +246,7 @@ def bvh_query_ray(id: BvhArrays, start: vec3, dir: vec3, root: int32 = -1):
 @library("bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery")
 @func
 def bvh_query_capsule(id: BvhArrays, start: vec3, dir: vec3, radius: float32, root: int32 = -1):
-    """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
+    """The boxes of a tree that a ray intersects when they are grown by `radius` on all sides, as `bvh_query_ray`."""
     query = BvhQueryCapsule()
     query.bvh = id
     return begun(query, id, start, inverse_of(dir), radius, root)
@@ -295,22 +299,22 @@ def mesh_get_group_root(id: MeshArrays, group: int32):
 
 @func
 def bvh_query_next(query: Reference(BvhQueryAabb), index: Reference(int32), max_dist: float32 = INFINITE):
-    return next_of(query.bvh, query, index, box_meets, any_face, max_dist)
+    return next_of(query.bvh, query, index, box_intersects, any_face, max_dist)
 
 
 @func
 def bvh_query_next(query: Reference(BvhQueryRay), index: Reference(int32), max_dist: float32 = INFINITE):
-    return next_of(query.bvh, query, index, ray_meets, any_face, max_dist)
+    return next_of(query.bvh, query, index, ray_intersects, any_face, max_dist)
 
 
 @func
 def bvh_query_next(query: Reference(BvhQueryCapsule), index: Reference(int32), max_dist: float32 = INFINITE):
-    return next_of(query.bvh, query, index, capsule_meets, any_face, max_dist)
+    return next_of(query.bvh, query, index, capsule_intersects, any_face, max_dist)
 
 
 @func
 def bvh_query_next(query: Reference(BvhQueryOfAny), index: Reference(int32), max_dist: float32 = INFINITE):
-    return next_of(query.bvh, query, index, one_meets, any_face, max_dist)
+    return next_of(query.bvh, query, index, any_kind_intersects, any_face, max_dist)
 
 
 @library("bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool")
@@ -319,24 +323,24 @@ def bvh_query_next(query: Reference(BvhQuerySphere), index: Reference(int32), ma
     """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
 
     Of rays, only boxes that they enter before `max_dist` count."""
-    return next_of(query.bvh, query, index, sphere_meets, any_face, max_dist)
+    return next_of(query.bvh, query, index, sphere_intersects, any_face, max_dist)
 
 
 @func
 def mesh_query_next(query: Reference(MeshQueryAABB), index: Reference(int32)):
-    return next_of(query.mesh.bvh, query, index, box_meets, any_face, INFINITE)
+    return next_of(query.mesh.bvh, query, index, box_intersects, any_face, INFINITE)
 
 
 @func
 def mesh_query_next(query: Reference(MeshQueryOfAny), index: Reference(int32)):
-    return next_of(query.mesh.bvh, query, index, one_of_mesh_meets, face_of_one, INFINITE)
+    return next_of(query.mesh.bvh, query, index, any_mesh_kind_intersects, face_of_one, INFINITE)
 
 
 @library("mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
 @func
 def mesh_query_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
     """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
-    return next_of(query.mesh.bvh, query, index, sphere_meets, face_within, INFINITE)
+    return next_of(query.mesh.bvh, query, index, sphere_intersects, face_within, INFINITE)
 
 
 @func

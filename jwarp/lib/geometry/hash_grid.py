@@ -1,7 +1,7 @@
 """Hash grids: which points lie in the cells about a place, written in the kernel language.
 
 Space is divided into cubes; the number of a cube, wrapped round along each axis, is its cell. The points of a cell, and
-of those beside it along the first axis, lie one after the other in `point_ids`: a query goes from one such run of
+of those next to it along the first axis, lie one after the other in `point_ids`: a query goes from one such run of
 points to the next, which takes fewer steps than from cell to cell, in the same order. All of it is integers.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import abs, beside, floor, one_of, where
+from jwarp.frontend.builtins.scalar import abs, any_lane, floor, one_of, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
 from jwarp.types import NAMED, Reference, float16, float32, float64, int32, int64, struct, uint64
@@ -70,8 +70,7 @@ class HashGridQuery:
 
     Runs are counted along the first axis (one, or two where it wraps round), then the second, then the third. Threads
     that run in step, of which some wrap round, go through the longer runs together: then each has three for a row.
-    Those that begin beside each other, but in other rows, wait for each other, with empty runs, so as to be in the same
-    row.
+    Adjacent threads that begin in different rows wait for each other, with empty runs, so as to be in the same row.
     """
 
     point_ids: array[int32]
@@ -128,15 +127,15 @@ def extent_of(low: int32, high: int32, extent: int32):
 def ahead(number: int32, is_near: bool):
     """How far a number is above the least one of the threads that run in step and are near; 0 if they are far apart."""
     above = number - one_of(number)
-    least = where(beside(is_near and above == -1), 1, 0)
-    least = where(beside(is_near and above == -2), 2, least)
+    least = where(any_lane(is_near and above == -1), 1, 0)
+    least = where(any_lane(is_near and above == -2), 2, least)
     above += least
     return where(is_near and above >= 0 and above <= FAR, above, 0)
 
 
 @func
 def started(id: Any, point: Any, max_dist: Any, group: int32, by_group: int32):
-    """A query of the cells that a cube of twice `max_dist` about the point meets."""
+    """A query of the cells that a cube of twice `max_dist` about the point intersects."""
     query = HashGridQuery()
     query.point_ids = id.point_ids
     query.cell_starts = id.cell_starts
@@ -150,7 +149,7 @@ def started(id: Any, point: Any, max_dist: Any, group: int32, by_group: int32):
     query.group = group
     query.by_group = where(id.groups.shape[0] > 0, by_group, 0)
     is_split = query.by_group == 0 and query.counts[0] > query.dims[0] - query.first[0]
-    query.part = where(beside(is_split), 0, -1)
+    query.part = where(any_lane(is_split), 0, -1)
     query.until = query.counts[1]
     if query.by_group == 0:
         is_near = abs(query.first[0] - one_of(query.first[0])) <= FAR

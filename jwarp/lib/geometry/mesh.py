@@ -187,8 +187,8 @@ def closest_point(mesh: MeshArrays, point: vec3, max_dist: float32):
 
 
 @func
-def told(query: MeshQueryPoint, face: Reference(int32), bary_u: Reference(float32), bary_v: Reference(float32)):
-    """Put what a query gives into places, if it gives something, and say whether it does."""
+def written_to(query: MeshQueryPoint, face: Reference(int32), bary_u: Reference(float32), bary_v: Reference(float32)):
+    """Write the result of a query to its references, if there is one; True if there is."""
     if query.result:
         face = query.face
         bary_u = query.u
@@ -220,7 +220,7 @@ def mesh_query_point_no_sign(
     With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
     an area, or with a corner that is no number, are not found."""
     query = closest_point(id, point, max_dist)
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)
 
 
 @func
@@ -259,7 +259,7 @@ def mesh_query_furthest_point_no_sign(
 
     With places for its face and weights, it says whether there is one, and else leaves them as they are."""
     query = mesh_query_furthest_point_no_sign(id, point, min_dist)
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)
 
 
 # -- what is read of faces

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.scalar import beside, cast, in_step, on_gpu, one_of, rolled, where
+from jwarp.frontend.builtins.scalar import any_lane, cast, in_step, on_gpu, one_of, rolled, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.mesh import MeshArrays, corner, face_corner, leaf_slots
 from jwarp.lib.geometry.tree import INFINITE, above, greater, group_slots, inverse_of, is_number, slab_entry
-from jwarp.lib.geometry.triangles import crossing, is_beside, ray_frame
+from jwarp.lib.geometry.triangles import crossing, may_cross, ray_frame
 from jwarp.lib.geometry.wide import (
     FACE,
     LEVEL,
@@ -71,7 +71,7 @@ def is_ray(start: vec3, direction: vec3):
 
 @func
 def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, low: int32, high: int32, any_hit: int32):
-    """The slot, from `low` up to `high`, of the face that a ray meets first before `limit`; -1 if there is none.
+    """The slot, from `low` up to `high`, of the face that a ray intersects first before `limit`; -1 if there is none.
 
     With `any_hit` it is that of the first one found."""
     found = -1
@@ -106,7 +106,7 @@ def is_beam(mesh: MeshArrays, start: vec3, direction: vec3):
         way = normalize(direction)
         begun = of_one(start)
         apart = length(start - begun) + length(way - of_one(way)) * length(middle - begun)
-        is_wide = beside(is_ray(start, direction) and not apart <= BEAM * mesh.edge)
+        is_wide = any_lane(is_ray(start, direction) and not apart <= BEAM * mesh.edge)
     return not is_wide
 
 
@@ -120,7 +120,7 @@ def is_met(entry: float32, limit: float32):
 def first_slot_together(
     mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, low: int32, high: int32, any_hit: int32
 ):
-    """As `first_slot`, where threads in step go together: to each box that one of their rays meets."""
+    """As `first_slot`, where threads in step go together: to each box that one of their rays intersects."""
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
     x, y, z = ray_frame(direction)
@@ -133,8 +133,8 @@ def first_slot_together(
     while node > 0:
         while node > 0 and node < leaves:
             box = mesh.bvh.nodes[node]
-            first = beside(is_met(slab_entry(start, inverse, box, 0), best))
-            second = beside(is_met(slab_entry(start, inverse, box, 6), best))
+            first = any_lane(is_met(slab_entry(start, inverse, box, 0), best))
+            second = any_lane(is_met(slab_entry(start, inverse, box, 6), best))
             if first or second:
                 beyond = corner(box, 6) + corner(box, 9) - corner(box, 0) - corner(box, 3)
                 swapped = second and (not first or dot(way, beyond) < 0.0)
@@ -190,7 +190,7 @@ def first_slot_of_many(
                     p = corner(face, 0)
                     q = corner(face, 3)
                     r = corner(face, 6)
-                    if is_beside(start, x, y, p, q, r):
+                    if may_cross(start, x, y, p, q, r):
                         t, _, _, _ = crossing(start, x, y, z, p, q, r)
                         if t < best and slot + k >= low and slot + k < high:
                             best = t
@@ -203,7 +203,7 @@ def first_slot_of_many(
 
 @func
 def crossings(mesh: MeshArrays, start: vec3, direction: vec3, low: int32, high: int32):
-    """How many of the faces in slots from `low` up to `high` a ray meets."""
+    """How many of the faces in slots from `low` up to `high` a ray intersects."""
     count = 0
     if on_gpu():
         count = crossings_of_many(mesh, start, direction, low, high)
@@ -242,7 +242,7 @@ def crossings_of_many(mesh: MeshArrays, start: vec3, direction: vec3, low: int32
                     p = corner(face, 0)
                     q = corner(face, 3)
                     r = corner(face, 6)
-                    if is_beside(start, x, y, p, q, r):
+                    if may_cross(start, x, y, p, q, r):
                         t, _, _, _ = crossing(start, x, y, z, p, q, r)
                         if t < INFINITE and slot + k >= low and slot + k < high:
                             count += 1
@@ -252,7 +252,7 @@ def crossings_of_many(mesh: MeshArrays, start: vec3, direction: vec3, low: int32
 
 @func
 def first_crossing(mesh: MeshArrays, start: vec3, direction: vec3, max_t: float32, root: int32):
-    """Where a ray first meets a mesh."""
+    """Where a ray first intersects a mesh."""
     query = MeshQueryRay()
     low, high = group_slots(mesh.bvh, root)
     slot = first_slot(mesh, start, direction, max_t, low, high, 0)
@@ -297,7 +297,7 @@ def mesh_query_ray(
     face: Reference(int32),
     root: int32 = -1,
 ):
-    """Where a ray from `start` first meets a mesh, if it does so before `start + max_t * dir`.
+    """Where a ray from `start` first intersects a mesh, if it does so before `start + max_t * dir`.
 
     With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
     faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
@@ -324,7 +324,7 @@ def mesh_query_ray_anyhit(id: MeshArrays, start: vec3, dir: vec3, max_t: float32
 @library("mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int")
 @func
 def mesh_query_ray_count_intersections(id: MeshArrays, start: vec3, dir: vec3, root: int32 = -1):
-    """How many faces of a mesh a ray meets."""
+    """How many faces of a mesh a ray intersects."""
     low, high = group_slots(id.bvh, root)
     return crossings(id, start, dir, low, high)
 

@@ -7,7 +7,7 @@ from jwarp.frontend.builtins.scalar import acos, atan2, cast, clamp, max, on_gpu
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
-from jwarp.lib.geometry.mesh import MeshArrays, closest_point, corner, mesh_eval_position, told
+from jwarp.lib.geometry.mesh import MeshArrays, closest_point, corner, mesh_eval_position, written_to
 from jwarp.lib.geometry.mesh_rays import sign_by_parity, sign_by_rays
 from jwarp.lib.geometry.tree import above, box_distance
 from jwarp.lib.geometry.triangles import closest_barycentrics, is_sliver
@@ -234,7 +234,7 @@ def mesh_query_point(
     query = mesh_query_point(id, point, max_dist)
     if query.result:
         inside = query.sign
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)
 
 
 @func
@@ -275,7 +275,7 @@ def mesh_query_point_sign_parity(
     query = mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
     if query.result:
         inside = query.sign
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)
 
 
 @func
@@ -313,7 +313,7 @@ def mesh_query_point_sign_normal(
     query = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     if query.result:
         inside = query.sign
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)
 
 
 @func
@@ -354,4 +354,4 @@ def mesh_query_point_sign_winding_number(
     query = mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
     if query.result:
         inside = query.sign
-    return told(query, face, bary_u, bary_v)
+    return written_to(query, face, bary_u, bary_v)

@@ -19,7 +19,7 @@ LANES = int(WIDTH)
 
 @func
 def box_of(low: vec3, high: vec3, is_box: bool):
-    """A box with these corners, or one that no query meets (`NO_BOX` in `api.geometry.tree`)."""
+    """A box with these corners, or one that no query intersects (`NO_BOX` in `api.geometry.tree`)."""
     box = vec6(low[0], low[1], low[2], high[0], high[1], high[2])
     return where(is_box, box, vec6(NAN, NAN, NAN, -INF, -INF, -INF))
 

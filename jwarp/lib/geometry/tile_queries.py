@@ -7,7 +7,7 @@ from typing import Any
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.tiles.creation import block_dim, tile_full
 from jwarp.frontend.func import func
-from jwarp.lib.geometry.bvh import advanced, any_face, begun, box_meets, kind_of_query, ray_meets
+from jwarp.lib.geometry.bvh import advanced, any_face, begun, box_intersects, kind_of_query, ray_intersects
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import INFINITE, BvhArrays, inverse_of
 from jwarp.types import NAMED, Reference, bool_, int32, struct
@@ -37,7 +37,7 @@ BvhQueryTiledAabb = _kind(
     "BvhQueryTiledAabb", "A block's query for boxes that meet a box.", BvhQueryTiled, bvh=BvhArrays
 )
 BvhQueryTiledRay = _kind(
-    "BvhQueryTiledRay", "A block's query for boxes that a ray meets.", BvhQueryTiled, bvh=BvhArrays
+    "BvhQueryTiledRay", "A block's query for boxes that a ray intersects.", BvhQueryTiled, bvh=BvhArrays
 )
 MeshQueryTiledAabb = _kind(
     "MeshQueryTiledAabb", "A block's query for faces whose boxes meet a box.", MeshQueryAABBTiled, mesh=MeshArrays
@@ -59,7 +59,7 @@ def tile_bvh_query_aabb(id: BvhArrays, low: vec3, high: vec3):
 @library("tile_bvh_query_ray(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled")
 @func
 def tile_bvh_query_ray(id: BvhArrays, start: vec3, dir: vec3):
-    """A block's query for the boxes of a tree that a ray meets, in no order, for `tile_bvh_query_next`."""
+    """A block's query for the boxes of a tree that a ray intersects, in no order, for `tile_bvh_query_next`."""
     query = BvhQueryTiledRay()
     query.bvh = id
     query.valid = True
@@ -77,13 +77,13 @@ def tile_mesh_query_aabb(id: MeshArrays, low: vec3, high: vec3):
 
 
 @func
-def following(tree: BvhArrays, query: Reference(Any), meets: Any):
+def following(tree: BvhArrays, query: Reference(Any), intersects: Any):
     """The numbers of the next ones, at most one for each thread; -1 for threads that there is none for."""
     found = tile_full(shape=block_dim(), value=-1, dtype=int32)
     count = int32(0)
     slot = int32(0)
     while slot >= 0 and count < block_dim():
-        slot = advanced(tree, query, meets, any_face, INFINITE)
+        slot = advanced(tree, query, intersects, any_face, INFINITE)
         if slot >= 0:
             found[count] = tree.items[slot]
             count += 1
@@ -93,7 +93,7 @@ def following(tree: BvhArrays, query: Reference(Any), meets: Any):
 
 @func
 def tile_bvh_query_next(query: Reference(BvhQueryTiledAabb)):
-    return following(query.bvh, query, box_meets)
+    return following(query.bvh, query, box_intersects)
 
 
 @library("tile_bvh_query_next(query: BvhQueryTiled) -> tile[int]")
@@ -102,14 +102,14 @@ def tile_bvh_query_next(query: Reference(BvhQueryTiledRay)):
     """The numbers of the next boxes of a block's query, a tile with one for each thread, and -1 where there is none.
 
     Tiles are full but for the last ones: `wp.tile_query_valid(query)` says whether there was any."""
-    return following(query.bvh, query, ray_meets)
+    return following(query.bvh, query, ray_intersects)
 
 
 @library("tile_mesh_query_aabb_next(query: MeshQueryAABBTiled) -> tile[int]")
 @func
 def tile_mesh_query_aabb_next(query: Reference(MeshQueryTiledAabb)):
     """The numbers of the next faces of a block's query, a tile with one for each thread, and -1 where there is none."""
-    return following(query.mesh.bvh, query, box_meets)
+    return following(query.mesh.bvh, query, box_intersects)
 
 
 @func
@@ -155,18 +155,18 @@ def mesh_query_aabb_tiled(id: MeshArrays, low: vec3, high: vec3):
 
 @func
 def bvh_query_next_tiled(query: Reference(BvhQueryTiledAabb)):
-    return following(query.bvh, query, box_meets)
+    return following(query.bvh, query, box_intersects)
 
 
 @library("bvh_query_next_tiled(query: BvhQueryTiled) -> tile[int]")
 @func
 def bvh_query_next_tiled(query: Reference(BvhQueryTiledRay)):
     """`tile_bvh_query_next` by its older name."""
-    return following(query.bvh, query, ray_meets)
+    return following(query.bvh, query, ray_intersects)
 
 
 @library("mesh_query_aabb_next_tiled(query: MeshQueryAABBTiled) -> tile[int]")
 @func
 def mesh_query_aabb_next_tiled(query: Reference(MeshQueryTiledAabb)):
     """`tile_mesh_query_aabb_next` by its older name."""
-    return following(query.mesh.bvh, query, box_meets)
+    return following(query.mesh.bvh, query, box_intersects)

@@ -23,7 +23,7 @@ def height(normal: Any, origin: Any, point: Any):
 
 @func
 def interval(p: Any, h: Any):
-    """Where a triangle meets the line in which two planes meet, from places along it and heights of its corners.
+    """Where a triangle intersects the line in which two planes meet, from places along it and heights of its corners.
 
     That is from tip + a / x to tip + b / y, of the results (tip, a, b, x, y): nothing is divided, so that triangles
     with whole numbers for corners meet where they touch.
@@ -54,7 +54,7 @@ def turn(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any):
 
 
 @func
-def sides_meet(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any, dx: Any, dy: Any):
+def sides_intersect(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any, dx: Any, dy: Any):
     """True if two segments of the plane that are not parallel intersect."""
     ux = bx - ax
     uy = by - ay
@@ -82,16 +82,16 @@ def is_inside(px: Any, py: Any, x: Any, y: Any):
 
 
 @func
-def meet_in_plane(normal: Any, ax: Any, ay: Any, bx: Any, by: Any):
+def intersect_in_plane(normal: Any, ax: Any, ay: Any, bx: Any, by: Any):
     """True if two triangles of the plane, given by their coordinates, intersect."""
-    meets = is_inside(ax[0], ay[0], bx, by) or is_inside(bx[0], by[0], ax, ay)
+    intersects = is_inside(ax[0], ay[0], bx, by) or is_inside(bx[0], by[0], ax, ay)
     for i in range(3):
         for j in range(3):
             k = (i + 1) % 3
             l = (j + 1) % 3
-            if sides_meet(ax[i], ay[i], ax[k], ay[k], bx[j], by[j], bx[l], by[l]):
-                meets = True
-    return meets
+            if sides_intersect(ax[i], ay[i], ax[k], ay[k], bx[j], by[j], bx[l], by[l]):
+                intersects = True
+    return intersects
 
 
 @func
@@ -131,7 +131,7 @@ def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
         ay[0], ay[1], ay[2] = v0[y], v1[y], v2[y]
         bx[0], bx[1], bx[2] = u0[x], u1[x], u2[x]
         by[0], by[1], by[2] = u0[y], u1[y], u2[y]
-        found = where(meet_in_plane(n, ax, ay, bx, by), 1, 0)
+        found = where(intersect_in_plane(n, ax, ay, bx, by), 1, 0)
     elif not apart:
         p = v0
         q = v0

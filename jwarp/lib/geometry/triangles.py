@@ -161,7 +161,7 @@ def ray_frame(direction: vec3):
 
 
 @func
-def is_beside(start: vec3, x: vec3, y: vec3, a: vec3, b: vec3, c: vec3):
+def may_cross(start: vec3, x: vec3, y: vec3, a: vec3, b: vec3, c: vec3):
     """True if `crossing` may find something: a line passes on one side of all three sides, or about through one.
 
     That is what it begins with; what is left is seldom asked for."""
@@ -177,7 +177,7 @@ def is_beside(start: vec3, x: vec3, y: vec3, a: vec3, b: vec3, c: vec3):
 
 @func
 def crossing(start: vec3, x: vec3, y: vec3, z: vec3, a: vec3, b: vec3, c: vec3):
-    """Where a ray with the frame (x, y, z) meets a triangle, as (t, u, v, determinant), t infinite if it does not.
+    """Where a ray with the frame (x, y, z) intersects a triangle, as (t, u, v, determinant), t infinite if it does not.
 
     No ray passes between two triangles that share a side (Woop, Benthin, Wald, Watertight Ray/Triangle Intersection,
     JCGT 2(1), 2013). `u` and `v` are the weights of the first two corners; the determinant has the sign of the side.

@@ -50,7 +50,7 @@ class PlaceAsked:
 
 @struct
 class RayAsked:
-    """A search for the faces that a ray meets, of those in slots from `low` up to `high`."""
+    """A search for the faces that a ray intersects, of those in slots from `low` up to `high`."""
 
     start: vec3
     inverse: vec3
@@ -162,7 +162,7 @@ def nearest_face(faces: array[float32], leaf: int32, asked: PlaceAsked, best: in
 
 @func
 def met_at(faces: array[float32], at: int32, slot: int32, asked: RayAsked):
-    """Where a ray meets one of a leaf's faces, infinite where it does not."""
+    """Where a ray intersects one of a leaf's faces, infinite where it does not."""
     p = part_at(faces, at)
     q = part_at(faces, at + 3 * WIDTH)
     r = part_at(faces, at + 6 * WIDTH)

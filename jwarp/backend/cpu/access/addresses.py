@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type
 from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 
@@ -59,7 +59,6 @@ class Memory:
         every: tuple[Param | Local, ...] = (*kernel.params, *kernel.locals)
         self.arrays = {k: array.type for k, array in enumerate(every) if isinstance(array.type, ArrayType)}
         self.active_lanes = ""  # i64: how many lanes of this vector are threads
-        self.used: list[str] = []  # the instructions written so far, in the words of `wp.explain`
         self._extents: dict[int, str] = {}
         self._copies: dict[str, str] = {}
 
@@ -277,28 +276,6 @@ class Memory:
             base = self.code.define(f"getelementptr {kind}, ptr {base}, i64 {element.displacement}", element.level)
         return base, element.offset
 
-    # -- loads
-
-    def load(self, element: Element, mask: str | None) -> str:
-        """Load at `element`; a scalar if its shape is uniform, else a vector. Outside is zero."""
-        code, kind = self.code, memory_type(element.type)
-        align = f"align {element.type.bits // 8}"
-        if element.shape.is_uniform:
-            self.used.append("scalar load")
-            address = self.address_or_zeros(element)
-            return self.from_memory(element.type, code.define(f"load {kind}, ptr {address}, {align}"), False)
-        address = self.address(element)
-        vector = code.vector(kind)
-        self.used.append("gather" if element.shape.is_varying else "vector load")
-        if element.shape.is_varying:
-            mask = self.both(mask, element.inside) or "splat (i1 true)"
-            name, pointers = f"llvm.masked.gather.{suffix(kind, code.width)}.v{code.width}p0", code.vector("ptr")
-        elif mask is None:
-            return self.from_memory(element.type, code.define(f"load {vector}, ptr {address}, {align}"), True)
-        else:
-            name, pointers = f"llvm.masked.load.{suffix(kind, code.width)}.p0", "ptr"
-        return self.from_memory(element.type, self.masked_load(name, pointers, kind, f"{align} {address}", mask), True)
-
     def address_or_zeros(self, element: Element) -> str:
         """A pointer to an element, or to zeros where it is outside."""
         if element.inside is None:
@@ -311,15 +288,29 @@ class Memory:
         chosen = self.code.define(f"select i1 {element.inside}, ptr {first}, ptr @zeros")
         return self.code.define(f"getelementptr {kind}, ptr {chosen}, i64 {displacement}") if displacement else chosen
 
-    def masked_load(self, name: str, pointers: str, kind: str, address: str, mask: str) -> str:
-        """Call an intrinsic that loads some lanes, and gives zero in the others."""
-        code = self.code
-        vector, lanes = code.vector(kind), code.vector("i1")
-        code.declare(vector, name, [pointers, lanes, vector])
-        loaded = code.define(f"call {vector} @{name}({pointers} {address}, {lanes} {mask}, {vector} zeroinitializer)")
-        # LLVM's instcombine merges a select by the same mask into the load, and moves the load to the select:
-        # past stores that change what it loads. It does not see through `freeze`, which costs nothing.
-        return code.define(f"freeze {vector} {loaded}")
+    @contextlib.contextmanager
+    def inside(self, element: Element) -> Iterator[str]:
+        """The address of one element; what is written meanwhile runs only if it is in its array."""
+        code, address = self.code, self.address(element)
+        if element.inside is None:
+            yield address
+            return
+        inside, after = code.new_label("inside"), code.new_label("after")
+        code.line(f"br i1 {element.inside}, label %{inside}, label %{after}")
+        code.label(inside)
+        yield address
+        code.line(f"br label %{after}")
+        code.label(after)
+
+    def scatter_operands(self, element: Element, address: str, mask: str | None) -> tuple[str, str]:
+        """The mask and the vector of pointers for an access lane by lane."""
+        inside = element.inside
+        if element.shape.is_uniform:
+            address = self.code.splat(address, "ptr")
+            inside = None if inside is None else self.code.splat(inside, "i1")
+        return self.both(mask, inside) or "splat (i1 true)", address
+
+    # -- values
 
     def argument(self, param: int, type: ScalarType) -> str:
         """A scalar parameter, read once."""
@@ -338,64 +329,3 @@ class Memory:
         if x is None or y is None:
             return x if y is None else y
         return self.code.instructions(BODY, True).binary("and", bool_, x, y)
-
-    # -- stores
-
-    def store_uniform(self, element: Element, value: str) -> None:
-        """All threads store one value to one element."""
-        code = self.code
-        self.used.append("scalar store")
-        stored = self.to_memory(element.type, value, False)
-        with self.inside(element) as place:
-            code.line(f"store {memory_type(element.type)} {stored}, ptr {place}, align {element.type.bits // 8}")
-
-    def prefetch(self, element: Element) -> None:
-        """Have the processor fetch one element, or what the first of consecutive ones lies in, wherever it is."""
-        self.code.declare("void", "llvm.prefetch.p0", ["ptr", "i32", "i32", "i32"])
-        self.code.line(f"call void @llvm.prefetch.p0(ptr {self.address(element)}, i32 0, i32 3, i32 1)")
-
-    @contextlib.contextmanager
-    def inside(self, element: Element) -> Iterator[str]:
-        """The address of one element; what is written meanwhile runs only if it is in its array."""
-        code, address = self.code, self.address(element)
-        if element.inside is None:
-            yield address
-            return
-        inside, after = code.new_label("inside"), code.new_label("after")
-        code.line(f"br i1 {element.inside}, label %{inside}, label %{after}")
-        code.label(inside)
-        yield address
-        code.line(f"br label %{after}")
-        code.label(after)
-
-    def store(self, element: Element, value: str, mask: str | None) -> None:
-        """Store a vector; lanes outside the array store nothing."""
-        code, kind = self.code, memory_type(element.type)
-        vector, lanes = code.vector(kind), code.vector("i1")
-        align = f"align {element.type.bits // 8}"
-        stored = self.to_memory(element.type, value, True)
-        address = self.address(element)
-        self.used.append("vector store" if element.shape.stride == 1 else "scatter")
-        if element.shape.stride == 1 and mask is None:
-            code.line(f"store {vector} {stored}, ptr {address}, {align}")
-            return
-        if element.shape.stride == 1 and mask is not None and mask.count("true") == 1 and mask.startswith("<i1 true"):
-            # LLVM 22 takes a masked store of one lane of a narrowed vector for a store of the wide element.
-            first = code.define(f"extractelement {vector} {stored}, i64 0")
-            code.line(f"store {kind} {first}, ptr {address}, {align}")
-            return
-        if element.shape.stride == 1:
-            name, pointers = f"llvm.masked.store.{suffix(kind, code.width)}.p0", "ptr"
-        else:
-            mask, address = self.scatter_operands(element, address, mask)
-            name, pointers = f"llvm.masked.scatter.{suffix(kind, code.width)}.v{code.width}p0", code.vector("ptr")
-        code.declare("void", name, [vector, pointers, lanes])
-        code.line(f"call void @{name}({vector} {stored}, {pointers} {align} {address}, {lanes} {mask})")
-
-    def scatter_operands(self, element: Element, address: str, mask: str | None) -> tuple[str, str]:
-        """The mask and the vector of pointers for an access lane by lane."""
-        inside = element.inside
-        if element.shape.is_uniform:
-            address = self.code.splat(address, "ptr")
-            inside = None if inside is None else self.code.splat(inside, "i1")
-        return self.both(mask, inside) or "splat (i1 true)", address

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import math
 
-from jwarp.backend.cpu.access.addresses import Element, Memory
+from jwarp.backend.cpu.access.addresses import Element
+from jwarp.backend.cpu.access.descriptor import Access
+from jwarp.backend.cpu.access.instructions import load_vector, store_vector
+from jwarp.backend.cpu.access.plain import split_by_range
+from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Code, Instructions, Options, literal, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.rules import convert
-from jwarp.ir.nodes import Const
+from jwarp.ir.nodes import Const, Op
 from jwarp.types import ScalarType, float32
 
 
-def change_lanes(memory: Memory, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
-    """Change the elements atomically, lane by lane; what they held before, if that is wanted, as a vector."""
-    code, vector = memory.code, memory.code.vector(memory_type(element.type))
-    memory.used.append("atomic")
-    assert element.shape.stride != 1
-    mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
-    function = _changing_function(code, name, element.type, len(values), wanted)
+def serialised(body: Body, access: Access) -> list[str]:
+    """Change the elements atomically, lane by lane; what they held before, if that is wanted."""
+    [node], values = access.nodes, _values(body, access)
+    memory, code, vector = body.memory, body.code, body.code.vector(memory_type(access.type))
+    element = body.element(node, node.indices, lane_by_lane=True)
+    mask, pointers = memory.scatter_operands(element, memory.address(element), body.mask)
+    function = _changing_function(code, _verb(node), access.type, len(values), access.wanted)
     given = [f"{code.vector('ptr')} {pointers}", *(f"{vector} {v}" for v in values), f"i64 {_active(code, mask)}"]
-    call = f"call {vector if wanted else 'void'} {function}({', '.join(given)})"
-    if wanted:
-        return code.define(call)
+    call = f"call {vector if access.wanted else 'void'} {function}({', '.join(given)})"
+    if access.wanted:
+        return _found(body, access, code.define(call))
     code.line(call)
-    return ""
+    return []
+
+
+def _verb(node: Op) -> str:
+    return node.name.removeprefix("atomic_")
+
+
+def _values(body: Body, access: Access) -> list[str]:
+    [node] = access.nodes
+    return [body.vector(body.lanes(x)) for x in node.args[len(node.indices) :]]
+
+
+def _found(body: Body, access: Access, before: str) -> list[str]:
+    """What the lanes found; one value in a kernel of blocks, where one lane stands for all."""
+    [node] = access.nodes
+    if node.result is None or not body.shapes[node.result].is_uniform:
+        return [before]
+    return [body.code.define(f"extractelement {body.code.vector(scalar_type(access.type))} {before}, i64 0")]
 
 
 def _active(code: Code, mask: str) -> str:
@@ -83,19 +104,21 @@ def _changing_text(function: str, name: str, type: ScalarType, count: int, wante
     return "\n".join([head, *code.sections[BODY], "}"])
 
 
-def change_one(memory: Memory, name: str, element: Element, value: str, mask: str | None) -> None:
+def combined_atomic(body: Body, access: Access) -> list[str]:
     """Change the one element of all lanes atomically, once; no lane wants what it held before."""
-    code = memory.code
-    memory.used.append("one atomic per vector")
-    combined = _combined(code, name, element.type, value, mask)
-    with memory.inside(element) as place:
-        _indivisible(code, name, element.type, place, [combined])
+    [node], [value, *_] = access.nodes, _values(body, access)
+    element = body.element(node, node.indices, lane_by_lane=True)
+    combined = _combined(body.code, _verb(node), access.type, value, body.mask)
+    with body.memory.inside(element) as place:
+        _indivisible(body.code, _verb(node), access.type, place, [combined])
+    return []
 
 
-def count_in_one(memory: Memory, element: Element, value: str, mask: str | None) -> str:
+def combined_count(body: Body, access: Access) -> list[str]:
     """Add integers to the one element of all lanes, once; what each lane would find if they came in turn."""
-    code, type = memory.code, element.type
-    memory.used.append("one atomic per vector")
+    [node], [value] = access.nodes, _values(body, access)
+    code, type, mask = body.code, access.type, body.mask
+    element = body.element(node, node.indices, lane_by_lane=True)
     out, kind, vector = code.instructions(BODY, True), memory_type(type), code.vector(memory_type(type))
     own = value if mask is None else out.select(mask, type, value, "zeroinitializer")
     upto, shift = own, 1
@@ -105,35 +128,61 @@ def count_in_one(memory: Memory, element: Element, value: str, mask: str | None)
         upto, shift = out.binary("add", type, upto, moved), 2 * shift
     total = code.define(f"extractelement {vector} {upto}, i64 {code.width - 1}")
     before, outside = out.binary("sub", type, upto, own), code.block
-    with memory.inside(element) as place:
+    with body.memory.inside(element) as place:
         old, inside = _indivisible(code, "add", type, place, [total]), code.block
     if element.inside is None:
-        return out.binary("add", type, code.splat(old, kind), before)
+        return _found(body, access, out.binary("add", type, code.splat(old, kind), before))
     found = code.define(f"phi {kind} [{old}, %{inside}], [0, %{outside}]")
     before = code.define(f"select i1 {element.inside}, {vector} {before}, {vector} zeroinitializer")
-    return out.binary("add", type, code.splat(found, kind), before)
+    return _found(body, access, out.binary("add", type, code.splat(found, kind), before))
 
 
-def add(memory: Memory, element: Element, value: str, mask: str | None, mostly_all: bool) -> None:
-    """Add a vector to elements that no other thread of the processor touches, `mostly_all` lanes of it."""
-    code, type = memory.code, element.type
-    if element.shape.is_uniform:
-        memory.used.append("one addition per vector")
-        combined = _combined(code, "add", type, value, mask)
-        with memory.inside(element) as place:
-            _add_at(code, type, place, combined)
-    elif element.shape.is_varying:
-        memory.used.append("plain additions")
-        base, numbers = memory.base_of(element)
-        mask, numbers = memory.scatter_operands(element, numbers, mask)
-        function = _lanes_function(code, type, mostly_all and code.width > 1)
-        vector, active = code.vector(scalar_type(type)), _active(code, mask)
-        given = [f"ptr {base}", f"{code.vector('i64')} {numbers}", f"{vector} {value}", f"i64 {active}"]
-        code.line(f"call void {function}({', '.join(given)})")
-    else:  # every lane has an element of its own
-        total = plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
-        memory.store(element, total, mask)
-        memory.used[-2:] = ["vector addition"]
+# -- additions without write conflicts
+
+
+def add_one(body: Body, access: Access) -> list[str]:
+    """Add to the one element of all lanes what they have together."""
+    [node], [value] = access.nodes, _values(body, access)
+    element = body.element(node, node.indices)
+    combined = _combined(body.code, "add", access.type, value, body.mask)
+    with body.memory.inside(element) as place:
+        _add_at(body.code, access.type, place, combined)
+    return []
+
+
+def add_vector(body: Body, access: Access) -> list[str]:
+    """Add a vector to consecutive elements."""
+    [value], memory, mask = _values(body, access), body.memory, body.mask
+
+    def fast(element: Element) -> list[str]:
+        old = load_vector(memory, element, mask)
+        store_vector(memory, element, plus(body.code.instructions(BODY, True), access.type, old, value), mask)
+        return []
+
+    def slow(element: Element) -> list[str]:
+        add_lanes(body, element, value)
+        return []
+
+    return split_by_range(body, access, fast, slow)
+
+
+def add_any(body: Body, access: Access) -> list[str]:
+    """Add a vector to any elements."""
+    [node], [value] = access.nodes, _values(body, access)
+    add_lanes(body, body.element(node, node.indices), value)
+    return []
+
+
+def add_lanes(body: Body, element: Element, value: str) -> None:
+    """Call the function that adds a vector to any elements."""
+    code, type = body.code, element.type
+    base, numbers = body.memory.base_of(element)
+    mask, numbers = body.memory.scatter_operands(element, numbers, body.mask)
+    # The lanes of threads are mostly all active.
+    function = _lanes_function(code, type, body.mask is body.thread_mask and code.width > 1)
+    vector, active = code.vector(scalar_type(type)), _active(code, mask)
+    given = [f"ptr {base}", f"{code.vector('i64')} {numbers}", f"{vector} {value}", f"i64 {active}"]
+    code.line(f"call void {function}({', '.join(given)})")
 
 
 def plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:

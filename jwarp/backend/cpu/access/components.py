@@ -1,77 +1,41 @@
-"""Vectors and matrices in memory: the elements of consecutive threads in one wide load or store."""
+"""Components of vectors and matrices: the elements of consecutive lanes in one wide load or store, and shuffles."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from jwarp.analysis.uniformity import VARYING
+from jwarp.backend.cpu.access import atomics
 from jwarp.backend.cpu.access.addresses import Element, Memory
-from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, suffix
-from jwarp.backend.cpu.shapes import VARYING
-from jwarp.ir.nodes import Const, Node, Op
-from jwarp.types import ArrayType, ScalarType
+from jwarp.backend.cpu.access.descriptor import Access, Mask, Pattern
+from jwarp.backend.cpu.access.instructions import gather, masked_load, masked_store, scatter
+from jwarp.backend.cpu.body import Body, Writer
+from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, scalar_type
+from jwarp.types import ScalarType
 
 # Above this, the shuffles cost about what they save, and LLVM takes several times as long.
 MAX_COMPONENTS = 36
 
-
-def component_of(node: Op, array: ArrayType) -> int | None:
-    """The position of the component that an access is to, if that is known and there is such a component."""
-    indices = node.indices
-    position = 0
-    for index, extent in zip(indices[array.dims :], array.components, strict=True):
-        if not isinstance(index, Const) or not 0 <= index.value < extent:
-            return None
-        position = position * extent + index.value
-    return position
-
-
-def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> list[Op]:
-    """The accesses from `start` on that are to different components of the same elements of an array; it may be one."""
-    first = nodes[start]
-    if not isinstance(first, Op) or not first.row.is_access:
-        return []
-    array = arrays[first.array]
-    if array.dims == 0 or (first.row.is_atomic and first.name != "atomic_add"):
-        return []
-    found: list[Op] = []
-    seen: set[int | None] = {None}
-    for node in nodes[start:]:
-        if not isinstance(node, Op) or node.name != first.name or node.array != first.array:
-            break
-        position = component_of(node, array)
-        if node.args[: array.dims] != first.args[: array.dims] or position in seen:
-            break
-        seen.add(position)
-        found.append(node)
-    return found
-
-
-# Writes code and gives the texts of its results; and what writes one for when all threads are active, and another one.
-Way = Callable[[], list[str]]
-Choice = Callable[[Way, Way, Sequence[str]], list[str]]
+# Writes a fast and a slow path: for when all lanes are active, and for when the leading ones are.
+Choice = Callable[[Writer, Writer, Sequence[str]], list[str]]
 
 
 class WideElements:
-    """One wide access: `size` components for each of the vector's threads, element by element.
+    """One wide access: all components of the elements of consecutive lanes, element by element.
 
-    With `is_partial`, only the first threads are active. `choose` is there where that is found out by the code.
+    Where the active lanes are the leading ones, it is masked itself.
     """
 
-    def __init__(
-        self,
-        code: Code,
-        memory: Memory,
-        param: int,
-        indices: Sequence[Lanes],
-        choose: Choice | None = None,
-        is_partial: bool = False,
-    ):
-        self.take_up(code, memory, param, indices)
-        self.choose, self.is_partial = choose, is_partial
-        level = max(i.level for i in indices)
+    def __init__(self, body: Body, access: Access):
+        code, memory, param = body.code, body.memory, access.nodes[0].array
+        self.take_up(code, memory, param, [body.lanes(i) for i in access.nodes[0].args[: memory.arrays[param].dims]])
+        self.is_masked = access.mask is Mask.LEADING and access.elements is Pattern.CONTIGUOUS
+        self.is_partial = self.is_masked and access.never_full
+        self.choose: Choice | None = body.if_all_lanes if self.is_masked and not self.is_partial else None
+        level = max(i.level for i in self.indices)
         out = code.instructions(level, False)
-        offset = memory.plus(out, *memory.offset(out, param, memory.indices(indices, False)))
+        offset = memory.plus(out, *memory.offset(out, param, memory.indices(self.indices, False)))
         first = out.binary("mul", "i64", offset, str(self.size))
         self.address = code.define(f"getelementptr {self.kind}, ptr %p{param}, i64 {first}", level)
 
@@ -87,9 +51,12 @@ class WideElements:
     def cut(self) -> None:
         """Say which parts of an element are accessed at once, where it is not taken as a whole."""
 
+    def inside(self) -> str:
+        """The condition under which the elements of all lanes are in their array."""
+        return "true"
+
     def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
-        self.memory.used.append("wide load + shuffle")
         whole = self.joined([(part, self.code.width) for part in self.parts()])
         orders = ([lane * self.size + p for lane in self.code.lane_numbers] for p in positions)
         return [self.memory.from_memory(self.type, self.pick(whole, order), True) for order in orders]
@@ -99,7 +66,6 @@ class WideElements:
 
     def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
         """Store components, which are vectors over the threads; all there are, as far as they are one access."""
-        self.memory.used.append("shuffle + wide store")
         ordered = self.in_order(positions, components)
         parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in ordered]
         whole, width = self.joined(parts), self.code.width
@@ -141,7 +107,7 @@ class WideElements:
 
         self.either(whole, active)
 
-    def either(self, full: Way, partial: Way, types: Sequence[str] = ()) -> list[str]:
+    def either(self, full: Writer, partial: Writer, types: Sequence[str] = ()) -> list[str]:
         """The results, of `types`, of what is for when all threads are active, and for when the first ones are."""
         if self.choose is not None:
             return self.choose(full, partial, types)
@@ -149,14 +115,10 @@ class WideElements:
 
     def active_part(self, k: int) -> str:
         """The numbers from k times the width on, of active threads."""
-        name = f"llvm.masked.load.{suffix(self.kind, self.code.width)}.p0"
-        return self.memory.masked_load(name, "ptr", self.kind, f"{self.align} {self.place_of(k)}", self.mask(k))
+        return masked_load(self.code, self.kind, self.place_of(k), self.align, self.mask(k))
 
     def store_active(self, k: int, text: str) -> None:
-        code, vector, lanes = self.code, self.code.vector(self.kind), self.code.vector("i1")
-        name = f"llvm.masked.store.{suffix(self.kind, code.width)}.p0"
-        code.declare("void", name, [vector, "ptr", lanes])
-        code.line(f"call void @{name}({vector} {text}, ptr {self.align} {self.place_of(k)}, {lanes} {self.mask(k)})")
+        masked_store(self.code, self.kind, text, self.place_of(k), self.align, self.mask(k))
 
     def place_of(self, k: int) -> str:
         if k == 0:
@@ -195,3 +157,97 @@ class WideElements:
 
     def _mask(self, entries: Sequence[str]) -> str:
         return f"{self.code.vector('i32', len(entries))} <{', '.join(f'i32 {entry}' for entry in entries)}>"
+
+
+# -- strategies: each loads, stores or adds by one layout, or number by number where that does not fit
+
+Layout = Callable[[Body, Access], WideElements]
+
+
+def load_by(layout: Layout) -> Callable[[Body, Access], list[str]]:
+    """The writer of loads of components by a layout."""
+
+    def write(body: Body, access: Access) -> list[str]:
+        wide, positions = layout(body, access), _positions(access)
+        types = [body.code.vector(scalar_type(access.type))] * len(positions)
+
+        def slow() -> list[str]:
+            return [gather(body.memory, element, body.mask) for element in _one_by_one(body, access, wide)]
+
+        if access.elements is Pattern.STRIDED:  # lanes that are not active may load what is in the array, too
+            inside = None if access.proved and access.mask is Mask.FULL else wide.inside()
+            return wide.load(positions) if inside is None else body.fast_or_slow(
+                inside, lambda: wide.load(positions), slow, types
+            )  # fmt: skip
+        return _whole(body, wide, None, lambda: wide.load(positions), slow, types)
+
+    return write
+
+
+def store_by(layout: Layout) -> Callable[[Body, Access], list[str]]:
+    """The writer of stores to components by a layout."""
+
+    def write(body: Body, access: Access) -> list[str]:
+        wide, inside, positions = *_tested(body, access, layout), _positions(access)
+        values = body.stored(access.nodes)
+
+        def fast() -> list[str]:
+            wide.store_at(positions, values)
+            return []
+
+        def slow() -> list[str]:
+            for element, value in zip(_one_by_one(body, access, wide), values, strict=True):
+                scatter(body.memory, element, value, body.mask)
+            return []
+
+        return _whole(body, wide, inside, fast, slow)
+
+    return write
+
+
+def add_by(layout: Layout) -> Callable[[Body, Access], list[str]]:
+    """The writer of additions to components that are free of write conflicts."""
+
+    def write(body: Body, access: Access) -> list[str]:
+        wide, inside, positions = *_tested(body, access, layout), _positions(access)
+        values = body.stored(access.nodes)
+
+        def fast() -> list[str]:
+            totals, out = wide.load(range(access.size)), body.code.instructions(BODY, True)
+            for p, value in zip(positions, values, strict=True):
+                totals[p] = atomics.plus(out, access.type, totals[p], value)
+            wide.store_at(range(access.size), totals)
+            return []
+
+        def slow() -> list[str]:
+            for node, value in zip(access.nodes, values, strict=True):
+                atomics.add_lanes(body, body.element(node, node.indices), value)
+            return []
+
+        return _whole(body, wide, inside, fast, slow)
+
+    return write
+
+
+def _tested(body: Body, access: Access, layout: Layout) -> tuple[WideElements, str | None]:
+    wide = layout(body, access)
+    return wide, None if access.proved else wide.inside()
+
+
+def _whole(
+    body: Body, wide: WideElements, inside: str | None, fast: Writer, slow: Writer, types: Sequence[str] = ()
+) -> list[str]:
+    """The fast path where all lanes are active and inside; a layout that is masked itself needs no other."""
+    return fast() if wide.is_masked else body.if_all_lanes(fast, slow, types, inside)
+
+
+def _one_by_one(body: Body, access: Access, wide: WideElements) -> list[Element]:
+    """The numbers of an access, each to be accessed by itself."""
+    if access.proved:
+        return wide.one_by_one(_positions(access))
+    return [body.element(node, node.indices, lane_by_lane=True) for node in access.nodes]
+
+
+def _positions(access: Access) -> tuple[int, ...]:
+    assert access.components is not None
+    return access.components

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from jwarp.backend.cpu.access.addresses import Element, Memory
+from jwarp.backend.cpu.access.instructions import store_vector
 from jwarp.backend.cpu.code import BODY, ENTRY, memory_type
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Kernel
@@ -20,7 +21,7 @@ ALIGNMENT = 16
 SHORTEST_ROW = 1024
 
 
-class PastCaches:
+class NonTemporal:
     """Writes such stores for the arrays that threads store their own elements of, once each, and nothing else."""
 
     def __init__(self, memory: Memory, kernel: Kernel, covers: tuple[Cover, ...]):
@@ -60,7 +61,7 @@ class PastCaches:
         code.line(f"store {vector} {value}, ptr {address}, align {ALIGNMENT}, !nontemporal !{{i32 1}}")
         code.line(f"br label %{done}")
         code.label(plain)
-        memory.store(element, value, None)
+        store_vector(memory, element, value, None)
         code.line(f"br label %{done}")
         code.label(done)
 

@@ -10,10 +10,9 @@ import math
 from collections.abc import Sequence
 
 from jwarp.backend.cpu.access.addresses import Memory
+from jwarp.backend.cpu.access.instructions import masked_load
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, memory_type
-from jwarp.backend.cpu.shapes import Shape
 from jwarp.backend.cpu.target import Target
-from jwarp.types import ArrayType, ScalarType, int32
 
 # Numbers of a row, and of a vector of such a processor.
 LONGEST_ROW = 64
@@ -27,14 +26,6 @@ MAX_NEAR = LONGEST_ROW // LANES
 def has_tables(target: Target) -> bool:
     """Whether one instruction takes any numbers out of two vectors."""
     return target.masks and target.width == LANES and "+avx512f" in target.features
-
-
-def is_in_row(shapes: Sequence[Shape], types: Sequence[ScalarType], array: ArrayType, target: Target) -> bool:
-    """Whether the threads of a vector load any elements of one row, or of the last axes for one index before them."""
-    if not has_tables(target) or array.dtype.bits != 32:
-        return False
-    varying = [shape for shape in shapes if not shape.is_uniform]
-    return bool(varying) and varying[0].is_varying and all(type is int32 for type in types)
 
 
 class ShortRow:
@@ -63,7 +54,6 @@ class ShortRow:
     def load(self, positions: Sequence[int], numbers: int) -> list[str]:
         """The components at `positions`, each as a vector over the threads, of a row of no more than `numbers`."""
         code = self.code
-        self.memory.used.append("row in registers")
         out = code.instructions(BODY, True)
         total, inside = self.places()
         found = self.components(positions, total, self.tables(numbers))
@@ -115,8 +105,7 @@ class ShortRow:
             place = code.define(f"getelementptr {self.kind}, ptr %p0, i64 {first}") if first else "%p0"
             order = ", ".join(f"i32 {first + lane}" for lane in range(LANES))
             mask = code.define(f"icmp ult {code.vector('i32')} <{order}>, {self.spread(self.length)}")
-            name, address = f"llvm.masked.load.v{LANES}{_short(self.kind)}.p0", f"align {array.dtype.bits // 8} {place}"
-            vectors.append(self.memory.masked_load(name, "ptr", self.kind, address, mask))
+            vectors.append(masked_load(code, self.kind, place, f"align {array.dtype.bits // 8}", mask))
         return vectors
 
     def taken(self, at: str, first: str, second: str) -> str:
@@ -185,7 +174,3 @@ class Window(ShortRow):
             )
         found = self.components(positions, self.at, vectors)
         return [out.select(self.valid, self.kind, value, "zeroinitializer") for value in found]
-
-
-def _short(kind: str) -> str:
-    return "f32" if kind == "float" else kind

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.access.addresses import Memory
+from jwarp.backend.cpu.access.components import MAX_COMPONENTS
+from jwarp.backend.cpu.access.descriptor import Access, Pattern
+from jwarp.backend.cpu.access.instructions import gather
 from jwarp.backend.cpu.access.rows import LENGTHS, LONGEST_ROW, MAX_NEAR, ShortRow, Window, has_tables
-from jwarp.backend.cpu.access.strided import AnyElements
+from jwarp.backend.cpu.access.strided import BLOCK, AnyElements
+from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, Options, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.nodes import Block, Kernel, Param
 from jwarp.types import SCALARS, ArrayType, ScalarType, int32
@@ -75,11 +79,53 @@ class Loading:
         """The numbers of a row that is known to be short, or a few more."""
         return next(n for n in LENGTHS if self.size * math.prod(self.extents) <= n)
 
-    @property
-    def ways(self) -> tuple[str, ...]:
-        """How it may load, in the words of `wp.explain`."""
-        others = () if self.is_short else ("loads from anywhere + transpose" if self.whole else "gather",)
-        return (*(("row in registers",) if self.by_row else ()), *others)
+
+def load_by_function(body: Body, access: Access) -> list[str]:
+    """Load components of elements in a row by a function of the runtime library."""
+    first, array, memory = access.nodes[0], body.memory.arrays[access.nodes[0].array], body.memory
+    indices = [body.lanes(i) for i in first.args[: array.dims]]
+    axis = next(k for k, i in enumerate(indices) if not i.shape.is_uniform)
+    row, extents = memory.row(first.array, indices[:axis], access.proved)
+    known = all(text.isdigit() for text in extents)
+    assert access.components is not None
+    load = Loading(
+        access.target.width,
+        "float32" if access.type.is_float else "int32",
+        access.size,
+        access.components,
+        tuple(i.type.name for i in indices[axis:]),
+        access.proved,
+        is_in_row(access.elements, access.type, access.target),
+        is_whole(access),
+        tuple(map(int, extents)) if known else (),
+    )
+    given, code, name = [row, *([] if known else extents), *map(body.vector, indices[axis:])], body.code, load.symbol
+    if access.short_kernel and (in_line := near(load)):
+        code.in_line[load], name = None, in_line
+    if name == load.symbol or not load.is_short:
+        code.units[load] = None
+    code.declarations.add(declaration(load, name))
+    active = "-1" if body.mask is None else code.define(f"bitcast {code.vector('i1')} {body.mask} to i{code.width}")
+    passed = ", ".join(f"{type} {text}" for type, text in zip(load.params, [*given, active], strict=True))
+    called = code.define(f"call {load.result} @{name}({passed})")
+    return [code.define(f"extractvalue {load.result} {called}, {k}") for k in range(len(load.positions))]
+
+
+def is_in_row(elements: Pattern, type: ScalarType, target: Target) -> bool:
+    """True if the lanes load elements of one row that registers may hold."""
+    return elements is Pattern.ROW and type.bits == 32 and has_tables(target)
+
+
+def is_in_short_row(access: Access) -> bool:
+    """True if that row is known to be so short that they hold it."""
+    return access.row_length is not None and access.row_length <= LONGEST_ROW
+
+
+def is_whole(access: Access) -> bool:
+    """True if elements are loaded whole and shuffled, rather than gathered."""
+    if len(access.nodes) < 2 or not access.shuffles or not 1 < access.size <= MAX_COMPONENTS:
+        return False
+    return access.covers_element and (access.size >= BLOCK or access.target.masks)
 
 
 def near(load: Loading) -> str | None:
@@ -175,7 +221,7 @@ def _any(load: Loading, memory: Memory, indices: list[Lanes], mask: str) -> list
     if load.whole:
         return AnyElements(code, memory, 0, indices, load.trusted).load_active(load.positions, mask)
     places = ([*indices, *([Lanes(str(p), int32, UNIFORM, ENTRY)] if load.size > 1 else [])] for p in load.positions)
-    return [memory.load(memory.element(0, place, load.trusted), mask) for place in places]
+    return [gather(memory, memory.element(0, place, load.trusted), mask) for place in places]
 
 
 def _some(memory: Memory) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING
+from jwarp.backend.cpu.access import instructions
 from jwarp.backend.cpu.access.addresses import Memory
+from jwarp.backend.cpu.access.descriptor import Access
+from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM, VARYING
 from jwarp.ir.nodes import Block, Kernel, Param
 from jwarp.types import ArrayType, ScalarType, int32
 from jwarp.types.composites import of_components
@@ -41,15 +43,24 @@ class Scatter:
         return ArrayType(of_components((self.size,), self.dtype) if self.size > 1 else self.dtype, len(self.types))
 
 
-def store(code: Code, scatter: Scatter, row: Sequence[str], indices: Sequence[str], values: Sequence[str],
-          mask: str | None) -> None:  # fmt: skip
-    """Write a call for the lanes of the mask: `row` is a pointer and the extents there, values are as in memory."""
+def store_by_function(body: Body, access: Access) -> list[str]:
+    """Store to components of any elements by a function of the kernel's own."""
+    first, code, memory = access.nodes[0], body.code, body.memory
+    indices = [body.lanes(i) for i in first.args[: memory.arrays[first.array].dims]]
+    axis = next(k for k, i in enumerate(indices) if not i.shape.is_uniform)
+    row, extents = memory.row(first.array, indices[:axis], access.proved)
+    assert access.components is not None
+    types = tuple(i.type for i in indices[axis:])
+    scatter = Scatter(access.type, access.size, access.components, types, access.proved)
+    values = body.stored(access.nodes)
+    given = [row, *extents, *map(body.vector, indices[axis:]), *values]
     if scatter.name not in code.functions:
         code.functions[scatter.name] = ""  # its declarations come with it
         code.functions[scatter.name] = _text(scatter, code)
-    active = "-1" if mask is None else code.define(f"bitcast {code.vector('i1')} {mask} to i{code.width}")
-    passed = zip(_types(scatter, code), [*row, *indices, *values, active], strict=True)
+    active = "-1" if body.mask is None else code.define(f"bitcast {code.vector('i1')} {body.mask} to i{code.width}")
+    passed = zip(_types(scatter, code), [*given, active], strict=True)
     code.line(f"call fastcc void {scatter.name}({', '.join(f'{type} {text}' for type, text in passed)})")
+    return []
 
 
 def _types(scatter: Scatter, code: Code) -> list[str]:
@@ -71,7 +82,7 @@ def _text(scatter: Scatter, outer: Code) -> str:
     mask = code.define(f"bitcast i{code.width} %active to {code.vector('i1')}")
     for position, value in zip(scatter.positions, values, strict=True):
         place = [*indices, *([Lanes(str(position), int32, UNIFORM, BODY)] if scatter.size > 1 else [])]
-        memory.store(memory.element(0, place, scatter.trusted), value, mask)
+        instructions.scatter(memory, memory.element(0, place, scatter.trusted), value, mask)
     outer.declarations |= code.declarations
     params = ", ".join(f"{type} {name}" for type, name in zip(_types(scatter, code), names, strict=True))
     entry, _, body = code.sections

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from jwarp.backend.cpu.access.addresses import Memory
-from jwarp.backend.cpu.access.components import MAX_COMPONENTS, Choice, WideElements
-from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes
-from jwarp.types import ArrayType, int32, int64
+from jwarp.backend.cpu.access.components import MAX_COMPONENTS, WideElements
+from jwarp.backend.cpu.access.descriptor import Access, Mask
+from jwarp.backend.cpu.access.plain import gather_each
+from jwarp.backend.cpu.body import Body
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, scalar_type, suffix
 
 # Components that are accessed at once, as many as a block of 128 bits has.
 BLOCK = 4
@@ -16,39 +17,17 @@ BLOCK = 4
 # code, which takes up to three times as long to make, and to run. For stores this begins later, and at wide vectors;
 # where vectors are never full it has to outweigh a copy.
 MIN_LOADED, MIN_STORED, MIN_COPIED = 8, 10, 12
-# Above this, distances between threads may wrap where every thread's element is inside its array.
-MAX_STRIDE = 1 << 16
 
 
-def is_transposed(array: ArrayType, components: int, code: Code) -> bool:
-    """Whether so many components of elements are loaded whole and shuffled, rather than gathered."""
-    size = math.prod(array.components)
-    if array.dtype.bits != 32 or code.width % BLOCK or not 1 < size <= MAX_COMPONENTS or 2 * components < size:
-        return False
-    return size >= BLOCK or code.options.target.masks
+def loads_transposed(access: Access) -> bool:
+    """True if consecutive elements are loaded as those at equal distances are."""
+    copied = access.mask is Mask.LEADING and access.never_full
+    return access.shuffles and access.size >= (MIN_COPIED if copied else MIN_LOADED)
 
 
-def is_strided(indices: Sequence[Lanes], array: ArrayType, code: Code) -> bool:
-    """Whether the elements of a vector's threads are at equal distances, and of a type that is shuffled well."""
-    if array.dtype.bits != 32 or code.width % BLOCK or not any(i.shape.stride for i in indices):
-        return False
-    return all(
-        i.shape.is_uniform or (i.shape.stride is not None and abs(i.shape.stride) <= MAX_STRIDE and i.type in _COUNTED)
-        for i in indices
-    )
-
-
-def consecutive(
-    code: Code, memory: Memory, param: int, indices: Sequence[Lanes], choose: Choice | None, is_partial: bool
-) -> WideElements:
-    """The elements of consecutive threads, as they are best accessed; as in `WideElements`."""
-    array, least = memory.arrays[param], MIN_COPIED if is_partial else MIN_LOADED
-    is_long = array.dtype.bits == 32 and code.width % BLOCK == 0 and math.prod(array.components) >= least
-    return (ConsecutiveElements if is_long else WideElements)(code, memory, param, indices, choose, is_partial)
-
-
-# Other types than these wrap close to the indices of an array.
-_COUNTED = (int32, int64)
+def stores_transposed(size: int, width: int) -> bool:
+    """True if consecutive elements that are loaded so are stored so, too."""
+    return size >= MIN_STORED and width > 2 * BLOCK
 
 
 class StridedNumbers(WideElements):
@@ -57,9 +36,10 @@ class StridedNumbers(WideElements):
     Every number is accessed by itself, from a scalar address, which takes half the time of a gather.
     """
 
-    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
-        super().__init__(code, memory, param, indices)
-        strides = [i.shape.stride or 0 for i in indices]
+    def __init__(self, body: Body, access: Access):
+        super().__init__(body, access)
+        code, memory, param = self.code, self.memory, self.param
+        strides = [i.shape.stride or 0 for i in self.indices]
         out = code.instructions(ENTRY, False)
         step = out.binary("mul", "i64", memory.plus(out, *memory.offset(out, param, strides)), str(self.size))
         # Few distances, which registers have a place for: from thread to thread of a block, and from block to block.
@@ -88,7 +68,6 @@ class StridedNumbers(WideElements):
         return holds
 
     def load(self, positions: Sequence[int]) -> list[str]:
-        self.memory.used.append("loads")
         return [self.memory.from_memory(self.type, self.numbers(p), True) for p in positions]
 
     def numbers(self, position: int) -> str:
@@ -99,7 +78,6 @@ class StridedNumbers(WideElements):
         return text
 
     def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
-        self.memory.used.append("stores")
         code = self.code
         for position, component in zip(positions, components, strict=True):
             text = self.memory.to_memory(self.type, component, True)
@@ -122,7 +100,6 @@ class StridedElements(StridedNumbers):
 
     def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
-        self.memory.used.append("loads + transpose")
         found: dict[int, str] = {}
         for start in self.starts:
             if any(start <= p < start + BLOCK and p not in found for p in positions):
@@ -133,7 +110,6 @@ class StridedElements(StridedNumbers):
         return [self.memory.from_memory(self.type, found[p], True) for p in positions]
 
     def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
-        self.memory.used.append("transpose + stores")
         components = self.in_order(positions, components)
         for start in self.starts:
             given = list(components[start : start + BLOCK])
@@ -153,7 +129,7 @@ class StridedElements(StridedNumbers):
         code, row, place = self.code, f"<4 x {self.kind}>", self.place(start, lane)
         if self.part == BLOCK:
             return code.define(f"load {row}, ptr {place}, {self.align}")
-        name = f"llvm.masked.load.v4{_short(self.kind)}.p0"
+        name = f"llvm.masked.load.{suffix(self.kind, BLOCK)}.p0"
         code.declare(row, name, ["ptr", "<4 x i1>", row])
         return code.define(f"call {row} @{name}(ptr {self.align} {place}, <4 x i1> {self.few}, {row} zeroinitializer)")
 
@@ -162,7 +138,7 @@ class StridedElements(StridedNumbers):
         if self.part == BLOCK:
             code.line(f"store {row} {part}, ptr {place}, {self.align}")
             return
-        name = f"llvm.masked.store.v4{_short(self.kind)}.p0"
+        name = f"llvm.masked.store.{suffix(self.kind, BLOCK)}.p0"
         code.declare("void", name, [row, "ptr", "<4 x i1>"])
         code.line(f"call void @{name}({row} {part}, ptr {self.align} {place}, <4 x i1> {self.few})")
 
@@ -208,12 +184,12 @@ class ConsecutiveElements(StridedElements):
         return super().load(positions)
 
     def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
-        if self.size < MIN_STORED or self.code.width <= 2 * BLOCK:
+        if not stores_transposed(self.size, self.code.width):
             WideElements.store_at(self, positions, components)
-        else:
-            self.at = self.either(lambda: [self.address], lambda: [self.copy], ["ptr"])[0]
-            super().store_at(positions, components)
-            self.either(list, self.written_back)
+            return
+        self.at = self.either(lambda: [self.address], lambda: [self.copy], ["ptr"])[0]
+        super().store_at(positions, components)
+        self.either(list, self.written_back)
 
     def copied(self) -> list[str]:
         """The address of a copy of what is in memory."""
@@ -262,14 +238,6 @@ class AnyElements(StridedElements):
         self.take_up(code, memory, param, indices)
         self.trusted = trusted
 
-    def exist(self) -> str:
-        """Whether the array has an element."""
-        code, holds = self.code, ""
-        for axis in range(len(self.indices)):
-            some = code.define(f"icmp ne i64 {self.memory.extent(self.param, axis)}, 0", ENTRY)
-            holds = code.define(f"and i1 {holds}, {some}", ENTRY) if holds else some
-        return holds
-
     def load_active(self, positions: Sequence[int], mask: str | None) -> list[str]:
         """As `load`, zero for threads outside of the array."""
         memory, out = self.memory, self.code.instructions(BODY, True)
@@ -281,7 +249,6 @@ class AnyElements(StridedElements):
         valid = memory.both(mask, inside)
         self.offsets = numbers if valid is None else out.select(valid, "i64", numbers, out.spread("0", "i64"))
         found = self.load(positions)
-        memory.used[-1] = "loads from anywhere + transpose"
         return found if inside is None else [out.select(inside, self.type, x, "zeroinitializer") for x in found]
 
     def place(self, start: int, lane: int) -> str:
@@ -290,5 +257,11 @@ class AnyElements(StridedElements):
         return self.code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
 
-def _short(kind: str) -> str:
-    return "f32" if kind == "float" else kind
+def load_run(body: Body, access: Access) -> list[str]:
+    """Load numbers next to each other in rows at equal distances."""
+    run = StridedRun(body, access)
+    positions = range(len(access.nodes))
+    if access.proved and access.mask is Mask.FULL:
+        return run.load(positions)
+    types = [body.code.vector(scalar_type(access.type))] * len(positions)
+    return body.fast_or_slow(run.inside(), lambda: run.load(positions), lambda: gather_each(body, access), types)

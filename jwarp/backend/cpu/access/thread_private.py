@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jwarp.backend.cpu.access.addresses import Element, Memory
-from jwarp.backend.cpu.code import ENTRY, Code, memory_type, suffix
+from jwarp.backend.cpu.access.instructions import masked_gather, masked_scatter
+from jwarp.backend.cpu.code import ENTRY, Code, memory_type
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Kernel, Local
 from jwarp.types import ScalarType
@@ -28,37 +29,27 @@ class PrivateMemory:
     def load(self, element: Element, mask: str | None) -> str:
         """Load at `element`, as a vector; outside is zero."""
         code, kind = self.code, memory_type(element.type)
-        vector = code.vector(kind)
         if element.shape.is_varying:
-            name = f"llvm.masked.gather.{suffix(kind, code.width)}.v{code.width}p0"
             active = self.memory.both(mask, element.inside) or "splat (i1 true)"
-            at = f"align {element.type.bits // 8} {self._pointers(element)}"
-            loaded = self.memory.masked_load(name, code.vector("ptr"), kind, at, active)
-            self.memory.used.append("gather")
-        else:
-            self.memory.used.append("own vector load")
-            loaded = code.define(f"load {vector}, ptr {self._address(element)}, {self._align(element.type)}")
-            if element.inside is not None:
-                zeros = f"{vector} zeroinitializer"
-                loaded = code.define(f"select i1 {element.inside}, {vector} {loaded}, {zeros}")
+            loaded = masked_gather(code, kind, self._pointers(element), f"align {element.type.bits // 8}", active)
+            return self.memory.from_memory(element.type, loaded, True)
+        vector = code.vector(kind)
+        loaded = code.define(f"load {vector}, ptr {self._address(element)}, {self._align(element.type)}")
+        if element.inside is not None:
+            loaded = code.define(f"select i1 {element.inside}, {vector} {loaded}, {vector} zeroinitializer")
         return self.memory.from_memory(element.type, loaded, True)
 
     def store(self, element: Element, value: str, mask: str | None) -> None:
         """Store a vector; lanes outside the array store nothing."""
-        code, kind = self.code, memory_type(element.type)
-        vector, lanes = code.vector(kind), code.vector("i1")
-        stored = self.memory.to_memory(element.type, value, True)
+        code, memory = self.code, self.memory
+        stored = memory.to_memory(element.type, value, True)
         if element.shape.is_varying:
-            name, pointers = f"llvm.masked.scatter.{suffix(kind, code.width)}.v{code.width}p0", code.vector("ptr")
-            code.declare("void", name, [vector, pointers, lanes])
-            active = self.memory.both(mask, element.inside) or "splat (i1 true)"
-            at = f"{pointers} align {element.type.bits // 8} {self._pointers(element)}"
-            code.line(f"call void @{name}({vector} {stored}, {at}, {lanes} {active})")
-            self.memory.used.append("scatter")
+            active = memory.both(mask, element.inside) or "splat (i1 true)"
+            align = f"align {element.type.bits // 8}"
+            masked_scatter(code, memory_type(element.type), stored, self._pointers(element), align, active)
             return
-        self.memory.used.append("own vector store")
         inside = None if element.inside is None else code.splat(element.inside, "i1")
-        self._blend(element.type, self._address(element), stored, self.memory.both(mask, inside))
+        self._blend(element.type, self._address(element), stored, memory.both(mask, inside))
 
     def clear(self, array: int, mask: str | None) -> None:
         """Set all elements to zero."""

@@ -1,25 +1,24 @@
-"""Generates the loops that the threads of a vector run one after the other, with the trips inside of them as lanes."""
+"""Emit lane-serialised loops: the lanes run one after the other, and iterations of a loop inside are vectorised."""
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable
 
-from jwarp.analysis.lone_loops import taken_in
+from jwarp.analysis.lane_serialised import live_ins
+from jwarp.analysis.uniformity import UNIFORM
 from jwarp.backend.cpu.body import Body
-from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.shapes import UNIFORM
+from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, memory_type, scalar_type
 from jwarp.ir.nodes import For, While
 from jwarp.types import ScalarType, bool_
 
 
-def lone(emitter: Body, node: For | While, write: Callable[[], None]) -> None:
-    """Have `write` write the loop for one thread, and run that for each lane that is at work.
+def lane_serialised(emitter: Body, node: For | While) -> None:
+    """Write a loop for one thread, and run that for each lane that is active.
 
     What differs between the lanes goes through memory: there it is taken apart, and put together, faster.
     """
     e, code = emitter, emitter.code
-    given = [(x, e.lanes(x)) for x in taken_in(node)]
+    given = [(x, e.lanes(x)) for x in live_ins(node)]
     places = {x: _place(e, x.type) for x, lanes in given if lanes.shape.is_varying}
     for x, lanes in given:
         if lanes.shape.is_varying:
@@ -30,7 +29,9 @@ def lone(emitter: Body, node: For | While, write: Callable[[], None]) -> None:
     for r, place in made:
         code.line(f"store {_memory_vector(e, r.type)} zeroinitializer, ptr {place}, align 64")
     bits = _bits(e)
-    before, head, body, latch, done = (code.new_label(f"lone.{x}") for x in ("start", "head", "body", "latch", "done"))
+    before, head, body, latch, done = (
+        code.new_label(f"serial.{x}") for x in ("start", "head", "body", "latch", "done")
+    )
     e.jump(before)
     code.label(before)
     e.jump(head)
@@ -52,9 +53,11 @@ def lone(emitter: Body, node: For | While, write: Callable[[], None]) -> None:
     # As in kernels of blocks: what is not done for many trips is done once, as if in the first lane.
     e.mask = e.thread_mask = "<" + ", ".join(f"i1 {'false' if k else 'true'}" for k in code.lane_numbers) + ">"
     e.is_partial, e.memory.active_lanes = code.width > 1, "1"
-    write()
+    outer_loops, e.serialised, e.is_alone = e.serialised, frozenset(), True
+    e.loop(node)
+    e.serialised, e.is_alone = outer_loops, False
     for r, place in made:
-        text, kind = e.lanes(r).text, _memory_type(r.type)
+        text, kind = e.lanes(r).text, memory_type(r.type)
         if r.type is bool_:
             text = code.define(f"zext i1 {text} to i8")
         at = code.define(f"getelementptr {kind}, ptr {place}, i64 {lane}")
@@ -73,12 +76,8 @@ def lone(emitter: Body, node: For | While, write: Callable[[], None]) -> None:
         e.bind(r, loaded)
 
 
-def _memory_type(type: ScalarType) -> str:
-    return "i8" if type is bool_ else scalar_type(type)
-
-
 def _memory_vector(e: Body, type: ScalarType) -> str:
-    return e.code.vector(_memory_type(type))
+    return e.code.vector(memory_type(type))
 
 
 def _to_memory(e: Body, type: ScalarType, text: str) -> str:
@@ -108,7 +107,7 @@ def _taken(e: Body, lanes: Lanes, lane: str, place: str | None) -> str:
         number = lane if bits == 64 else code.define(f"trunc i64 {lane} to {kind}")
         step = code.define(f"mul {kind} {number}, {lanes.shape.stride}")
         return code.define(f"add {kind} {lanes.text}, {step}")
-    stored = _memory_type(lanes.type)
+    stored = memory_type(lanes.type)
     at = code.define(f"getelementptr {stored}, ptr {place}, i64 {lane}")
     text = code.define(f"load {stored}, ptr {at}")
     return code.define(f"icmp ne i8 {text}, 0") if lanes.type is bool_ else text

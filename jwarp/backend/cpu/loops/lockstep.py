@@ -27,7 +27,7 @@ MAX_NODES = 400
 AHEAD = 16
 
 
-def with_shared_trips(kernel: Kernel) -> Kernel:
+def with_loops_in_lockstep(kernel: Kernel) -> Kernel:
     """The kernel with two forms of each loop over ranges that are `nearby`."""
     marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "nearby"}
     if not marked or kernel.block_dim or kernel.order:

@@ -1,4 +1,4 @@
-"""Generates the code of loops: lanes leave one after the other, and the last one ends the loop."""
+"""Emit masked loops: lanes leave one after the other, and the last one ends the loop."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from jwarp.ir.nodes import For, Operand, While
 from jwarp.types import bool_
 
 
-def counted(emitter: Body, node: For) -> None:
-    """Write a counted loop, all lanes of which make the same trips or leave one after the other."""
+def counted(emitter: Body, node: For | While) -> None:
+    """Write a counted loop, whose lanes make the same iterations or leave one after the other."""
+    assert isinstance(node, For)
     lo, hi = emitter.lanes(node.lo), emitter.lanes(node.hi)
     index_shape = emitter.shapes[node.index]
     is_vector = index_shape.is_varying
@@ -47,8 +48,9 @@ def counted(emitter: Body, node: For) -> None:
     loop.leave(node.body.yields)
 
 
-def conditional(emitter: Body, node: While) -> None:
+def conditional(emitter: Body, node: For | While) -> None:
     """Write a loop that runs as long as its condition holds."""
+    assert isinstance(node, While)
     shape = emitter.shape_of(node.cond.yields[0])
     loop = Loop(emitter, node, per_lane=not shape.is_uniform)
     loop.enter([])

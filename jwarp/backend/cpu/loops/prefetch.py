@@ -22,7 +22,7 @@ AHEAD = 4096
 _SIGNS = {"add": 1, "sub": -1}
 
 
-def with_fetches(kernel: Kernel) -> Kernel:
+def with_prefetches(kernel: Kernel) -> Kernel:
     """The kernel with an operation that fetches ahead after the loads of rows furthest along, outside of its loops."""
     if kernel.block_dim or kernel.tid_dims < 2:
         return kernel

@@ -9,21 +9,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from jwarp.analysis.ownership import added_to
-from jwarp.backend.cpu.shapes import Shape, shapes_of
+from jwarp.analysis.uniformity import Shape
+from jwarp.analysis.vector_lanes import shapes_of
+from jwarp.backend.cpu.access.grouping import RUN
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
 from jwarp.ir.visit import Rewriter
 from jwarp.types import ArrayType, int32
 
-# Trips that are made at once.
-TRIPS = 4
 # A body of more operations is not written four times.
 MAX_NODES = 24
 
 
-def with_runs(kernel: Kernel) -> Kernel:
+def with_unrolled_runs(kernel: Kernel) -> Kernel:
     """The kernel with such loops; the same one, if it has none."""
     if not any(isinstance(n, For) and _may_run(kernel, n) for n in walk(kernel.body)):
         return kernel
@@ -37,7 +36,7 @@ def _may_run(kernel: Kernel, loop: For) -> bool:
         return False
     if not isinstance(loop.lo, Const) or loop.lo.value < 0 or len(loop.body.nodes) > MAX_NODES:
         return False
-    if isinstance(loop.hi, Const) and loop.hi.value - loop.lo.value < TRIPS:
+    if isinstance(loop.hi, Const) and loop.hi.value - loop.lo.value < RUN:
         return False
     ops = [n for n in loop.body.nodes if isinstance(n, Op)]
     if len(ops) < len(loop.body.nodes) or not any(_is_along(kernel, op, loop.index) for op in ops):
@@ -82,13 +81,13 @@ def _several(loop: For) -> list[Node]:
     builder.span = loop.span
     assert isinstance(loop.lo, Const)
     if isinstance(loop.hi, Const):
-        end: Operand = Const(kind, loop.hi.value - (TRIPS - 1))
+        end: Operand = Const(kind, loop.hi.value - (RUN - 1))
     else:
-        end = builder.op("sub", builder.op("max", loop.hi, Const(kind, TRIPS - 1)), Const(kind, TRIPS - 1))
+        end = builder.op("sub", builder.op("max", loop.hi, Const(kind, RUN - 1)), Const(kind, RUN - 1))
     index = Value(kind)
     params, made = (tuple(Value(p.type, p.name) for p in loop.params) for _ in range(2))
     with builder.block() as nodes:
-        numbers: list[Operand] = [index, *(builder.op("add", index, Const(kind, k)) for k in range(1, TRIPS))]
+        numbers: list[Operand] = [index, *(builder.op("add", index, Const(kind, k)) for k in range(1, RUN))]
         trips = [Cloner({loop.index: number}) for number in numbers]
         carried: Sequence[Operand] = params
         written = [n for n in loop.body.nodes if isinstance(n, Op)]
@@ -104,11 +103,11 @@ def _several(loop: For) -> list[Node]:
                 if op in waits:
                     builder.append(trip.node(op))
             carried = trip.operands(loop.body.yields)
-        after = builder.op("add", index, Const(kind, TRIPS))
+        after = builder.op("add", index, Const(kind, RUN))
         body = make_block(nodes, (*carried, after))
     start, reached = Value(kind), Value(kind)
     builder.append(
-        For(index, loop.lo, end, TRIPS, (*params, start), (*loop.init, loop.lo), body, (*made, reached), loop.span)
+        For(index, loop.lo, end, RUN, (*params, start), (*loop.init, loop.lo), body, (*made, reached), loop.span)
     )
     first = builder.op("max", reached, loop.lo)
     builder.append(dataclasses.replace(loop, lo=first, init=made))
@@ -124,24 +123,3 @@ def _waiting(ops: Sequence[Op], params: Iterable[Value]) -> list[Op]:
             found.append(op)
             later.add(op.result) if op.result is not None else None
     return found
-
-
-def run_of(nodes: Sequence[Node], start: int, definitions: Mapping[Value, Node]) -> list[Op]:
-    """The loads from `start` on that are of numbers side by side in the same rows, if they are as many as trips."""
-    found: list[Op] = []
-    for k, node in enumerate(nodes[start : start + TRIPS]):
-        if not isinstance(node, Op) or node.name != "load" or len(node.args) < 2:
-            return []
-        if found and (node.array != found[0].array or node.args[:-1] != found[0].args[:-1]):
-            return []
-        if k and _distance(node.args[-1], found[0].args[-1], definitions) != k:
-            return []
-        found.append(node)
-    return found if len(found) == TRIPS else []
-
-
-def _distance(x: Operand, y: Operand, definitions: Mapping[Value, Node]) -> int | None:
-    """How much more x is than y, if it is y plus a number."""
-    node = definitions.get(x) if isinstance(x, Value) else None
-    added = added_to(node) if isinstance(node, Op) else None
-    return added[1] if added is not None and added[0] is y else None

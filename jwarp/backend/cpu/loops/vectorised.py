@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import Shape
 from jwarp.backend.cpu.access.atomics import neutral, reduced
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Instructions, Lanes, literal, scalar_type
 from jwarp.backend.cpu.rules import LLVM_RULES, convert
-from jwarp.backend.cpu.shapes import Shape
-from jwarp.ir.nodes import Const, For, Op, Value, walk
+from jwarp.ir.nodes import Const, For, Op, Value, While, walk
 from jwarp.types import ScalarType, float32
 
 # A body of more nodes than this is written once, with a mask for all vectors, if the last one is not full.
@@ -28,12 +28,12 @@ class _State:
     texts: list[str]
 
 
-def vectors(emitter: Body, node: For) -> None:
+def vectors(emitter: Body, node: For | While) -> None:
     """Write the loop: full vectors, and one with a mask for what is left.
 
     A loop that counts down goes through the same vectors, the last one first.
     """
-    assert node.lanes is not None
+    assert isinstance(node, For)
     _Writer(emitter, node).write()
 
 

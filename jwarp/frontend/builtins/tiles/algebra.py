@@ -26,11 +26,11 @@ def _factor(given: Given, name: str) -> tuple[Operand, bool, tuple[int, ...]]:
     assert kind.shape is not None
     if len(kind.shape) != 2 or not isinstance(kind.dtype, ScalarType) or not kind.dtype.is_float:
         raise given.type_error(name, "a tile of floats with two dimensions")
-    held = given.memory.held(ref.cell, given.where(name))
+    content = given.memory.content(ref.cell, given.where(name))
     view, swapped = ref.view, kind.shape[::-1]
     turned = (view.strides, view.offset, view.moving) == (dense_strides(swapped)[::-1], 0, ())
-    if turned and held.type.shape == swapped and 1 not in swapped:
-        return held.items[0], True, kind.shape
+    if turned and content.type.shape == swapped and 1 not in swapped:
+        return content.items[0], True, kind.shape
     return given.memory.read(ref, given.where(name))[0], False, kind.shape
 
 

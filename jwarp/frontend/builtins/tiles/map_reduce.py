@@ -10,6 +10,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins import scalar
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tiles.calls import Given, define
+from jwarp.frontend.tiles.lift import lift
 from jwarp.frontend.tiles.operators import adds_up, binary
 from jwarp.frontend.values.bindings import (
     Binding,
@@ -23,7 +24,6 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.ir.attributes import Reduction, Scan, Strided
 from jwarp.ir.builder import make_block
-from jwarp.ir.lift import lift
 from jwarp.ir.nodes import Block, Const, For, Op, Operand, Value, walk
 from jwarp.ir.operation import INT, NUMBER
 from jwarp.ir.tile_types import dense_strides

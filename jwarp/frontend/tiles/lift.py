@@ -1,7 +1,7 @@
-"""Scalar code becomes mapped code: what differs between lanes is a tile with one element for each of them.
+"""The lifter of scalar code to mapped code: a divergent scalar becomes a tile with one element for each lane.
 
 A lane is a thread of a block, or an element of a tile that a function is applied to. Values that are the same for
-all lanes stay scalars, and are filled into tiles where they meet others. Control flow that lanes do not take
+all lanes stay scalars, and are filled into tiles where an operand is divergent. Control flow that lanes do not take
 together becomes mapped control flow. Inside it everything is mapped, so what is the same for all stands before it.
 """
 
@@ -11,24 +11,28 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
+from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape, Uniformity
 from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While
-from jwarp.ir.visit import Visitor
 from jwarp.types import shape_of, with_shape
 
 # Operations without effects: they may run although no lane needs them.
 _MOVABLE = ("pure", "tile")
 
 
-class Variation(Visitor):
-    """Finds the scalars that may differ between lanes."""
+class Variation(Uniformity):
+    """The scope of the lanes of a block: scalars that differ between them become tiles.
+
+    In divergent control flow everything is mapped, so what it gives, and what operations there find in memory, differs.
+    """
+
+    carries_divergence = True
 
     def __init__(self, varying: Iterable[Value] = ()):
-        self.varying = set(varying)
-        self.mapped = False  # whether lanes go their own ways in the control flow at hand
+        super().__init__(dict.fromkeys(varying, VARYING))
 
     def find(self, block: Block) -> None:
-        """Add what varies in a block, until nothing is left to add: loops carry it around."""
+        """Find what varies in a block, until nothing is left to add."""
         before = -1
         while before != self.known:
             before = self.known
@@ -37,62 +41,17 @@ class Variation(Visitor):
     @property
     def known(self) -> int:
         """How much has been found to vary so far."""
-        return len(self.varying)
+        return len(self.divergent)
 
-    def of(self, x: Operand) -> bool:
-        return isinstance(x, Value) and x in self.varying
+    def is_scalar(self, value: Value) -> bool:
+        return not shape_of(value.type)
 
-    def any(self, xs: Iterable[Operand]) -> bool:
-        return not self.varying.isdisjoint([x for x in xs if isinstance(x, Value)])
+    def result(self, node: Op) -> Shape:
+        return VARYING if self.varies(node) else UNIFORM
 
-    def splits(self, node: Node) -> bool:
-        """Whether lanes may go different ways in control flow."""
-        match node:
-            case If():
-                return self.of(node.cond)
-            case For():
-                return self.any((node.lo, node.hi))
-            case While():
-                return self.any(node.cond.yields)
-        return False
-
-    def op(self, node: Op) -> None:
-        result = node.result
-        if result is not None and result not in self.varying and self.result(node, self.mapped):
-            self.varying.add(result)
-
-    def branch(self, node: If) -> None:
-        with self.maybe_mapped(node):
-            self.inside(node)
-            for sides in zip(node.results, node.then.yields, node.orelse.yields, strict=True):
-                self.join(*sides)
-
-    def loop(self, node: For | While) -> None:
-        with self.maybe_mapped(node):
-            if self.mapped and isinstance(node, For):
-                self.varying.add(node.index)
-            for quartet in zip(node.params, node.init, node.body.yields, strict=True):
-                self.join(*quartet)
-            self.inside(node)
-            for pair in zip(node.results, node.params, strict=True):
-                self.join(*pair)
-
-    @contextlib.contextmanager
-    def maybe_mapped(self, node: If | For | While) -> Iterator[None]:
-        """Inside, lanes go their own ways if they do so around it, or part at `node`."""
-        before = self.mapped
-        self.mapped = before or self.splits(node)
-        yield
-        self.mapped = before
-
-    def join(self, value: Value, *sources: Operand) -> None:
-        """Let `value` vary where the lanes part, or one of its `sources` varies."""
-        if (self.mapped or self.any(sources)) and not shape_of(value.type):
-            self.varying.add(value)
-
-    def result(self, node: Op, mapped: bool) -> bool:
-        """Whether the result of an operation varies."""
-        return self.any(node.args) or (mapped and node.row.effect not in _MOVABLE)
+    def varies(self, node: Op) -> bool:
+        """True if the result of an operation varies."""
+        return self.any(node.args) or (self.is_divergent and node.row.effect not in _MOVABLE)
 
 
 class Lifter:
@@ -110,13 +69,13 @@ class Lifter:
 
     @property
     def mapped(self) -> bool:
-        """Whether lanes may go their own ways here."""
+        """True where control flow is divergent."""
         return self.before is not None
 
     # -- operands
 
     def plain(self, x: Operand) -> Operand:
-        """What a value is that is the same for all lanes."""
+        """The operand that a uniform value is now."""
         return self.replaced.get(x, x) if isinstance(x, Value) else x
 
     def lane(self, x: Operand, out: list[Node], span: Span) -> Operand:
@@ -188,7 +147,7 @@ class Lifter:
         self.lift(node, out)
 
     def is_each(self, node: Op) -> bool:
-        """Whether every lane makes the operation, also where they all make the same."""
+        """True if every lane executes the operation, also where they all execute the same."""
         return False
 
     def lift(self, node: Op, out: list[Node]) -> None:

@@ -7,6 +7,8 @@ import jwarp as wp
 from jwarp.config import config
 from jwarp.ir.nodes import Op, walk
 
+pytestmark = pytest.mark.quick
+
 
 @wp.kernel
 def plain(x: wp.array2d[float], y: wp.array2d[float]):

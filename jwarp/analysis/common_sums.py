@@ -1,20 +1,18 @@
-"""Finds the values that differ between threads, and the sums that threads add to one element together."""
+"""The additions that threads make to one element together, and the values that differ between threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import VARYING, Shape, Uniformity
 from jwarp.ir.nodes import (
     Block,
     For,
-    If,
     Kernel,
     Node,
     Op,
-    Operand,
     Value,
-    While,
     arrays_changed,
     arrays_read,
     blocks,
@@ -25,13 +23,29 @@ from jwarp.ir.nodes import (
 from jwarp.types import ScalarType, float32, float64
 
 
+class _Threads(Uniformity):
+    """The scope of the threads of a launch, which may be at any iteration of a loop; `differs` says what tells them."""
+
+    def __init__(self, differs: Callable[[Op], bool]):
+        super().__init__()
+        self.differs = differs
+
+    def result(self, node: Op) -> Shape:
+        return VARYING if self.differs(node) else super().result(node)
+
+    def splits(self, node: Node) -> bool:
+        return super().splits(node) or (isinstance(node, For) and node.lanes is not None)
+
+
 def thread_values(kernel: Kernel) -> frozenset[Value]:
     """The values that depend on a thread's coordinates; others are the same while nothing changes what is loaded."""
-    return _differing(kernel, lambda node: node.row.tells_threads or node.row.is_atomic)
+    threads = _Threads(lambda node: node.row.tells_threads or node.row.is_atomic)
+    threads.block(kernel.body)
+    return threads.divergent
 
 
-def _uncertain_values(kernel: Kernel) -> frozenset[Value]:
-    """The values that are not surely the same in all threads of a batch element, at the same turns of their loops."""
+def _certain_uniformity(kernel: Kernel) -> Uniformity:
+    """The values that are surely the same in all threads of a batch element, at the same iterations of their loops."""
     changed = frozenset(written_params(kernel))
 
     def differs(node: Op) -> bool:
@@ -39,54 +53,9 @@ def _uncertain_values(kernel: Kernel) -> frozenset[Value]:
             return node.array >= len(kernel.params) or node.array in changed
         return node.row.tells_threads or not node.row.is_pure
 
-    return _differing(kernel, differs)
-
-
-def _differing(kernel: Kernel, differs: Callable[[Op], bool]) -> frozenset[Value]:
-    """The results of operations that `differ`, and what depends on them."""
-    own: set[Value] = set()
-    before = -1
-    while before < len(own):  # until a trip around a loop finds no more
-        before = len(own)
-        _block(kernel.body, own, differs)
-    return frozenset(own)
-
-
-def _block(block: Block, own: set[Value], differs: Callable[[Op], bool]) -> None:
-    def is_own(x: Operand) -> bool:
-        return isinstance(x, Value) and x in own
-
-    for node in block.nodes:
-        for inner in blocks(node):
-            _block(inner, own, differs)
-        match node:
-            case Op(result=result):
-                if result is not None and (differs(node) or any(map(is_own, node.args))):
-                    own.add(result)
-            case If(cond=cond, results=results):
-                for k, found in enumerate(results):
-                    if is_own(cond) or is_own(node.then.yields[k]) or is_own(node.orelse.yields[k]):
-                        own.add(found)
-            case For() | While():
-                parts = is_parting(node, own)
-                if parts and isinstance(node, For):
-                    own.add(node.index)
-                for param, result, init, after in zip(
-                    node.params, node.results, node.init, node.body.yields, strict=True
-                ):
-                    if parts or is_own(init) or is_own(after):
-                        own |= {param, result}
-
-
-def is_parting(node: If | For | While, own: Collection[Value]) -> bool:
-    """Whether threads whose `own` values differ may go different ways at a node."""
-    match node:
-        case If(cond=cond):
-            return cond in own
-        case For(lo=lo, hi=hi):
-            return lo in own or hi in own or node.lanes is not None
-        case While():
-            return any(x in own for x in node.cond.yields)
+    threads = _Threads(differs)
+    threads.block(kernel.body)
+    return threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +86,7 @@ _Key = tuple[ScalarType, tuple[Value, ...]]
 class _Search:
     def __init__(self, kernel: Kernel, apart: Callable[[Op], bool]):
         self.kernel, self.apart = kernel, apart
-        self.own, self.uncertain = thread_values(kernel), _uncertain_values(kernel)
+        self.own, self.certain = thread_values(kernel), _certain_uniformity(kernel)
         self.used = used_values(kernel.body)
 
     def block(self, block: Block, steady: bool) -> Iterator[CommonSums]:
@@ -135,7 +104,7 @@ class _Search:
                     yield CommonSums(tuple(found.pop(key)), *key)
             if not isinstance(node, Op):
                 for inner in blocks(node):
-                    yield from self.block(inner, steady and not is_parting(node, self.uncertain))
+                    yield from self.block(inner, steady and not self.certain.splits(node))
         yield from (CommonSums(tuple(nodes), *key) for key, nodes in found.items())
 
     def is_sum(self, node: Op) -> bool:
@@ -154,7 +123,7 @@ class _Search:
         indices = dict.fromkeys(i for i in node.indices if isinstance(i, Value))
         type = node.args[-1].type
         assert isinstance(type, ScalarType)
-        return type, tuple(i for i in indices if not steady or i in self.uncertain)
+        return type, tuple(i for i in indices if not steady or self.certain.of(i))
 
 
 def waits_through(sums: Sequence[Op], node: Node) -> bool:

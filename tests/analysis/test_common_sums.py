@@ -3,7 +3,9 @@
 import pytest
 
 import jwarp as wp
-from jwarp.analysis.thread_values import common_sums
+from jwarp.analysis.common_sums import common_sums
+
+pytestmark = pytest.mark.quick
 
 A = wp.array[float]
 

@@ -30,7 +30,7 @@ from jwarp.ir.nodes import (
 from jwarp.ir.visit import Rewriter
 
 
-def lone_loops(kernel: Kernel) -> frozenset[For | While]:
+def lane_serialised_loops(kernel: Kernel) -> frozenset[For | While]:
     """The outermost loops with lanes in them that change nothing; none in kernels of blocks."""
     if kernel.block_dim or not has_lanes(kernel):
         return frozenset()
@@ -46,7 +46,7 @@ def _outermost(kernel: Kernel, block: Block) -> Iterator[For | While]:
     for node in block.nodes:
         if not _may_have_lanes(node):
             continue
-        if isinstance(node, (For, While)) and _is_lone(kernel, node):
+        if isinstance(node, (For, While)) and _may_be_serialised(kernel, node):
             yield node
         else:
             for inner in blocks(node):
@@ -57,7 +57,7 @@ def _may_have_lanes(node: Node) -> bool:
     return not isinstance(node, Op) and any(isinstance(n, For) and n.lanes is not None for n in walk_node(node))
 
 
-def _is_lone(kernel: Kernel, loop: For | While) -> bool:
+def _may_be_serialised(kernel: Kernel, loop: For | While) -> bool:
     return all(not isinstance(n, Op) or _is_plain(kernel, n) for n in walk_node(loop)) and not _is_nested(loop)
 
 
@@ -75,7 +75,7 @@ def _is_nested(loop: For | While) -> bool:
     return any(sum(isinstance(m, For) and m.lanes is not None for m in walk_node(n)) > 1 for n in found)
 
 
-def taken_in(node: For | While) -> Iterator[Value]:
+def live_ins(node: For | While) -> Iterator[Value]:
     """The values from outside that a loop reads, each once."""
     inside: set[Value] = set()
     for inner in walk_node(node):

@@ -8,12 +8,14 @@ import pytest
 from compiled_variants import VARIANTS, Compiled
 
 import jwarp as wp
-from jwarp.analysis.lone_loops import lone_loops
+from jwarp.analysis.lane_serialised import lane_serialised_loops
 from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.frontend.builtins.scalar import together
 from jwarp.ir.nodes import For, While, walk
+
+pytestmark = pytest.mark.quick
 
 RNG = np.random.default_rng(5)
 N, WIDE = 37, 24
@@ -78,6 +80,6 @@ def test_searches_are_those_of_a_loop(variant):
 
 def test_the_outermost_loops_that_change_nothing_are_run_thread_by_thread():
     kernel = CpuKernel(climbed.ir(), Settings(cache_dir="")).optimized()
-    lone = [node for node in walk(kernel.body) if node in lone_loops(kernel)]
+    lone = [node for node in walk(kernel.body) if node in lane_serialised_loops(kernel)]
     assert len(lone) == 2 and all(isinstance(node, While) for node in lone)
     assert [n.lanes for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None] == [("min", "add")] * 2

@@ -118,7 +118,7 @@ def test_functions_keep_their_results():
 
 
 def test_every_cache_of_the_package_says_its_bound():
-    """Nothing is kept in a dictionary of a module, or by `functools`, beside them."""
+    """Nothing is cached elsewhere, in a dictionary of a module or by `functools`."""
     kept = re.compile(
         r"functools\.(lru_)?cache\b(?!d)|^_?[A-Za-z_]+: (dict|weakref\.\w+)\[.*(\{\}|\(\))$", re.MULTILINE
     )

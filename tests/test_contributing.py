@@ -16,7 +16,14 @@ from jwarp import _native
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/contributing.md").read_text()
 # How many files each extension may touch, by what its heading begins with.
-LIMITS = {"A function of numbers": 4, "An operation on tiles": 6, "A statement": 1, "A pass": 2, "A composite type": 2}
+LIMITS = {
+    "A function of numbers": 4,
+    "An operation on tiles": 6,
+    "A strategy of access": 2,
+    "A statement": 1,
+    "A pass": 2,
+    "A composite type": 2,
+}
 
 # A finder of an editable installation would find the package as it is.
 START = """import sys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,6 +87,18 @@ def check_writable(memory: Memory) -> None:
                 " function's",
                 hint="pass it to the function, and return what it becomes; or write to it outside",
             )
+
+
+def will_change(memories: Iterable[Memory]) -> None:
+    """Tell memories that they are about to be written.
+
+    Raises:
+        LaunchError: JAX traces a function.
+    """
+    for memory in dict.fromkeys(memories):
+        check_writable(memory)
+        if memory.is_watched:
+            memory.will_write()
 
 
 def adopted(data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jwarp.autodiff.scalar_rules import DERIVATIVES, Applied, Rule
+from jwarp.autodiff.scalar_rules import DERIVATIVES, DERIVATIVES_AT, Applied, Chosen, Rule
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Fourier, Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import Builder, zero
@@ -36,6 +36,8 @@ def rules_of(node: Op) -> Rules | None:
     """The rules of a pure operation, for each argument; None where it has no derivative."""
     if node.name in DERIVATIVES:
         return _OF_SCALARS[node.name]
+    if node.name in DERIVATIVES_AT:
+        return tuple(_both(DERIVATIVES_AT[node.name](k)) for k in range(len(node.args)))
     row = _TILE_RULES.get(node.name)
     return row(node) if callable(row) else row
 
@@ -66,6 +68,11 @@ def carries(node: Op) -> tuple[bool, ...]:
         )
     through_bits = node.name == "bitcast" or not any(a.type.is_float for a in node.args)
     return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
+
+
+def chooses(node: Op) -> tuple[int, ...]:
+    """The arguments that a pure operation chooses between."""
+    return tuple(k for k, rule in enumerate(DERIVATIVES.get(node.name, ())) if isinstance(rule, Chosen))
 
 
 def derivative_reads(node: Op, k: int) -> frozenset[int] | None:

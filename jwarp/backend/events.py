@@ -1,4 +1,4 @@
-"""What was compiled, when, and how long it took: `with wp.record_compiles() as events`."""
+"""Events of compilation and the time they took: `with wp.record_compiles() as events`."""
 
 from __future__ import annotations
 

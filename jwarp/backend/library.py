@@ -16,7 +16,7 @@ Expanded = tuple[tuple[Value, ...], Block] | None
 def expansion(node: Op, is_paired: bool) -> Expanded:
     """The library's form of an operation; None if the library has none.
 
-    One that `is_paired` is a sine beside a cosine of the same value, or the other way round.
+    One that `is_paired` is a sine next to a cosine of the same value, or the other way round.
     """
     if not node.args:
         return None

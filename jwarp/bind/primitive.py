@@ -17,7 +17,7 @@ from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler.batch_to_threads import spread_launch
 from jwarp.compiler.cpu import lower_kernel
-from jwarp.compiler.private_elements import with_own_elements
+from jwarp.compiler.private_elements import with_private_elements
 from jwarp.compiler.program import GeneratedProgram, GpuCode, Program
 from jwarp.compiler.vector_axis import with_lanes
 from jwarp.errors import LaunchError
@@ -330,7 +330,7 @@ def _is_known(traced: ahead.Traced) -> bool:
 def _compiled(traced: ahead.Traced, how: tuple[tuple[str, ...], bool]) -> GpuCode:
     """The code of a launch for architectures, which may use TF32."""
     (launch, batch, extents), (names, tf32) = traced, how
-    program = with_own_elements(launch, extents, batch.results)
+    program = with_private_elements(launch, extents, batch.results)
     version = program.gpu_version(launch.geometry, extents, batch.extents, tf32=tf32)
     return program.gpu_code(version, launch.geometry, launch.block_dim, names)
 

@@ -22,7 +22,7 @@ from jwarp.compiler.derivative_steps import variant_of
 from jwarp.compiler.derive import derive, switched_off
 from jwarp.compiler.derived import Source, Variant
 from jwarp.compiler.program import GeneratedProgram
-from jwarp.compiler.write_conflicts import meetings
+from jwarp.compiler.write_conflicts import write_conflicts
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.descriptor import Descriptor
@@ -106,7 +106,7 @@ def _refuse_nonlinear(program: GeneratedProgram, wanted: Numbers, outputs: Numbe
 
 def _unknown_winner(program: GeneratedProgram, variant: Variant) -> NotDifferentiableError:
     """The adjoint of a linear kernel reads values where those that threads store may meet, to see which one stayed."""
-    met = meetings(program, repeated=variant.repeated)
+    met = write_conflicts(program, repeated=variant.repeated)
     names = (
         " and ".join(f"'{program.kernel.params[p].name}'" for p in sorted(met.told | met.untold | met.agreed))
         or "an output"

@@ -79,7 +79,7 @@ class AnalysedKernel:
 
     @functools.cached_property
     def summary(self) -> Summary:
-        """What launches need of the analysis, from disk if it is there."""
+        """The part of the analysis that launches need, from disk if it is there."""
         key = key_of("summary", self.generator, identity() or "", self.fingerprint)
         known = self._store.load(key)
         if known is not None:
@@ -90,7 +90,7 @@ class AnalysedKernel:
 
     @functools.cached_property
     def failures(self) -> list[str]:
-        """What the native runtime says where a check fails."""
+        """The messages of failing checks, for the native runtime."""
         return [escape(f"kernel '{self.kernel.name}': {text}") for text in failure_texts(self.kernel)]
 
     @functools.cached_property
@@ -99,19 +99,19 @@ class AnalysedKernel:
 
     @functools.cached_property
     def plan(self) -> np.ndarray:
-        """What the native runtime has to know, as int64 numbers."""
+        """The plan of the kernel for the native runtime, as int64 numbers."""
         clauses = [sorted(map(_alternative, clause), key=_order) for clause in self.condition]
         facts = self.summary
         return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses, ordered=self.ordered)
 
     @functools.cached_property
     def ordered(self) -> bool:
-        """Whether the threads of a batch element run one after the other."""
+        """True if the threads of a batch element run one after the other."""
         return bool(self.kernel.order)
 
     @property
     def condition(self) -> Condition:
-        """What a launch must fulfil for the fast version."""
+        """The launch condition of the fast version."""
         return self.summary.condition if self.bounds else ALWAYS
 
     def symbol_values(self, dims: tuple[int, ...], extents: Extents) -> dict[int, int | None]:

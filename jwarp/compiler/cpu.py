@@ -105,12 +105,12 @@ class CpuKernel(AnalysedKernel):
 
     @functools.cached_property
     def ordered(self) -> bool:
-        """Whether the threads of a batch element run one after the other; also those that may wait for others."""
+        """True if the threads of a batch element run one after the other; also those that may wait for others."""
         return bool(self.kernel.order) or self.summary.waits
 
     @functools.cached_property
     def options(self) -> Options:
-        """What code for this processor is generated with: vectors of one thread where more would mix up their order."""
+        """The options of code for this processor: vectors of one thread where more would mix up their order."""
         exact, kernel = rounds_as_written(self.kernel), self.kernel
         in_step = not self.summary.waits and (kernel.order != Order.NUMBERS or keeps_order(kernel))
         in_step = (in_step and kernel.order != Order.APART) or kernel.block_dim > 0
@@ -124,7 +124,7 @@ _FOR_LIFE = "kernels compiled in this process"
 
 @dataclasses.dataclass(frozen=True)
 class _Made:
-    """How the code of a version came into the process, and the units that it calls."""
+    """The compilation of a version, and the runtime library functions that it calls."""
 
     event: CompileEvent
     units: tuple[Unit, ...]

@@ -66,7 +66,7 @@ ANY = Version("fast")
 
 @dataclass(frozen=True)
 class Image:
-    """What a driver loads, and the kernel in it: `entry` is its symbol, `per_sm` how many blocks it is worth at most.
+    """A file that a driver loads, and the kernel in it: `entry` is its symbol, `per_sm` the most blocks that pay.
 
     `block` is the number of threads of a block, which needs `shared` bytes; `grid` says what a block has to do, if that
     is not a thread of the launch for each of its own.
@@ -83,7 +83,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Needs:
-    """What launches of a kernel with tiles need: bytes of shared memory, and which products of matrices it makes."""
+    """The needs of a kernel with tiles: bytes of shared memory, and products of matrices."""
 
     shared: int = 0
     products: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class CudaKernel(AnalysedKernel):
 
     @property
     def is_fast(self) -> bool:
-        """Whether quotients and roots may be rounded otherwise than as written."""
+        """True if quotients and roots may be rounded otherwise than as written."""
         return pipeline.is_fast(self.kernel, self.context)
 
     def version(
@@ -142,11 +142,11 @@ class CudaKernel(AnalysedKernel):
 
     @functools.cached_property
     def needs(self) -> Needs:
-        """What a kernel with tiles needs on any GPU."""
+        """The needs of a kernel with tiles on any GPU."""
         return self.needs_in(LEAST_ROOM)
 
     def needs_in(self, room: int, version: Version = ANY) -> Needs:
-        """What a kernel with tiles needs where a block can have `room` bytes of shared memory, in a version.
+        """The needs of a kernel with tiles where a block can have `room` bytes of shared memory, in a version.
 
         It is from disk if it is there: to find it out, tiles have to be lowered.
         """
@@ -241,7 +241,7 @@ class CudaKernel(AnalysedKernel):
 
     @property
     def failure_texts(self) -> tuple[str, ...]:
-        """What a launch may end with, for which somebody has to wait: the texts of checks."""
+        """The texts of checks, one of which a launch may end with, so that somebody has to wait for it."""
         return texts_on_gpu(self.kernel)
 
     def ptx(self, version: Version, architecture: str) -> str:

@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
-class Shelf:
-    """Where what follows from a program is kept.
+class DerivationCache:
+    """The place on disk of what is derived from a program.
 
     `origin` is a digest of all that the program is made from, but for the paths of the `files` of its source, pairs of
     names and paths: what is read gets those that these files have now. Without an origin nothing is kept.
@@ -30,25 +30,25 @@ class Shelf:
     files: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
-    def of(kernel: Kernel, settings: Settings) -> Shelf:
+    def of(kernel: Kernel, settings: Settings) -> DerivationCache:
         """That of a kernel's program under `settings`."""
         version = sources() if settings.cache_dir else None
         if version is None or not isinstance(kernel, KnownKernel) or to_entry(kernel) is None:
-            return NO_SHELF
+            return NO_CACHE
         gradients = [part for g in kernel.gradients for part in (to_bytes(g.kernel), repr(g.feeds))]
         under = repr(dataclasses.replace(settings, cache_dir=""))
-        return Shelf(
+        return DerivationCache(
             settings.cache_dir, key_of("program", version, to_bytes(kernel), *gradients, under), kernel.facts.files
         )
 
-    def derived(self, *how: str) -> Shelf:
+    def derived(self, *how: str) -> DerivationCache:
         """That of what is made of the program; `how` says in which way."""
         return dataclasses.replace(self, origin=key_of("derived", self.origin, *how)) if self.origin else self
 
     def made(
         self, name: str, make: Callable[[], T], write: Callable[[T], bytes | None], read: Callable[[bytes], T]
     ) -> T:
-        """What `make` gives, from disk where it is there under this name. What `write` has no bytes for is not kept."""
+        """The result of `make`, from disk if it is there under this name; not stored if `write` has no bytes for it."""
         with no_collection():
             if not self.origin:
                 return make()
@@ -71,4 +71,4 @@ def _written(kernel: Kernel) -> bytes | None:
     return to_entry(known(kernel))
 
 
-NO_SHELF = Shelf()
+NO_CACHE = DerivationCache()

@@ -23,7 +23,7 @@ from jwarp.autodiff.reverse import vjp
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler import pipeline
-from jwarp.compiler.derivation_cache import Shelf
+from jwarp.compiler.derivation_cache import DerivationCache
 from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant
 from jwarp.compiler.derived_entries import read, write
 from jwarp.compiler.order import as_written, in_one_order
@@ -61,19 +61,19 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 def _kept(program: GeneratedProgram, variant: Variant) -> DerivedLaunch | NotDifferentiableError:
     """The derivative, or why there is none; from disk if it is there."""
     name = json.dumps(dataclasses.astuple(variant))
-    shelf = program.shelf.derived(name)
+    cache = program.cache.derived(name)
 
     def made() -> DerivedLaunch | NotDifferentiableError:
         try:
-            return _derive(program, variant, shelf)
+            return _derive(program, variant, cache)
         except NotDifferentiableError as error:
             return error.with_traceback(None)
 
-    return shelf.made("derivative", made, write, lambda entry: read(entry, program, shelf))
+    return cache.made("derivative", made, write, lambda entry: read(entry, program, cache))
 
 
 @no_collection()
-def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> DerivedLaunch:
+def _derive(program: GeneratedProgram, variant: Variant, cache: DerivationCache) -> DerivedLaunch:
     kernel = _differentiated(program, 2 if variant.along else 1)
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
@@ -95,8 +95,8 @@ def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> Derive
     changed = {feed.result for feed in feeds if feed.source.kind == "given"}
     same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - changed
     on_gpu = None if on_gpu is named else on_gpu
-    ran = known(named) if shelf.origin else named
-    own = GeneratedProgram(ran, program.settings, program.owner, on_gpu=on_gpu, shelf=shelf)
+    ran = known(named) if cache.origin else named
+    own = GeneratedProgram(ran, program.settings, program.owner, on_gpu=on_gpu, cache=cache)
     gathers = any(feed.source.kind == "dim" for feed in feeds)
     places = stencils(simplify(kernel)) if gathers else {}
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
@@ -218,7 +218,7 @@ def switched_off(program: Program, index: int) -> NotDifferentiableError:
 
 
 class Wiring(NamedTuple):
-    """Where a parameter of a derived kernel comes from, and what it results in."""
+    """The source of a parameter of a derived kernel, and the parameter that it is a result for."""
 
     source: Source
     result: int | None = None

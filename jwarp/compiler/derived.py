@@ -22,7 +22,7 @@ class Variant:
     gradients of `gathered`, some of those that are `gatherable`, are stored by element, and `repeated` says
     that several threads have the same coordinates, `alone` that a launch has one thread, and
     `single` along which axes it has one. With `for_gpu` a GPU
-    may run it: what needs a tape then has another form beside it that needs none.
+    may run it: what needs a tape then has a second form that needs none.
     """
 
     kind: str
@@ -89,12 +89,12 @@ class DerivedLaunch:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """What the launch takes, without zeros."""
+        """The sources of the launch's operands, without zeros."""
         return tuple(dict.fromkeys(feed.source for feed in self.feeds if feed.source.kind not in ("zeros", "dim")))
 
     @property
     def has_results(self) -> bool:
-        """Whether its kernel computes anything."""
+        """True if its kernel computes anything."""
         return any(feed.result is not None for feed in self.feeds)
 
     def covering(self, geometry: Geometry, extents: Extents) -> Geometry:

@@ -1,4 +1,4 @@
-"""What the code of one launch does with memory: how each access is made, and what keeps it in its array."""
+"""The accesses of one launch as a report: how each is made, and what keeps it inside its array."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class LaunchExplanation:
 
     In a kernel with tiles, `dims` are blocks of `block_dim` threads, and a vector holds elements of a tile.
 
-    Of a derivative, `variant` says which one it is, `taped` how many bytes of each thread a trip of the loop in
+    Of a derivative, `variant` says which one it is, `taped` how many bytes of each thread an iteration of the loop in
     a line keeps for the reverse sweep, and `undone` which arrays keep a log of what was overwritten.
     """
 
@@ -216,7 +216,7 @@ def _ops(kernel: Kernel) -> list[Op]:
 
 
 def _taped(kernel: Kernel) -> dict[int, int]:
-    """Bytes that a trip of the loop in a line adds to a thread's tape; what all threads share is not counted."""
+    """Bytes that an iteration of the loop in a line adds to a thread's tape; what all threads share is not counted."""
     sizes: dict[int, int] = {}
     for node in _ops(kernel):
         if node.name == "push":
@@ -274,7 +274,7 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
 def _zeros(
     kernel: CpuKernel, param: int, dims: tuple[int, ...], repeat: int, batch: tuple[int, ...], extents: Extents
 ) -> str:
-    """Where the zeros of an output come from, by the rules of `Geometry::choose_zero_fill`."""
+    """The source of an output's zeros, by the rules of `Geometry::choose_zero_fill`."""
     shape = extents[param] or ()
     if 0 in (*dims, *batch, repeat) or shape[: kernel.kernel.tid_dims] != dims[: kernel.kernel.tid_dims]:
         return "filled"

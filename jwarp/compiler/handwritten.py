@@ -120,7 +120,7 @@ class Handwritten:
 
     @property
     def plan(self) -> np.ndarray:
-        """What the native runtime has to know: nothing is proved of such a kernel, and nothing needs to be."""
+        """The plan for the native runtime: nothing is proved of such a kernel, and nothing needs to be."""
         covers = [Cover.STORED if p in self.definition.full else Cover.UNKNOWN for p in range(len(self.kernel.params))]
         return plan_numbers(self.kernel, weight=1, covers=covers)
 
@@ -168,7 +168,7 @@ class Handwritten:
         return made[""], {**{name: made[name] for name in given.headers}, **changed}
 
     def _shaped(self, blocks: Blocks) -> str:
-        """What makes blocks have several axes, and the grid those of its author."""
+        """The directive for blocks of several axes, and a grid as the author says."""
         depth = blocks.depth
         rest, layer = (
             (f" % (gridDim.x / {depth}u)", f"blockIdx.x / (gridDim.x / {depth}u)") if depth > 1 else ("", "0u")
@@ -415,7 +415,7 @@ class Handwritten:
 
     @property
     def signature(self) -> str:
-        """How the function may be declared."""
+        """The forms in which the function may be declared."""
         parts = []
         for p, param in enumerate(self.kernel.params):
             element = _DECLARED.get(element_type(param), element_type(param))

@@ -1,4 +1,4 @@
-"""How the threads of a launch must run: in which order, and whether they round as the kernel is written."""
+"""The order of a launch's threads, and exact rounding, where settings or derivatives need them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class Context:
-    """The facts beside the kernel that passes depend on: settings, and what a derivative or a launch asks for."""
+    """The facts, other than the kernel, that passes depend on: settings, and what a derivative or a launch asks for."""
 
     settings: Settings
     is_tested: bool = True  # accesses are tested where nothing proves that they stay inside

@@ -20,7 +20,7 @@ _HOLDING: PerOwner[GeneratedProgram, tuple[int, ...], GeneratedProgram] = PerOwn
 )
 
 
-def with_own_elements(launch: Descriptor, extents: Extents, results: Sequence[Mask]) -> Program:
+def with_private_elements(launch: Descriptor, extents: Extents, results: Sequence[Mask]) -> Program:
     """The program for a launch: fresh outputs that have an element for each thread are stored once, if that is better.
 
     `results` say which batch axes each result has.
@@ -40,11 +40,11 @@ def with_own_elements(launch: Descriptor, extents: Extents, results: Sequence[Ma
 
 
 def _has_elements(shape: tuple[int, ...] | None, dims: tuple[int, ...]) -> bool:
-    """Whether an array has an element for each thread."""
+    """True if an array has an element for each thread."""
     return shape is not None and is_known(*shape, *dims) and shape[: len(dims)] == dims
 
 
 def _holding(program: GeneratedProgram, fresh: tuple[int, ...]) -> GeneratedProgram:
     kernel = program.gpu_kernel
-    held = run(pipeline.PRIVATE_ELEMENTS, kernel, dataclasses.replace(program.context, fresh=fresh))
-    return program if held is kernel else dataclasses.replace(program, on_gpu=held)
+    kept = run(pipeline.PRIVATE_ELEMENTS, kernel, dataclasses.replace(program.context, fresh=fresh))
+    return program if kept is kernel else dataclasses.replace(program, on_gpu=kept)

@@ -18,7 +18,7 @@ from jwarp.backend.cuda.version import Version
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler import cpu, cuda, pipeline
-from jwarp.compiler.derivation_cache import NO_SHELF, Shelf
+from jwarp.compiler.derivation_cache import NO_CACHE, DerivationCache
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.passes import Context, applies, note, run
 from jwarp.config import Settings
@@ -48,7 +48,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class GpuCode:
-    """What a GPU runs for a launch: `plan` is what the native module has to know of it.
+    """The code of a launch for GPUs; `plan` is its plan for the native module.
 
     A block takes `shared` bytes; `grid` is as the image or, for a handwritten kernel, its author says. Where there are
     `failures`, the texts of checks, a launch may end with an error.
@@ -96,12 +96,12 @@ class Program(abc.ABC):
 
     @property
     def name(self) -> str:
-        """What its author calls the kernel."""
+        """The name that its author gave the kernel."""
         return self.kernel.name
 
     @property
     def span(self) -> Span:
-        """Where the kernel is written."""
+        """The place of the kernel in its source."""
         return self.kernel.span
 
     @property
@@ -111,7 +111,7 @@ class Program(abc.ABC):
 
     @property
     def _others(self) -> tuple[Hashable, ...]:
-        """What else programs differ by."""
+        """Further parts of the key that programs are compared by."""
         return ()
 
     @property
@@ -137,7 +137,7 @@ class Program(abc.ABC):
     @property
     @abc.abstractmethod
     def lasts(self) -> bool:
-        """Whether the kernel must run although nothing needs its results."""
+        """True if the kernel must run although nothing needs its results."""
 
     @abc.abstractmethod
     def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[Program, Geometry]:
@@ -157,7 +157,7 @@ class Program(abc.ABC):
 
     @abc.abstractmethod
     def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
-        """The program that does the same on arrays in this computer's memory, or whose adjoint does.
+        """The program that does the same on arrays in host memory, or whose adjoint does.
 
         Raises:
             LaunchError: there is none.
@@ -201,15 +201,15 @@ class GeneratedProgram(Program):
 
     Of a kernel of a user, `unchecked` is what was read: `kernel` may have checks. Its last parameters are
     then outputs of the checks, one for each of `shadows`, which has the shape; launches drop them. A GPU runs
-    `on_gpu`, if that is another kernel, with the same parameters. What follows from a program is kept on its `shelf`.
-    Where something was left out that is for derivatives, `whole` reads all.
+    `on_gpu`, if that is another kernel, with the same parameters. What follows from a program is in its derivation
+    `cache`. Where something was left out that is for derivatives, `whole` reads all.
     """
 
     unchecked: nodes.Kernel | None = None
     whole: Callable[[], nodes.Kernel] | None = None
     shadows: tuple[int, ...] = ()
     on_gpu: nodes.Kernel | None = None
-    shelf: Shelf = NO_SHELF
+    cache: DerivationCache = NO_CACHE
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -250,12 +250,12 @@ class GeneratedProgram(Program):
     @functools.cached_property
     def counters(self) -> frozenset[int]:
         """The parameters of integers in which what a thread finds depends on the threads before it."""
-        made = self.shelf.value("counters", lambda: counters(self.kernel), sorted, frozenset)
+        made = self.cache.value("counters", lambda: counters(self.kernel), sorted, frozenset)
         return frozenset(p for p in made if not self.kernel.params[p].dtype.is_float)
 
     @functools.cached_property
     def looked_at(self) -> frozenset[int] | None:
-        """The parameters that the kernel looks at, which is all that a tangent of it reads beside other tangents.
+        """The parameters that the kernel looks at, which is all that a tangent of it reads besides other tangents.
 
         None where a tangent may also ask what the launch left in an array.
         """
@@ -269,7 +269,7 @@ class GeneratedProgram(Program):
             }
             return sorted(k for k in numbers if k < len(kernel.params))
 
-        found = self.shelf.value("looked at", made, lambda x: x, lambda x: x)
+        found = self.cache.value("looked at", made, lambda x: x, lambda x: x)
         return None if found is None else frozenset(found)
 
     def running(self, how: Callable[[nodes.Kernel], dict[str, Any]]) -> GeneratedProgram:
@@ -279,22 +279,22 @@ class GeneratedProgram(Program):
             changes = how(self.kernel)
             if not changes:
                 return None
-            shelf = self.shelf.derived("running", repr(changes))
+            cache = self.cache.derived("running", repr(changes))
 
             def changed(kernel: nodes.Kernel, name: str) -> nodes.Kernel:
-                return shelf.kernel(name, lambda: dataclasses.replace(kernel, **changes))
+                return cache.kernel(name, lambda: dataclasses.replace(kernel, **changes))
 
-            return self.changed(changed, shelf)
+            return self.changed(changed, cache)
 
         return _RUNNING.of(self).made(how, made) or self
 
-    def changed(self, change: Callable[[nodes.Kernel, str], nodes.Kernel], shelf: Shelf) -> GeneratedProgram:
+    def changed(self, change: Callable[[nodes.Kernel, str], nodes.Kernel], cache: DerivationCache) -> GeneratedProgram:
         """The program of other kernels, which `change` makes of its own and of what their names are."""
         kernel, unchecked, whole = change(self.kernel, "kernel"), self.unchecked, self.whole
         if unchecked is not None:
             unchecked = kernel if unchecked is self.kernel else change(unchecked, "unchecked")
         later = None if whole is None else (lambda: change(whole(), "whole"))
-        return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, whole=later, shelf=shelf)
+        return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, whole=later, cache=cache)
 
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
@@ -357,7 +357,7 @@ class GeneratedProgram(Program):
             shadows=shadowed(made) if context.checks_values else (),
             unchecked=merged if checked else None,
             whole=None,
-            shelf=NO_SHELF,
+            cache=NO_CACHE,
         )
 
     def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
@@ -406,7 +406,7 @@ class HandwrittenProgram(Program):
 
     @property
     def _others(self) -> tuple[Hashable, ...]:
-        """What its author says of it beside the text."""
+        """The definition: all that its author says besides the text."""
         return (self.definition,)
 
     @property
@@ -468,7 +468,7 @@ class HandwrittenProgram(Program):
                 )
 
     def check(self, geometry: Geometry, extents: Extents) -> None:
-        """What it accesses is its author's affair."""
+        """Check nothing: the author answers for accesses."""
 
     def gpu_version(
         self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
@@ -526,17 +526,17 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
 def _generated(
     kernel: Kernel, ir: nodes.Kernel, settings: Settings, whole: Callable[[], nodes.Kernel] | None = None
 ) -> GeneratedProgram:
-    context, shelf = _context(settings), Shelf.of(ir, settings)
+    context, cache = _context(settings), DerivationCache.of(ir, settings)
     if whole is not None:
-        shelf = shelf.derived("values")
+        cache = cache.derived("values")
     if context.checks_bounds:
         ran = run(pipeline.PROGRAM, ir, context)
     elif applies(pipeline.PROGRAM, ir, context):
-        ran = shelf.kernel("ran", lambda: run(pipeline.PROGRAM, ir, context))
+        ran = cache.kernel("ran", lambda: run(pipeline.PROGRAM, ir, context))
     else:
         ran = ir
     shadows = shadowed(ran) if context.checks_values else ()
-    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, whole, shadows, shelf=shelf)
+    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, whole, shadows, cache=cache)
 
 
 def _context(settings: Settings) -> Context:

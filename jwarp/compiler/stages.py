@@ -9,7 +9,7 @@ from jwarp.compiler import pipeline
 from jwarp.compiler.analysed import AnalysedKernel
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.compiler.cuda import CudaKernel
-from jwarp.compiler.derivation_cache import NO_SHELF
+from jwarp.compiler.derivation_cache import NO_CACHE
 from jwarp.compiler.derive import derive, in_known_order
 from jwarp.compiler.derived import Variant
 from jwarp.compiler.order import in_one_order
@@ -25,7 +25,7 @@ def passes_text(program: GeneratedProgram, target: str, variant: Variant | None 
     more for this, as caches have results alone.
     """
     is_ordered = variant is not None and in_known_order(program, [variant]) is not program
-    again = dataclasses.replace(program, shelf=NO_SHELF)
+    again = dataclasses.replace(program, cache=NO_CACHE)
     with watching() as states:
         if variant is None:
             note("as read", program.as_read)

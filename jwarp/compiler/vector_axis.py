@@ -38,7 +38,7 @@ _COSTS: PerOwner[GeneratedProgram, str, tuple[float, float] | None] = PerOwner("
 
 
 def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[GeneratedProgram, Geometry]:
-    """What runs a launch in its place, with the lanes of vectors along another dimension if that is quicker.
+    """The program and geometry that run a launch, with vectors along another dimension if that is quicker.
 
     Which threads there are, and what each one does, stays the same.
     """
@@ -71,7 +71,7 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
 
 
 def _blocks_as_threads(program: GeneratedProgram, geometry: Geometry) -> tuple[GeneratedProgram, Geometry]:
-    """What runs each block of a launch in one lane, where that is quicker and there are enough of them."""
+    """The program and geometry with each block in one lane, where that is quicker and there are enough blocks."""
     count, width = program.kernel.tid_dims, VECTOR
     dims, rest = geometry.dims[:count], geometry.dims[count:]
     turns = is_known(*dims) and dims[-1] < width
@@ -83,7 +83,7 @@ def _blocks_as_threads(program: GeneratedProgram, geometry: Geometry) -> tuple[G
     def gains() -> bool:
         return gains_as_threads(program.kernel) and fits_threads(program.kernel)
 
-    if not _GAINS.of(program).made("", lambda: program.shelf.value("blocks as threads", gains, bool, bool)):
+    if not _GAINS.of(program).made("", lambda: program.cache.value("blocks as threads", gains, bool, bool)):
         return program, geometry
 
     if not turns:
@@ -104,16 +104,16 @@ def _costs(program: GeneratedProgram) -> tuple[float, float] | None:
     def read(content: list[float] | None) -> tuple[float, float] | None:
         return None if content is None else (content[0], content[1])
 
-    return program.shelf.value(f"costs of vectors of {host_target().width}", made, lambda costs: costs, read)
+    return program.cache.value(f"costs of vectors of {host_target().width}", made, lambda costs: costs, read)
 
 
 def _other(program: GeneratedProgram, name: str, passes: Passes, width: int = 0) -> GeneratedProgram:
-    shelf, context = program.shelf.derived(name), dataclasses.replace(program.context, width=width)
+    cache, context = program.cache.derived(name), dataclasses.replace(program.context, width=width)
 
     def changed(kernel: Kernel, which: str) -> Kernel:
-        return shelf.kernel(which, lambda: run(passes, kernel, context))
+        return cache.kernel(which, lambda: run(passes, kernel, context))
 
     def made() -> GeneratedProgram:
-        return program.changed(changed, shelf)
+        return program.changed(changed, cache)
 
     return _OTHERS.of(program).made(name, made)

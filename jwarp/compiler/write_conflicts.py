@@ -1,4 +1,4 @@
-"""What decides which derivatives a launch has: gradients that are gathered, stores of threads that meet."""
+"""The facts of a launch that choose its derivative: gathered gradients, write conflicts, single threads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def gatherable(
 
 
 def depends_on_integers(program: GeneratedProgram) -> bool:
-    """Whether `gatherable` may depend on the values of scalars."""
+    """True if `gatherable` may depend on the values of scalars."""
     return bool(_stencils(program)) and bool(symbols_of(program.users_kernel).scalars)
 
 
@@ -77,15 +77,15 @@ def _stencils(program: GeneratedProgram) -> Stencils:
     def read(content: list[Any]) -> Stencils:
         return {p: [decoded_condition(c, kernel) for c in own] for p, own in content}
 
-    return _STENCILS.of(program).made("forward", lambda: program.shelf.value("stencils", found, write, read))
+    return _STENCILS.of(program).made("forward", lambda: program.cache.value("stencils", found, write, read))
 
 
-_MEETINGS: PerOwner[GeneratedProgram, bool, Collisions] = PerOwner(
-    "stores of a program that may meet", "two for a program"
+_WRITE_CONFLICTS: PerOwner[GeneratedProgram, bool, Collisions] = PerOwner(
+    "write conflicts of a program", "two for a program"
 )
 
 
-def meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
+def write_conflicts(program: GeneratedProgram, *, repeated: bool) -> Collisions:
     """The arrays that threads of a program may store to at one element; without slots."""
 
     def found() -> Collisions:
@@ -95,11 +95,11 @@ def meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
         return [sorted(met.told), sorted(met.untold), sorted(met.agreed)]
 
     def read(content: list[list[int]]) -> Collisions:
-        told, untold, agreed = map(frozenset, content)
-        return Collisions(told, untold, agreed)
+        decided, ambiguous, same = map(frozenset, content)
+        return Collisions(decided, ambiguous, same)
 
-    name = f"meetings {repeated}"
-    return _MEETINGS.of(program).made(repeated, lambda: program.shelf.value(name, found, write, read))
+    name = f"write conflicts {repeated}"
+    return _WRITE_CONFLICTS.of(program).made(repeated, lambda: program.cache.value(name, found, write, read))
 
 
 _REACHES: PerOwner[GeneratedProgram, str, frozenset[Reach]] = PerOwner(
@@ -108,7 +108,7 @@ _REACHES: PerOwner[GeneratedProgram, str, frozenset[Reach]] = PerOwner(
 
 
 def may_coincide(program: GeneratedProgram, geometry: Geometry) -> bool:
-    """Whether threads may have the indices of others, although their coordinates tell them apart.
+    """True if threads may have the indices of others, although their coordinates tell them apart.
 
     They have where the launch repeats threads, and where it is so large that an index wraps: `i * 2**30` of int32 is
     zero for thread 4, too.
@@ -123,16 +123,16 @@ def may_coincide(program: GeneratedProgram, geometry: Geometry) -> bool:
         return frozenset(decode(reach, Reach) for reach in content)
 
     def made() -> frozenset[Reach]:
-        return program.shelf.value("reaches", lambda: reaches(program.simplified), write, read)
+        return program.cache.value("reaches", lambda: reaches(program.simplified), write, read)
 
     reached = _REACHES.of(program).made("forward", made)
     return bool(reached) and (not is_known(*geometry.dims) or any(reach.wraps(geometry.dims) for reach in reached))
 
 
 def is_alone(program: GeneratedProgram, geometry: Geometry) -> bool:
-    """Whether a launch has one thread only, where that makes its derivative another one."""
+    """True if a launch has one thread only, where that makes its derivative another one."""
     sizes = (*geometry.dims, geometry.repeat)
-    return is_known(*sizes) and math.prod(sizes) == 1 and bool(meetings(program, repeated=False))
+    return is_known(*sizes) and math.prod(sizes) == 1 and bool(write_conflicts(program, repeated=False))
 
 
 _SINGLE: PerOwner[GeneratedProgram, tuple[int, ...], bool] = PerOwner(
@@ -145,7 +145,7 @@ def single_axes(program: GeneratedProgram, geometry: Geometry) -> tuple[int, ...
 
     For blocks they are those of blocks: a kernel may read the number of a lane as well.
     """
-    if geometry.may_repeat or is_alone(program, geometry) or not meetings(program, repeated=False):
+    if geometry.may_repeat or is_alone(program, geometry) or not write_conflicts(program, repeated=False):
         return ()
     sizes = enumerate(geometry.dims[: program.kernel.tid_dims])
     single = tuple(axis for axis, size in sizes if is_known(size) and size == 1)
@@ -168,12 +168,12 @@ def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents)
     """
     if not are_known((geometry.dims, (geometry.repeat,), *extents)):
         return
-    untold = meetings(program, repeated=may_coincide(program, geometry)).untold
-    if not untold:
+    ambiguous = write_conflicts(program, repeated=may_coincide(program, geometry)).untold
+    if not ambiguous:
         return
 
     def found() -> Race | None:
-        return find_race(program.differentiated, geometry.dims, extents, untold, geometry.may_repeat)
+        return find_race(program.differentiated, geometry.dims, extents, ambiguous, geometry.may_repeat)
 
     race = _RACES.of(program).made((geometry, extents), found)
     if race is None:

@@ -90,6 +90,7 @@ class Operation:
     nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
     and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
+    One that `is_composed` of others becomes these before code is generated.
     One that `chooses` gives one of the operands after the first, which says which; one that `converts` gives a number
     of another type, and one that `reinterprets` the same bits. One that `absorbs` a bool gives it where an operand is
     it. A comparison names its `opposite`, which holds where it does not (of numbers, not of NaN), and the comparison
@@ -132,6 +133,7 @@ class Operation:
     opposite: str = ""
     swapped: str = ""
     for_derivatives: bool = False
+    is_composed: bool = False
     combines: str = ""
     least: int = 1
     # What follows, for code that asks often. `fits` says whether an attribute is of the type that it should be.

@@ -1,4 +1,4 @@
-"""Which gradients an adjoint launch is asked for, and from which cotangents."""
+"""The gradients that an adjoint launch is asked for, and the cotangents that are given."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Request:
 
 
 def has_gradient(kernel: Kernel, index: int) -> bool:
-    """Whether parameter `index`, as it is written, has a gradient: it is of floats, or has a field that is."""
+    """True if parameter `index`, as it is written, has a gradient: it is of floats, or has a field that is."""
     return any(kernel.params[p].dtype.is_float for p in kernel.groups[index])
 
 

@@ -36,7 +36,7 @@ class Argument:
 
     @property
     def lends_no_memory(self) -> bool:
-        """Whether it is a tensor, of PyTorch's, that has to be detached from its gradient first."""
+        """True if it is a tensor, of PyTorch's, that has to be detached from its gradient first."""
         return bool(getattr(self.value, "requires_grad", False)) and hasattr(self.value, "detach")
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ def shape_of_nothing(kind: ArrayType) -> tuple[int, ...]:
 def without_absent(
     given: Matched, params: Sequence[Param], absent: Collection[int], written: Collection[int], *, in_place: bool
 ) -> Matched:
-    """What is given, with an array without elements for each parameter in `absent`, for which None is given.
+    """The given values, with an array without elements for each parameter in `absent`, for which None is given.
 
     One that the kernel stores to is an output, whose results nobody sees. `in_place`: outputs are written in place.
     """
@@ -193,7 +193,7 @@ def _count_error(
 
 
 def check_input(param: Param, given: Argument, x64: bool) -> Fault | None:
-    """What is wrong with `given` as an input for `param`, or None."""
+    """The fault of `given` as an input for `param`, or None."""
     where = f"parameter '{param.name}'"
     if param.dtype.bits == 64 and not x64:
         return _x64_fault(where, param)
@@ -222,7 +222,7 @@ def read_output(param: Param, value: Any, given: Argument, x64: bool) -> tuple[i
 
 
 def check_gradient(where: str, param: Param, shape: tuple[int, ...], given: Argument) -> Fault | None:
-    """What is wrong with `given` as a gradient of the parameter, which has `shape`, or None."""
+    """The fault of `given` as a gradient of the parameter, which has `shape`, or None."""
     dtype = param.dtype.dtype
     expected = f"{where}: expected {dtype}{list(shape)}"
     if given.origin == "number" and not shape and param.dtype.is_float:
@@ -237,7 +237,7 @@ def check_gradient(where: str, param: Param, shape: tuple[int, ...], given: Argu
 
 
 def check_in_place(param: Param, given: Argument) -> Fault | None:
-    """What is wrong with `given` as an array for `param` to be written in place, or None."""
+    """The fault of `given` as an array for `param` to be written in place, or None."""
     where = f"output '{param.name}'"
     if param.is_value or not isinstance(param.type, ArrayType):
         return _no_output(where, param)
@@ -287,7 +287,7 @@ def _check_array(where: str, type: ArrayType, given: Argument) -> Fault | None:
 
 
 def _conversion(type: ArrayType, given: Argument) -> str:
-    """How an array of another dtype gets that of the parameter."""
+    """The advice on converting an array of another dtype to that of the parameter."""
     if getattr(given.dtype, "kind", "") == "c":
         return "pass its real and imaginary parts, x.real and x.imag"
     if str(given.dtype).startswith("key<"):

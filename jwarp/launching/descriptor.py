@@ -1,4 +1,4 @@
-"""What one launch is, as a value that compares by content, and its encoding for the native module."""
+"""One launch as a value that compares by content, and its encoding for the native module."""
 
 from __future__ import annotations
 

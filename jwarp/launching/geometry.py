@@ -34,7 +34,7 @@ class Geometry:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether several threads may have the same coordinates."""
+        """True if several threads may have the same coordinates."""
         return isinstance(self.repeat, Symbolic) or self.repeat > 1
 
 

@@ -32,7 +32,7 @@ def changed_parameters(kernel: Kernel, written: Sequence[int]) -> tuple[int, ...
 
 
 def expand(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
-    """What is given for the parameters as they are written, by part; the kernel stores to the parts `written`.
+    """Take apart the values given for the parameters as they are written; the kernel stores to the parts `written`.
 
     Raises:
         KernelTypeError, LaunchError: a struct does not fit, or the kernel stores to an input.
@@ -117,7 +117,7 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
 
 
 def plain_parts(kernel: Kernel, inputs: Sequence[Any]) -> list[Any] | None:
-    """The parts of inputs that are structs of just the right classes; None where a closer look is needed.
+    """The parts of inputs that are structs of just the right classes; None where the slow path is needed.
 
     The parameters after them, which are outputs then, are no structs.
     """
@@ -151,7 +151,7 @@ def _add_parts(kind: StructType, value: Any, found: list[Any]) -> bool:
 
 
 def _check_axes(kernel: str, name: str, kind: StructArrayType, parts: Sequence[Any]) -> None:
-    """Refuse fields of an array of structs with other axes in front; a rank that is wrong is told later, by field."""
+    """Refuse fields of an array of structs with other axes in front; a wrong rank is refused later, by field."""
     found: dict[tuple[int, ...], str] = {}
     for (path, type), part in zip(leaves(name, kind), parts, strict=True):
         assert isinstance(type, ArrayType)
@@ -178,7 +178,7 @@ def _shape_of(part: Any) -> tuple[Any, ...] | None:
 
 
 def assemble(kernel: Kernel, users: Sequence[int], found: Callable[[int], Any]) -> list[Any]:
-    """What belongs to the parameters `users` as they are written, from what `found` gives for each part."""
+    """The values of the parameters `users` as they are written, from those that `found` has for each part."""
     if not kernel.has_structs:
         return [found(u) for u in users]
     return [_assembled(kernel.signature[u].type, map(found, kernel.groups[u])) for u in users]
@@ -194,7 +194,7 @@ def _assembled(kind: AnyType, parts: Iterator[Any]) -> Any:
 
 
 def parts_of(kernel: Kernel, given: Mapping[int, Any], flags: tuple[type, ...] = (bool, type(None))) -> dict[int, Any]:
-    """What is given by parameter as it is written, by part; a value of one of the types `flags` is for all parts.
+    """Take apart a value for each parameter as it is written; a value of one of the types `flags` is for all parts.
 
     Of a struct, only parts of floats have gradients.
     """

@@ -1,4 +1,4 @@
-"""How a handwritten kernel is launched: blocks, threads and shared memory, as its author says."""
+"""The configuration of a handwritten kernel's launch: blocks, threads and shared memory, as its author says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an adjoint kernel of a handwritten kernel is given and gives: its parameters, by their names."""
+"""The parameters of an adjoint kernel of a handwritten kernel, by their names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX = "adj_"
 
 @dataclass(frozen=True, slots=True)
 class AdjointParameter:
-    """What a parameter of the adjoint is of parameter `param` of the kernel.
+    """The role of a parameter of the adjoint for parameter `param` of the kernel.
 
     `kind` is `input` (its value before the launch), `result` (after it), `cotangent`, `gradient`, or `changed`: a
     cotangent that becomes the gradient of what the parameter started from.
@@ -27,7 +27,7 @@ class AdjointParameter:
 
 
 def parameters_of(definition: Definition, adjoint: Kernel) -> tuple[AdjointParameter, ...]:
-    """What the adjoint's parameters are.
+    """The roles of the adjoint's parameters.
 
     Raises:
         KernelTypeError: a parameter has no name or type of an adjoint, or a cotangent is not asked for.

@@ -1,4 +1,4 @@
-"""What a launch record is: for tools, and as a value that can be compared, kept and sent."""
+"""A launch record as data: for tools, and as a value that can be compared, kept and sent."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LaunchDescriptor:
 
 
 class Record:
-    """What tools need to know of a record: its kernel, and which gradients it gives."""
+    """A record for tools: its kernel, and the gradients that it gives."""
 
     kernel: Kernel
     adjoint: bool
@@ -85,7 +85,7 @@ class Record:
 
 
 def info_of(param: Param, role: str) -> ParamInfo:
-    """What a descriptor says of a parameter."""
+    """The part of a descriptor for one parameter."""
     if isinstance(param.type, ArrayType):
         return ParamInfo(param.name, "value" if param.is_value else "array", param.dtype.name, param.type.ndim, role)
     return ParamInfo(param.name, "scalar", param.dtype.name, 0, role)

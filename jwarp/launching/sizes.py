@@ -19,12 +19,12 @@ class Symbolic(abc.ABC):  # noqa: B024 - a name for a type that is registered by
 
 
 def is_known(*sizes: Any) -> bool:
-    """Whether all of the sizes are numbers."""
+    """True if all of the sizes are numbers."""
     return all(type(size) is int or not isinstance(size, Symbolic) for size in sizes)
 
 
 def are_known(shapes: Iterable[Sequence[Any] | None]) -> bool:
-    """Whether all extents of all shapes are numbers; None stands for what has no shape."""
+    """True if all extents of all shapes are numbers; None stands for what has no shape."""
     return all(is_known(*(shape or ())) for shape in shapes)
 
 

@@ -26,7 +26,7 @@ def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
 
 
 def is_structured(value: Any) -> bool:
-    """Whether `value` is an array of structs in this computer's memory."""
+    """True if `value` is an array of structs in host memory."""
     if isinstance(value, np.ndarray):
         return value.dtype.names is not None
     interface = None if isinstance(value, (dict, tuple, list, int)) else getattr(value, "__array_interface__", None)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tape_programs import doubled_in_place, loss_of, numbers, scale, square, total, weighted, without
 
 import jwarp as wp
-from jwarp.dispatch.steps import array_backward
+from jwarp.dispatch.steps import backward
 
 pytestmark = pytest.mark.quick
 
@@ -477,7 +477,7 @@ def test_graph_on_a_tape():
 
 
 def test_ways_back_are_kept_with_the_commands_of_a_graph(monkeypatch):
-    """A graph that is launched again finds none of its ways back anew; a record that takes another array does."""
+    """A graph that is launched again derives no backward pass again; a record with another array does."""
     x, y, loss = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True), loss_of()
     record = wp.launch(square, dim=3, inputs=[x, y], record_cmd=True)
     with wp.ScopedCapture() as capture:
@@ -487,8 +487,8 @@ def test_ways_back_are_kept_with_the_commands_of_a_graph(monkeypatch):
             wp.launch(total, dim=3, inputs=[y, loss])
         tape.backward(loss)
     made = []
-    found = array_backward.ArrayBackward.__init__
-    monkeypatch.setattr(array_backward.ArrayBackward, "__init__", lambda *given: (made.append(given), found(*given))[1])
+    found = backward.ArrayBackward.__init__
+    monkeypatch.setattr(backward.ArrayBackward, "__init__", lambda *given: (made.append(given), found(*given))[1])
     for _ in range(3):
         wp.capture_launch(capture.graph)
         assert_allclose(x.grad.numpy(), 2 * x.numpy())
@@ -510,7 +510,7 @@ def multiplied(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
 
 
 def test_gradients_that_a_launch_reads_change_on_the_way_back():
-    """What the tape kept of one is another content in each repetition, also where the way back changes it."""
+    """The saved content differs in each repetition, also where the backward pass changes it."""
     x, w = numbers(0, 3, requires_grad=True), numbers(1, 3, requires_grad=True)
     y, z = (wp.zeros(3, dtype=float, requires_grad=True) for _ in range(2))
     for k in range(6):

@@ -1,4 +1,4 @@
-"""Launches on arrays that change, compared with Warp's."""
+"""Launches on mutable arrays, compared with Warp's."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def weighed(x: wp.array[float], k: float, y: wp.array[float]):
 
 
 def test_records_of_adjoints():
-    """What is given is added to or read; elsewhere `grad` is. Replays, graphs and setters do it again."""
+    """Given gradients are added to or read, else `grad` is. Replays, graphs and setters repeat it."""
     x, y = (wp.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True) for _ in range(2))
     own, g = wp.zeros(3, dtype=float), wp.array([1.0, 10.0, 100.0], dtype=float)
     record = wp.launch(
@@ -306,7 +306,7 @@ def test_records_of_adjoints():
 
 
 def test_training_loops_in_graphs():
-    """A tape with its way back and an optimiser's step, captured once and launched again and again."""
+    """A tape with its backward pass and an optimiser's step, captured once and launched again and again."""
     start = np.array([1.0, 2.0, 3.0], np.float32)
 
     def trained(is_captured):

@@ -48,7 +48,7 @@ def test_new_arrays_and_numbers(monkeypatch):
 
 
 def watched(monkeypatch):
-    """Of each launch, True if it is repeated without a closer look."""
+    """Records of repeated launches: for each, if it avoided the slow path."""
     made, repeat = [], _native.repeat
 
     def spied(*given):
@@ -158,7 +158,7 @@ def scaled(x: wp.array[Any], k: float, y: wp.array[Any]):
 
 
 def again(monkeypatch, launch):
-    """What runs without a closer look of a launch on new arrays, made after one of its like."""
+    """True if a launch on new arrays, after a similar one, avoids the slow path."""
     launch()
     made = watched(monkeypatch)
     launch()
@@ -272,7 +272,7 @@ def test_meshes(monkeypatch):
 
 
 def test_memory_that_is_read_only_or_shared_is_looked_at():
-    """What the native module repeats has memory of its own that may be written."""
+    """The native module repeats launches on arrays that own their writable memory."""
     content = np.zeros((5, 3), np.float32)
     shared = wp.array(content, dtype=wp.vec3, copy=False)
     x, _ = fresh()

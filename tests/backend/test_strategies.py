@@ -33,6 +33,7 @@ PLAIN = Access(
     components=(0,),
     elements=Pattern.CONTIGUOUS,
     numbers=Pattern.CONTIGUOUS,
+    stride=1,
     mask=Mask.FULL,
     never_full=False,
     proved=True,

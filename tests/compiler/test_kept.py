@@ -1,4 +1,4 @@
-"""What is worked out about programs is on disk: another kernel of the same content derives and analyses nothing."""
+"""Derivatives and analyses of programs are on disk: a kernel of the same content derives and analyses nothing."""
 
 import dataclasses
 import importlib.util
@@ -128,7 +128,7 @@ def told(kernel):
     found = [format_kernel(made.kernel), made.fingerprint, made.written, sorted(made.counters), made.lasts]
     found += [write_conflicts.gatherable(made, geometry, extents, {}), write_conflicts.depends_on_integers(made)]
     found += [write_conflicts.may_coincide(made, g) for g in (geometry, large)]
-    found += [write_conflicts.meetings(made, repeated=r) for r in (False, True)]
+    found += [write_conflicts.write_conflicts(made, repeated=r) for r in (False, True)]
     gathered = write_conflicts.gatherable(made, geometry, extents, {})
     variants = [
         Variant("adjoint", (0,), (last,), fresh=(last,)),
@@ -195,7 +195,7 @@ def test_damaged_and_strange_entries_are_made_anew(load, tmp_path, monkeypatch):
 
 
 def test_files_may_move(load, nothing_is_made):
-    """What is shown of places in files that have moved names these where they are."""
+    """Places in files that have moved are shown with the new paths."""
     first = told(load("authored"))
     nothing_is_made()
     kernel = load("authored", "second")
@@ -207,7 +207,7 @@ def test_files_may_move(load, nothing_is_made):
 
 
 def origin(kernel, **settings):
-    return program_of(kernel, dataclasses.replace(config.settings, **settings)).shelf.origin
+    return program_of(kernel, dataclasses.replace(config.settings, **settings)).cache.origin
 
 
 def test_the_origin_counts_all_that_a_program_is_made_from(load, monkeypatch):

@@ -57,7 +57,7 @@ VALUE(kMaxDynamicShared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
 
 
 def compiles(text: str, folder: Path, tmp_path: Path) -> str:
-    """What the compiler says against the text."""
+    """The compiler's errors about the text."""
     source = tmp_path / "checks.cc"
     source.write_text(text)
     command = ["g++", "-std=c++17", "-fsyntax-only", f"-I{folder}", f"-I{RUNTIME}", str(source)]
@@ -88,7 +88,8 @@ def test_images_of_nvrtc_are_whole_until_they_are_cut(architectures):
     if nvrtc.missing():
         pytest.skip("needs NVRTC")
     text = 'extern "C" __global__ void k(float* x) { __shared__ float s[9]; s[threadIdx.x] = *x; *x = s[1]; }'
-    image = nvrtc.image_of(nvrtc.Unit(text, "k.cu"), architectures)
+    unit = nvrtc.Unit(text, "k.cu")
+    image = nvrtc.bundle(architectures, {a: nvrtc.compile_unit(unit, a) for a in architectures})
     make(image)
     make(image + b"\0" * 8)
     rng = np.random.default_rng(0)

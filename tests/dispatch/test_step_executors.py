@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fuzzing import LONG, check_seeds
+from fuzz_profiles import LONG, check_seeds
 from gradient_sources import INPUTS, OUTPUTS, PARAMS, Writer, arguments
 from kernel_sources import load
 

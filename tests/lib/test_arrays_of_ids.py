@@ -502,7 +502,7 @@ def test_launches_with_meshes_are_repeated_on_memory_of_others(is_list):
 
 
 def test_memory_of_others_that_a_mesh_is_made_of_is_told_from_such_that_it_is_not():
-    """A tensor in which the mesh's own boxes lie is no tensor beside them."""
+    """A tensor that holds the mesh's own boxes is no other tensor."""
     mesh = meshes()[0]
     places = np.ndarray((3, 3), np.float32, mesh.bounds)
     shown = [wp.array(each, dtype=wp.vec3, copy=False) for each in (np.array(places), places)]

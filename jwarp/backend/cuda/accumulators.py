@@ -31,20 +31,20 @@ HALVES, TF32, DOUBLES = Extents(16, 8, 16), Extents(16, 8, 8), Extents(8, 8, 4)
 
 
 def is_coarse(kernel: Kernel, node: Op, tf32: bool) -> bool:
-    """Whether a product is one of floats that may be rounded to 11 bits: with `tf32` all may."""
-    told = node.told(BlockMatmul)
-    return (tf32 or told.transposes.tf32) and all(kernel.array(x).dtype is float32 for x in (told.a, told.b, told.c))
+    """True if a product is one of floats that may be rounded to 11 bits: with `tf32` all may."""
+    attr = node.told(BlockMatmul)
+    return (tf32 or attr.transposes.tf32) and all(kernel.array(x).dtype is float32 for x in (attr.a, attr.b, attr.c))
 
 
 def has_float_products(kernel: Kernel) -> bool:
-    """Whether a lowered kernel has products that may be coarse."""
+    """True if a lowered kernel has products that may be coarse."""
     return any(is_coarse(kernel, n, True) for node in kernel.body.nodes for n in _products(node))
 
 
 def instruction(kernel: Kernel, node: Op, tf32: bool) -> Extents | None:
     """The matrix instruction for a product: of types that there is one for, and extents that these cover."""
-    told = node.told(BlockMatmul)
-    a, b, c = (kernel.array(x).dtype for x in (told.a, told.b, told.c))
+    attr = node.told(BlockMatmul)
+    a, b, c = (kernel.array(x).dtype for x in (attr.a, attr.b, attr.c))
     found = None
     if a is b and a in (float16, bfloat16) and c is not float64:
         found = HALVES
@@ -52,14 +52,14 @@ def instruction(kernel: Kernel, node: Op, tf32: bool) -> Extents | None:
         found = DOUBLES
     elif is_coarse(kernel, node, tf32):
         found = TF32
-    if found is None or kernel.block_dim < WARP or told.m % found.m or told.n % found.n or told.k % found.k:
+    if found is None or kernel.block_dim < WARP or attr.m % found.m or attr.n % found.n or attr.k % found.k:
         return None
     return found
 
 
 @dataclass(frozen=True)
 class Run:
-    """Nodes of one block, in which nothing but `products` touches `array`; they are alike but for their depth.
+    """Nodes of one block, in which nothing but `products` touches `array`; they differ in nothing but their depth.
 
     Its elements are loaded before node `first`, unless they begin as zeros, and stored after node `last`. The loop
     `fill` sets them to zero and is not needed. `inside` has those inside of others, too.
@@ -104,7 +104,7 @@ class Accumulators:
         return next((run for run in self.runs if any(n is node for n in run.products)), None)
 
     def is_left_out(self, node: Node) -> bool:
-        """Whether a node sets what begins as zeros in registers."""
+        """True if a node sets what begins as zeros in registers."""
         return any(run.fill is node for run in self.runs)
 
 
@@ -167,7 +167,7 @@ class _Search:
             self.end(nodes, array, start, len(nodes))
 
     def only_adds(self, node: Node, array: int) -> bool:
-        """Whether a node touches the array by nothing but products that are added to it, all of one kind."""
+        """True if a node touches the array by nothing but products that are added to it, all of one kind."""
         kinds = set()
         for n in walk_node(node):
             if isinstance(n, Op) and _touches(n, array):
@@ -180,11 +180,11 @@ class _Search:
         return isinstance(node, Op) and self.is_target(node, array) and not node.told(BlockMatmul).accumulate
 
     def is_target(self, node: Op, array: int) -> bool:
-        """Whether a node is a product that changes the array, and does not multiply it."""
+        """True if a node is a product that changes the array, and does not multiply it."""
         if node.name != "tile_matmul":
             return False
-        told = node.told(BlockMatmul)
-        return told.c == array and array not in (told.a, told.b)
+        attr = node.told(BlockMatmul)
+        return attr.c == array and array not in (attr.a, attr.b)
 
     def kind(self, node: Op) -> Request:
         return dataclasses.replace(request_of(self.kernel, node), k=1, accumulate=True)
@@ -221,7 +221,7 @@ class _Search:
         self.runs.append(Run(array, products, *ends, inside, is_zero, fill, unit is not None, registers, split))
 
     def split(self, products: Sequence[Op], room: int) -> Split | None:
-        """How warpgroups share the products of a run, if they make them all."""
+        """The warpgroups' shares of the products of a run, if they make them all."""
         found = split_of(self.kernel, products[0])
         if found is None or any(n not in self.for_groups for n in products):
             return None
@@ -244,8 +244,8 @@ class _Search:
 
 
 def _group_registers(node: Op, split: Split) -> int:
-    told = node.told(BlockMatmul)
-    return split.registers(told.m, told.n)
+    attr = node.told(BlockMatmul)
+    return split.registers(attr.m, attr.n)
 
 
 # ---- what the device library does in tile_tensor.cuh and tile_gemm.cuh: whether a thread has registers for its sums
@@ -258,11 +258,11 @@ def room_of(block_dim: int) -> int:
 
 def registers_of(kernel: Kernel, node: Op, unit: Extents | None) -> int | None:
     """The registers that a thread needs for the sums of a product; None if there are too many for the library."""
-    told = node.told(BlockMatmul)
+    attr = node.told(BlockMatmul)
     size = max(4, request_of(kernel, node).accumulator.bits // 8)
-    needs = [simt_registers(told.m, told.n, kernel.block_dim, size)]
+    needs = [simt_registers(attr.m, attr.n, kernel.block_dim, size)]
     if unit is not None:
-        by_matrices = tensor_registers(told.m // unit.m, told.n // unit.n, kernel.block_dim, unit.m // unit.n)
+        by_matrices = tensor_registers(attr.m // unit.m, attr.n // unit.n, kernel.block_dim, unit.m // unit.n)
         # Not all GPUs have instructions for doubles.
         needs = [*needs, by_matrices] if unit is DOUBLES else [by_matrices]
     found = [n for n in needs if n is not None]

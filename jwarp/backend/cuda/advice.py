@@ -1,4 +1,4 @@
-"""What to do about what NVRTC says of handwritten source."""
+"""Advice on NVRTC's messages about handwritten source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ADVICE = (
 
 
 def advice_on(message: str) -> str:
-    """What to do about a message; nothing where its words say it."""
+    """The advice on a message; empty where its words say it."""
     for pattern, advice in _ADVICE:
         found = re.search(pattern, message)
         if found is not None:

@@ -1,4 +1,4 @@
-"""What ptxas refuses, in words, and at the line of the source that it comes from.
+"""Refusals of ptxas, in words, and at the line of the source that they come from.
 
 ptxas knows lines of PTX and symbols only. PTX that is made once more, with `-lineinfo`, says of its lines which line of
 which text they come from.
@@ -63,7 +63,7 @@ def refusal_of(log: str) -> Refusal | None:
 
 
 def place_of(ptx: str, line: int, files: Collection[str]) -> tuple[str, int] | None:
-    """Which line of one of these files a line of PTX comes from, as `-lineinfo` says; what was inlined, from where."""
+    """The line of one of these files that a line of PTX comes from, as `-lineinfo` says; of inlined code, that of."""
     names = {}
     for number, path in _FILE.findall(ptx):
         names[number] = next((f for f in files if path == f or path.endswith(f"/{f}")), None)

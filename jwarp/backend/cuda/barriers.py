@@ -47,7 +47,7 @@ class Access:
     element: int | None = None
 
     def needs_barrier(self, later: Access) -> bool:
-        """Whether there must be a barrier between this access and a later one."""
+        """True if there must be a barrier between this access and a later one."""
         if self.array != later.array or not (self.change or later.change):
             return False
         if self.change == later.change and OPS[self.change].combines:
@@ -69,8 +69,8 @@ def first_lane(node: For) -> int | None:
     return node.hi.value + 1 if isinstance(node.hi, Const) else None
 
 
-def is_told(kernel: Kernel, node: Op, written: Container[int], used: Container[Value]) -> bool:
-    """Whether the first thread reads for all, in code that all run alike: other blocks may change what is there."""
+def is_broadcast(kernel: Kernel, node: Op, written: Container[int], used: Container[Value]) -> bool:
+    """True if the first thread reads for all, in code that all run alike: other blocks may change what is there."""
     if node.name == "load":
         return node.array in written
     is_asked = node.row.is_atomic and node.result is not None and node.result in used
@@ -78,7 +78,7 @@ def is_told(kernel: Kernel, node: Op, written: Container[int], used: Container[V
 
 
 def is_checked(loop: For, remembers: bool) -> bool:
-    """Whether threads have to ask each other after a loop with lanes whether some check has failed.
+    """True if threads have to ask each other after a loop with lanes whether some check has failed.
 
     Records need a check where they `remember` on the device's heap.
     """
@@ -87,7 +87,7 @@ def is_checked(loop: For, remembers: bool) -> bool:
 
 
 def is_common(kernel: Kernel, array: int) -> bool:
-    """Whether all threads of a block have one array, and not each its own."""
+    """True if all threads of a block have one array, and not each its own."""
     local = kernel.local(array)
     return local is None or local.shared
 
@@ -141,17 +141,17 @@ class _Search:
                 return self.step(node, since, accesses, self.ends_with_barrier(node))
             case While():
 
-                def trip(start: Accesses) -> tuple[Accesses, Accesses]:
+                def iteration(start: Accesses) -> tuple[Accesses, Accesses]:
                     tested = self.block(node.cond, start)
                     return tested, self.block(node.body, tested)
 
-                return self.repeated(since, trip)
+                return self.repeated(since, iteration)
 
-    def repeated(self, since: Accesses, trip: Callable[[Accesses], tuple[Accesses, Accesses]]) -> Accesses:
-        """A loop: `trip` gives what there is at its end, and at the end of a trip, from what there is at its start."""
+    def repeated(self, since: Accesses, iteration: Callable[[Accesses], tuple[Accesses, Accesses]]) -> Accesses:
+        """The accesses after a loop; `iteration` gives those at its end and after one iteration, from earlier ones."""
         start = since
         while True:
-            left, again = trip(start)
+            left, again = iteration(start)
             if again <= start:
                 return left
             start |= again
@@ -164,33 +164,33 @@ class _Search:
         return accesses if node in self.found else since | accesses
 
     def tells(self, node: Node) -> bool:
-        return isinstance(node, Op) and is_told(self.kernel, node, self.written, self.used)
+        return isinstance(node, Op) and is_broadcast(self.kernel, node, self.written, self.used)
 
     def ends_with_barrier(self, node: Node) -> bool:
-        """Whether the code of a node has a barrier after its accesses."""
+        """True if the code of a node has a barrier after its accesses."""
         if isinstance(node, Op):
             return (node.row.is_unit and self.accumulators.of(node) is None) or self.tells(node)
         assert isinstance(node, For)
         return bool(node.params) or is_checked(node, self.remembers) or node in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
-        """What an operation that all threads run alike accesses."""
+        """The accesses of an operation that all threads run alike."""
         if node.row.is_unit:
-            held = {run.array for run in (self.accumulators.of(node),) if run is not None}
-            changed = (Access(x, node.name, LANES) for x in arrays_changed(node) if x not in held)
-            read = (Access(x, "", LANES) for x in arrays_read(node) if x not in held)
+            in_registers = {run.array for run in (self.accumulators.of(node),) if run is not None}
+            changed = (Access(x, node.name, LANES) for x in arrays_changed(node) if x not in in_registers)
+            read = (Access(x, "", LANES) for x in arrays_read(node) if x not in in_registers)
             return frozenset((*changed, *read))
-        told = self.tells(node)
+        broadcasts = self.tells(node)
         change = _change(node)
         if change is None or not self.matters(node.array):
             return NONE
         together = bool(change) and node.row.uses_log and node.array in self.restored
-        who = LANES if together else FIRST if change or told else ALL
+        who = LANES if together else FIRST if change or broadcasts else ALL
         own = Access(node.array, change, who)
-        return frozenset((own, Access(SLOT, "tell", FIRST))) if told else frozenset((own,))
+        return frozenset((own, Access(SLOT, "tell", FIRST))) if broadcasts else frozenset((own,))
 
     def of_lane(self, loop: For, node: Op) -> Accesses:
-        """What an operation in a loop with lanes accesses."""
+        """The accesses of an operation in a loop with lanes."""
         change = _change(node)
         if change is None or not self.matters(node.array):
             return NONE
@@ -200,12 +200,12 @@ class _Search:
         return frozenset((Access(node.array, change, LANES, first_lane(loop) if own else None),))
 
     def matters(self, array: int) -> bool:
-        """Whether threads share an array that changes."""
+        """True if threads share an array that changes."""
         return is_common(self.kernel, array) and (array >= len(self.kernel.params) or array in self.written)
 
 
 def _change(node: Op) -> str | None:
-    """What an operation does to its array: nothing but read elements of it, a change, or None if it does neither."""
+    """The effect of an operation on its array: it only reads elements, it changes them, or None if it does neither."""
     if node.row.changes_elements:
         return node.name
     return "" if node.row.reads_elements else None

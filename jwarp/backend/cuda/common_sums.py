@@ -42,7 +42,7 @@ class Together:
         self.groups = {node: group for group in common_sums(kernel, apart) for node in group.nodes}
         self.place, self.item = place, item
         self.waiting: dict[CommonSums, list[Addition]] = defaultdict(list)
-        self.keep: frozenset[Op] = frozenset()  # nodes after which sums wait for those of the next trip
+        self.keep: frozenset[Op] = frozenset()  # nodes after which sums wait for those of the next iteration
         self.before: list[str] = []  # statements that belong before the loop
         self.numbers = itertools.count()
         self.line_of: Callable[[Op], Line | None] = lambda node: None
@@ -67,7 +67,7 @@ class Together:
     def statement(self, group: CommonSums, additions: Sequence[Addition], text: Callable[[Operand], str]) -> str:
         tested = [*([self.item] if self.item else []), *(bare(text(x)) for x in group.uncertain)]
         whole = " && ".join(["jw_whole_warp()", *(f"jw_alike({x})" for x in tested)])
-        # What is beside each other in memory stays so: then lanes find their places by fewer steps.
+        # What is adjacent in memory stays so: then lanes find their places by fewer steps.
         additions = sorted(additions, key=lambda a: a.array)
         arrays = ", ".join(a.array for a in additions)
         values = ", ".join(a.value for a in additions)

@@ -1,6 +1,6 @@
 """Finds loops that only fetch tiles for products from arrays, which the hardware does while the block works on.
 
-Of a loop that begins with such fetches, each trip begins those of a later one: its tiles have some places in turn.
+Of a loop that begins with such fetches, each iteration begins those of a later one: its tiles have some places in turn.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a loop begins with, before it does anything else: operations on numbers, and loops that are copies."""
+    """The beginning of a loop before it does anything else: operations on numbers, and loops that are copies."""
 
     prefix: tuple[Node, ...]
     targets: frozenset[int]
@@ -173,11 +173,11 @@ class Reader:
         return self._read(lambda node: node.name == "store", self.copy)
 
     def additions(self, used: Container[Value | None]) -> tuple[Addition, ...] | None:
-        """What the loop adds, if it does nothing else; nobody is told what was there before."""
+        """The additions of the loop, if it does nothing else, and nothing reads the old values."""
         return self._read(lambda node: node.name == "atomic_add" and node.result not in used, self.addition)
 
     def _read(self, is_wanted: Callable[[Op], bool], made_of: Callable[[Op], _Made | None]) -> tuple[_Made, ...] | None:
-        """What is made of each wanted node, if the loop has but these, a load for each, and operations on indices."""
+        """The replacement of each wanted node, if the loop has only these, their loads and operations on indices."""
         loop = self.loop
         if not (isinstance(loop.lo, Const) and isinstance(loop.hi, Const) and loop.lo.value == 0 and loop.step == 1):
             return None
@@ -214,7 +214,7 @@ class Reader:
         return None if matrix is None else Addition(node.array, load.array, *matrix)
 
     def index(self, node: Op) -> _Place | None:
-        """What an operation on indices gives."""
+        """The result of an operation on indices."""
         rule = _INDEX_RULES.get(node.name)
         return rule(node, [self.place(x) for x in node.args]) if rule is not None else None
 
@@ -253,7 +253,7 @@ class Reader:
 
 
 def _pipeline(kernel: Kernel, loop: For, copies: Mapping[Node, tuple[Copy, ...]]) -> Pipeline | None:
-    """What a loop can begin some trips ahead: what comes first, if it depends on nothing but the number of the trip."""
+    """The part of a loop that can begin some iterations ahead: its first nodes, if they depend on the index alone."""
     unknown: set[Value] = set(loop.params)
     prefix: list[Node] = []
     for node in loop.body.nodes:

@@ -24,9 +24,9 @@ from jwarp.backend.cuda.texts import (
     certain,
     constant_place,
     file,
+    inlinable_values,
     is_atom,
     quoted,
-    used_once_nearby,
     zero,
 )
 from jwarp.backend.cuda.unroll_and_jam import jams_of, write_jammed
@@ -99,7 +99,7 @@ class BodyEmitter(Visitor):
         self.together = Together(kernel, lambda node: constant_place(node) in self.sums, self.place_type, item)
         self.quads = quads_of(kernel, trusted)
         self.jams = jams_of(kernel, self.together.groups.values())
-        self.inlinable, self.definitions = used_once_nearby(kernel.body), definitions_of(kernel.body)
+        self.inlinable, self.definitions = inlinable_values(kernel.body), definitions_of(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
         self.native_results: dict[Value, list[str]] = {}
@@ -127,7 +127,7 @@ class BodyEmitter(Visitor):
                 return name
 
     def text(self, x: Operand) -> str:
-        """The operand as it may stand beside any operator."""
+        """The operand as it may stand next to any operator."""
         return literal(x) if isinstance(x, Const) else self.values[x]
 
     def define(self, value: Value, text: str) -> None:
@@ -211,18 +211,18 @@ class BodyEmitter(Visitor):
             if node in self.jams:
                 start = write_jammed(self, node, self.jams[node], start, index, names)
             self.line(f"for ({start}; {index} {sign} {hi}; {step}) {{")
-            self.trip(node, names)
+            self.iteration(node, names)
             self.line("}")
         else:
             # The index ends where the next one would not fit its type.
             left = f"jw_sub({hi}, {index})" if node.step > 0 else f"jw_sub({index}, {hi})"
             self.line(f"if ({lo} {sign} {hi}) for ({type} {index} = {bare(lo)};; {index} += {node.step}) {{")
-            self.trip(node, names)
+            self.iteration(node, names)
             self.line(f"  if ((jw_unsigned<{type}>){left} <= {abs(node.step)}) break;")
             self.line("}")
         self.bind_results(node, names)
 
-    def trip(self, node: For, names: Sequence[str]) -> None:
+    def iteration(self, node: For, names: Sequence[str]) -> None:
         self.depth += 1
         self.block(node.body)
         self.hand_on(names, node.body.yields)
@@ -302,7 +302,7 @@ class BodyEmitter(Visitor):
         return self.offset(node.array, [wide, *texts[1:]])
 
     def placed(self, array: int, offset: str) -> str:
-        """Where in the memory of an array its element of a number is."""
+        """The place of a numbered element in the memory of an array."""
         return offset
 
     def load(self, node: Op) -> None:
@@ -324,7 +324,7 @@ class BodyEmitter(Visitor):
         self.found(node, read if inside is None else f"{inside} ? {read} : {zero(type)}")
 
     def is_constant(self, node: Op) -> bool:
-        """Whether an element is in an array that nothing changes while the kernel runs."""
+        """True if an element is in an array that nothing changes while the kernel runs."""
         return node.array < len(self.kernel.params) and node.array not in self.written
 
     def store(self, node: Op) -> None:
@@ -407,7 +407,7 @@ class BodyEmitter(Visitor):
             self.line(f"if ({self.lacking(has)}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
 
     def lacking(self, has: str) -> str:
-        """Whether there is no memory for records."""
+        """True if there is no memory for records."""
         return f"!({has})"
 
     def top(self, node: Op) -> None:
@@ -467,7 +467,7 @@ class BodyEmitter(Visitor):
         self.line(f"{self.notes[node.array].place} = {bare(self.text(node.args[0]))};")
 
     def same(self, node: Op) -> None:
-        """What holds for all threads that run in step holds for this one; and a derivative is nothing to run."""
+        """The condition for all threads in lockstep is that of this one; of a derivative there is nothing to run."""
         assert node.result is not None
         text = self.text(node.args[0])
         if text.isidentifier():
@@ -528,7 +528,7 @@ class BodyEmitter(Visitor):
             self.line(f"if (!{self.text(node.args[0])}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
 
     def leaving(self) -> str:
-        """Where a thread goes on whose check has failed."""
+        """The label at which a thread goes on whose check has failed."""
         return f"goto {DONE};"
 
     def print_line(self, node: Op) -> None:

@@ -151,7 +151,7 @@ class _Entry:
         """Choose what the threads of a warp load and store together."""
 
     def body(self, access: Access, end: str = "end") -> list[str]:
-        """What a thread does, with accesses treated so. `end` tells its labels from those of other bodies."""
+        """The code of a thread, with accesses treated so. `end` tells its labels from those of other bodies."""
         emitter = self.emitter(trusted_accesses(self.proofs, access, self.bounds))
         emitter.end = end
         emitter.depth = 3
@@ -213,7 +213,7 @@ class _Entry:
         return self.flushes("if (args.items == 1) {")
 
     def constants(self) -> list[str]:
-        """What is the same for all threads: extents, and the sums that each starts."""
+        """Declarations of what is uniform: extents, and the sums that each thread starts."""
         extents = self.proofs.symbols.extents
         # The extents of components are those of the type.
         lines = []
@@ -225,7 +225,7 @@ class _Entry:
         return [*lines, *(f"{self.element(p)}* {self.names[p]}_sum = nullptr;" for p in self.summed)]
 
     def coordinates(self) -> list[str]:
-        """Which batch element and coordinates thread number `n` has."""
+        """Declarations of the batch element and the coordinates of thread number `n`."""
         axes = self.kernel.tid_dims
         lines = ["jw_place place = jw_locate(args, n);"]
         for axis in range(axes - 1, 0, -1):
@@ -417,7 +417,7 @@ def _in_order(first: str, step: str) -> list[str]:
 
 
 def _condition(condition: Condition, entry: _Entry) -> str:
-    """Whether the launch fulfils what the fast version relies on.
+    """True if the launch fulfils what the fast version relies on.
 
     The launcher reckons limits of integer arguments, within which that is so. Outside of them it may be so, too, where
     a clause asks for one of several arguments, or for a sum of them: 128 bits, which nothing overflows, decide that.

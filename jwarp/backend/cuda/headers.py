@@ -1,4 +1,4 @@
-"""Which headers a CUDA C++ text includes from disk, and where CUDA's own are."""
+"""The headers that a CUDA C++ text includes from disk, and the folder of CUDA's own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cuda_headers() -> tuple[str, ...]:
 
 
 def _libraries() -> Iterator[Path]:
-    """Where CCCL is if it does not lie among CUDA's own headers."""
+    """The folder of CCCL, if it does not lie among CUDA's own headers."""
     spec = importlib.util.find_spec("nvidia")
     for place in spec.submodule_search_locations or () if spec else ():
         yield from (Path(place) / part / "include" / "cccl" for part in ("cu13", "cuda_cccl"))
@@ -80,7 +80,7 @@ def included(text: str) -> Iterator[str]:
 
 
 def included_files(unit: Unit) -> list[bytes] | None:
-    """What the text and its headers include from disk, whatever conditions they are under; None if a macro says."""
+    """The files that the text and its headers include from disk, under any condition; None if a macro names one."""
     given = [Path(o.removeprefix("--include-path=")) for o in unit.options if o.startswith("--include-path=")]
     own = set(map(Path, cuda_headers()))
     folders, of_cuda = [f for f in given if f not in own], [f for f in given if f in own]
@@ -108,9 +108,9 @@ def included_files(unit: Unit) -> list[bytes] | None:
                 contents[path] = Path(path).read_bytes()
                 waiting.append(contents[path].decode(errors="replace"))
                 # NVRTC looks beside the file that includes, too.
-                beside = Path(path).parent
-                if beside not in folders:
-                    folders.append(beside)
+                own_folder = Path(path).parent
+                if own_folder not in folders:
+                    folders.append(own_folder)
             tried[name] = len(folders)
     return [x for path in sorted(contents) for x in (path.encode(), contents[path])]
 
@@ -126,8 +126,8 @@ def _of_cuda(path: str) -> tuple[tuple[str, ...], bytes]:
         at = waiting.pop()
         included = _header(at)[0]
         names.update(included)
-        beside = os.path.dirname(at)
-        for found in filter(None, (_found(f, name) for name in included for f in (*cuda_headers(), beside))):
+        own_folder = os.path.dirname(at)
+        for found in filter(None, (_found(f, name) for name in included for f in (*cuda_headers(), own_folder))):
             if found not in known:
                 known.add(found)
                 waiting.append(found)

@@ -46,7 +46,7 @@ class _Item:
 
     @property
     def names(self) -> frozenset[str]:
-        """What it may define: words outside of all brackets that a definition goes on after in these ways."""
+        """The names that it may define: words outside of all brackets that a definition goes on after in these ways."""
         found, depth = set(), 0
         for token, after in zip(self.tokens, (*self.tokens[1:], None), strict=True):
             depth += (token.text in _OPEN) - (token.text in _CLOSE) if token.kind == "sign" else 0
@@ -62,13 +62,13 @@ class _Item:
 
     @property
     def launches(self) -> bool:
-        """Whether it is a function that launches a kernel."""
+        """True if it is a function that launches a kernel."""
         ends = [t.end for t in self.tokens if t.text == "<"]
         return any(a + 1 == b and b + 1 == c for a, b, c in zip(ends, ends[1:], ends[2:], strict=False))
 
     @property
     def instantiates(self) -> bool:
-        """Whether it only says for which arguments there is to be code of a template."""
+        """True if it only says for which arguments there is to be code of a template."""
         return self.tokens[0].text == "template" and len(self.tokens) > 1 and self.tokens[1].text != "<"
 
     @property
@@ -191,7 +191,7 @@ def _opens_scope(item: list[_Token]) -> bool:
 
 
 def _is_function(item: list[_Token]) -> bool:
-    """Whether what is before a brace is that of a function: it has a list of parameters, and is no initial value."""
+    """True if what is before a brace is that of a function: it has a list of parameters, and is no initial value."""
     tokens = _without_template(item)
     depth, listed = 0, False
     for before, token in zip((None, *tokens), tokens, strict=False):
@@ -253,7 +253,7 @@ def _reached(
 
 
 def _is_host(item: _Item, marks: set[str]) -> bool:
-    """Whether something is certain to be the host's, even where code of the GPU has its name."""
+    """True if something is certain to be the host's, even where code of the GPU has its name."""
     if item.launches:
         return not item.head & marks
     if item.words & marks:
@@ -263,7 +263,7 @@ def _is_host(item: _Item, marks: set[str]) -> bool:
 
 
 def _marks(macros: Mapping[str, frozenset[str]]) -> set[str]:
-    """What says that something is the GPU's: the words of CUDA, and macros that have them."""
+    """The marks of the GPU's code: the words of CUDA, and macros that have them."""
     marks = set(OF_DEVICE)
     while True:
         more = {name for name, body in macros.items() if body & marks} - marks

@@ -1,4 +1,4 @@
-"""What generated code calls parameters and local arrays: as the user does, where C++ can."""
+"""The names of parameters and local arrays in generated code: the user's own, where C++ can."""
 
 from __future__ import annotations
 

@@ -72,13 +72,13 @@ class NarrowEmitter(BodyEmitter):
         self.per_thread, self.thread_name, self.staged = per_thread, thread, staged
 
     def element(self, node: Op) -> tuple[str, str | None]:
-        held = self.held(node)
-        return super().element(node) if held is None else (f"{self.names[node.array]}_own[{held}]", None)
+        component = self.staged_component(node)
+        return super().element(node) if component is None else (f"{self.names[node.array]}_own[{component}]", None)
 
     def is_constant(self, node: Op) -> bool:
-        return super().is_constant(node) and self.held(node) is None
+        return super().is_constant(node) and self.staged_component(node) is None
 
-    def held(self, node: Op) -> int | None:
+    def staged_component(self, node: Op) -> int | None:
         """The number of the component, where the thread has the element already, or still."""
         type = self.kernel.array(node.array).type if self.staged.has(node.array) else None
         if not isinstance(type, ArrayType) or not self.is_own(node.indices[0], 0) or not node.row.is_access:
@@ -108,7 +108,7 @@ class NarrowEmitter(BodyEmitter):
         return " + ".join([total, *shift])
 
     def is_own(self, index: Operand, axis: int) -> bool:
-        """Whether an index is the thread's coordinate along an axis."""
+        """True if an index is the thread's coordinate along an axis."""
         node = self.definitions.get(index) if isinstance(index, Value) else None
         return node is not None and node.name == "tid" and node.number == axis
 

@@ -101,7 +101,7 @@ class Code:
 
 
 def missing() -> str | None:
-    """What this Python lacks to compile CUDA, in words; None if nothing."""
+    """The parts that this Python lacks to compile CUDA, in words; None if there are all."""
     if not is_installed():
         return "cuda-bindings is not installed"
     try:
@@ -113,7 +113,7 @@ def missing() -> str | None:
 
 @cached("one")
 def is_installed() -> bool:
-    """Whether there are bindings of NVRTC; whether they find their library is another question."""
+    """True if there are bindings of NVRTC; whether they find their library is another question."""
     try:
         return importlib.util.find_spec("cuda.bindings.nvrtc") is not None
     except ModuleNotFoundError:
@@ -181,15 +181,6 @@ def compile_unit(unit: Unit, architecture: str) -> Code:
     return Code(cubin, ptx.rstrip("\0"), log)
 
 
-def image_of(unit: Unit, architectures: Sequence[str]) -> bytes:
-    """What a driver loads: machine code for the one architecture, or for several in one file.
-
-    Raises:
-        Rejected, LaunchError: as `compile_unit`; there is no nvfatbin, and several are asked for.
-    """
-    return bundle(architectures, {a: compile_unit(unit, a) for a in architectures})
-
-
 def bundle(
     architectures: Sequence[str], codes: Mapping[str, Code], instead: Mapping[str, tuple[str, Code]] | None = None
 ) -> bytes:
@@ -249,7 +240,7 @@ def _as_refusal(rejected: Rejected, what: str, whole: Span) -> CompileError:
 
 
 def _place(rejected: Rejected, refusal: Refusal) -> tuple[str, int] | None:
-    """Where in a file that the text has parts of the refusal arises."""
+    """The place of a refusal in a file that the text has parts of."""
     unit, architecture = rejected.unit, rejected.architecture
     lines = list(_lines_of_files(unit.text))
     if refusal.words:
@@ -293,7 +284,7 @@ def disassembler() -> str | None:
 
 
 def device_folder() -> Path:
-    """Where the CUDA headers of this package are: in the wheel, or in the source tree."""
+    """The folder of this package's CUDA headers: in the wheel, or in the source tree."""
     package = Path(__file__).parents[2]
     installed = package / "device_headers"
     return installed if installed.is_dir() else package.parent / "cuda" / "device"

@@ -1,4 +1,4 @@
-"""Finds components of one element that a kernel reads beside each other: sixteen bytes are one access."""
+"""Finds components of one element that a kernel reads next to each other: sixteen bytes are one access."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def quads_of(kernel: Kernel, trusted: Container[Node]) -> dict[Op, Quads]:
 
 
 def has_quads(type: ArrayType) -> bool:
-    """Whether elements are as long as some accesses, so that all of them begin as the array does."""
+    """True if elements are as long as some accesses, so that all of them begin as the array does."""
     size = type.dtype.dtype.itemsize
     return type.dtype is not bool_ and size >= 4 and math.prod(type.components) * size % SIZE == 0
 

@@ -1,4 +1,4 @@
-"""What an adjoint remembers on a GPU: tapes, logs and notes, in the thread's own memory or on the device's heap."""
+"""The records of an adjoint on a GPU: tapes, logs and notes, in local memory or on the device's heap."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def notes_of(kernel: Kernel) -> dict[int, Notes]:
 
 
 def grows(kernel: Kernel) -> bool:
-    """Whether a thread remembers more than its own memory has a place for, or nobody knows how much."""
+    """True if a thread remembers more than its own memory has a place for, or nobody knows how much."""
     return not fits_thread(kernel)
 
 

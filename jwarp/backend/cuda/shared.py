@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.cuda.accumulators import HALVES, NO_ACCUMULATORS, TF32, Accumulators, instruction, thread_columns
-from jwarp.backend.cuda.barriers import is_told
+from jwarp.backend.cuda.barriers import is_broadcast
 from jwarp.backend.cuda.copies import Copies
 from jwarp.backend.cuda.rules import memory_type
 from jwarp.backend.cuda.warpgroups import ALIGNMENT as ALIGNMENT_OF_GROUPS
@@ -55,7 +55,7 @@ class Padding:
 
 @dataclass(frozen=True)
 class Shared:
-    """Where in the shared memory everything begins, by its C++ declaration, and the bytes of it all.
+    """The layout of shared memory: the place of each part, by its C++ declaration, and the bytes of it all.
 
     Tiles that are fetched ahead have as many places as there are `stages`, one after the other, `steps` elements apart.
     The arrays in `paddings` have more room than their elements need.
@@ -103,13 +103,13 @@ def lay_out(
 
 
 def _blocks(size: int, room: int) -> int:
-    """How many blocks can be at work at a time."""
+    """The number of blocks that can be at work at a time."""
     return (room + RESERVED) // (size + RESERVED)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is laid out."""
+    """The layout."""
 
     kernel: Kernel
     names: Mapping[int, str]
@@ -157,11 +157,11 @@ class _Plan:
         """Arrays that are in registers while a loop fetches others, and these: either may have the same memory."""
         done = frozenset[int]()
         for loop, pipeline in self.copies.pipelines.items():
-            held = frozenset(run.array for run in self.accumulators.runs if loop in run.inside)
-            held -= done | self.copies.ahead  # something is on its way to other places of these
-            if held and not pipeline.targets & done:
-                done |= held | pipeline.targets
-                yield held, pipeline.targets
+            in_registers = frozenset(run.array for run in self.accumulators.runs if loop in run.inside)
+            in_registers -= done | self.copies.ahead  # something is on its way to other places of these
+            if in_registers and not pipeline.targets & done:
+                done |= in_registers | pipeline.targets
+                yield in_registers, pipeline.targets
 
 
 def _whole(size: int, alignment: int = ALIGNMENT) -> int:
@@ -173,7 +173,7 @@ def _products(kernel: Kernel) -> list[Op]:
 
 
 def paddings(kernel: Kernel, copies: Copies, tf32: bool = False) -> dict[int, Padding]:
-    """Where rows of tiles are better apart: those that products read a column at a time.
+    """The tiles whose rows are better apart: those that products read a column at a time.
 
     Shared memory has 32 banks of 4 bytes, and what a warp reads of one bank it reads in turn. Rows of 128 bytes all
     begin in the same bank. What other routines work on, and copies whose rows are others, keep their elements close.
@@ -205,25 +205,25 @@ def _rows(kernel: Kernel, node: Op, tf32: bool) -> dict[int, tuple[int, int]]:
 
     That is eight rows of 16 bytes, four of 32 or two of 64 that are read at a time; 0 where it does not matter.
     """
-    told, unit = node.told(BlockMatmul), instruction(kernel, node, tf32)
+    attr, unit = node.told(BlockMatmul), instruction(kernel, node, tf32)
     # Whether an operand is read along its rows.
-    along = {told.a: not told.transposes.a, told.b: told.transposes.b}
+    along = {attr.a: not attr.transposes.a, attr.b: attr.transposes.b}
     rows = {
-        told.a: told.m if told.transposes.a else told.k,
-        told.b: told.k if told.transposes.b else told.n,
-        told.c: told.n,
+        attr.a: attr.m if attr.transposes.a else attr.k,
+        attr.b: attr.k if attr.transposes.b else attr.n,
+        attr.c: attr.n,
     }
     if unit is None:
         floats = all(kernel.array(x).dtype.is_float for x in rows)
-        wanted = {x: 16 if floats and is_along else 0 for x, is_along in along.items()} | {told.c: 0}
-        if thread_columns(told.m, told.n, kernel.block_dim) >= READ_TOGETHER:
-            wanted[told.a] = 0  # threads that read together read one row
+        wanted = {x: 16 if floats and is_along else 0 for x, is_along in along.items()} | {attr.c: 0}
+        if thread_columns(attr.m, attr.n, kernel.block_dim) >= READ_TOGETHER:
+            wanted[attr.a] = 0  # threads that read together read one row
     else:
         # Elements of 16 bits come eight at a time, and floats four, but only along rows.
-        width = kernel.array(told.c).dtype.dtype.itemsize
+        width = kernel.array(attr.c).dtype.dtype.itemsize
         eights = unit is HALVES
         wanted = {x: 16 if eights or (unit is TF32 and is_along) else 32 for x, is_along in along.items()}
-        wanted[told.c] = 8 * width
+        wanted[attr.c] = 8 * width
     return {x: (rows[x], wanted[x]) for x in rows}
 
 
@@ -242,8 +242,8 @@ def _scratch_bytes(kernel: Kernel) -> int:
 def _slot_bytes(kernel: Kernel) -> int:
     """A value, where the first thread tells others what it found."""
     written, used = frozenset(written_params(kernel)), used_values(kernel.body)
-    told = (n for n in walk(kernel.body) if isinstance(n, Op) and is_told(kernel, n, written, used))
-    return WIDEST if any(told) else 0
+    broadcasts = (n for n in walk(kernel.body) if isinstance(n, Op) and is_broadcast(kernel, n, written, used))
+    return WIDEST if any(broadcasts) else 0
 
 
 def refuse_large(kernel: Kernel, size: int, architectures: Sequence[str]) -> None:

@@ -100,7 +100,7 @@ def before(kernel: Kernel, staged: Staged, names: Mapping[int, str]) -> list[str
 
 
 def after(kernel: Kernel, staged: Staged, names: Mapping[int, str]) -> list[str]:
-    """What stores the elements of the thread."""
+    """The code that stores the elements of the thread."""
     return [
         f"jw_give({names[p]}, n, (unsigned)args.total, ({memory_type(kernel.params[p].dtype)}*)"
         f"jw_staged[threadIdx.x / 32], {names[p]}_own);"

@@ -1,4 +1,4 @@
-"""What pieces of CUDA text and of kernels are like: what may stand beside operators, what needs no name, and such."""
+"""Properties of pieces of CUDA text and of kernels: which may stand next to operators, need no name, and such."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def constant_place(node: Op) -> tuple:
 
 
 def certain(indices: Sequence[Operand], shape: Sequence[int]) -> bool:
-    """Whether constant indices are those of an element, not counted from the end."""
+    """True if constant indices are those of an element, not counted from the end."""
     return all(isinstance(i, Const) and 0 <= i.value < n for i, n in zip(indices, shape, strict=True))
 
 
@@ -43,12 +43,12 @@ def file(name: str) -> str:
 
 
 def is_atom(text: str) -> bool:
-    """Whether an expression may stand beside any operator: a name, a number, a call, or one in parentheses."""
+    """True if an expression may stand next to any operator: a name, a number, a call, or one in parentheses."""
     return bool(re.fullmatch(r"\w+(\.\w+)?(\(.*\)|<[\w ]+>\(.*\))?", text)) and _closes_last(text)
 
 
 def _closes_last(text: str) -> bool:
-    """Whether the first parenthesis of the text is closed by its last character, or there is none."""
+    """True if the first parenthesis of the text is closed by its last character, or there is none."""
     level = 0
     for k, c in enumerate(text):
         level += (c == "(") - (c == ")")
@@ -58,7 +58,7 @@ def _closes_last(text: str) -> bool:
 
 
 def cannot_overflow(node: For) -> bool:
-    """Whether the index after the last one fits its type."""
+    """True if the index after the last one fits its type."""
     if abs(node.step) == 1:
         return True
     if not isinstance(node.hi, Const):
@@ -67,7 +67,7 @@ def cannot_overflow(node: For) -> bool:
     return node.index.type.min <= after <= node.index.type.max
 
 
-def used_once_nearby(body: Block) -> frozenset[Value]:
+def inlinable_values(body: Block) -> frozenset[Value]:
     """The values that one node of the block that defines them reads, once."""
     count: Counter[Value] = Counter()
     near: set[Value] = set()

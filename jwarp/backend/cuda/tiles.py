@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 
 from jwarp.backend.cuda.accumulators import Accumulators, Run, is_coarse
-from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_common, is_told
+from jwarp.backend.cuda.barriers import barriers, first_lane, is_broadcast, is_checked, is_common
 from jwarp.backend.cuda.copies import Addition, Copies, Copy, Pipeline
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.records import restored_together
@@ -47,7 +47,7 @@ class TileEmitter(BodyEmitter):
         self.waiting = barriers(kernel, copies, accumulators)
         self.lanes: For | None = None  # the loop with lanes at hand
         self.stages: dict[For, str] = {}  # which of their places the tiles of a loop have
-        self.held: dict[int, str] = {}  # what arrays are called whose elements are in registers
+        self.in_registers: dict[int, str] = {}  # what arrays are called whose elements are in registers
         self.goes_on = False  # whether products of warpgroups are waited for later
         self.shown: set[int] = set()  # the tiles that warpgroups can multiply as they are
         self.failed = ""  # the variable that is true once a check of a lane has failed
@@ -106,7 +106,7 @@ class TileEmitter(BodyEmitter):
             self.in_turn(node, names)
         else:
             self.line(f"{self.spread(node, self.values[node.index])} {{")
-            self.trip(node, names)
+            self.iteration(node, names)
             self.line("}")
         self.span, self.lanes, self.turn_end = node.span, None, ""
         if self.failed:
@@ -126,7 +126,7 @@ class TileEmitter(BodyEmitter):
         self.line(f"for ({head}) {{")
         own = f"({index} - {first}) % {step} == ({type})threadIdx.x"
         self.line(f"  if ({own}{f' && !{self.failed}' if self.failed else ''}) {{")
-        self.trip(node, names)
+        self.iteration(node, names)
         self.line("  }")
         self.line(f"  {self.turn_end}:;")
         self.line("  __syncthreads();")
@@ -179,7 +179,7 @@ class TileEmitter(BodyEmitter):
         self.routine("add_2d", type, *extents[:2], self.block_dim, *extents[2:], given=given)
 
     def matrix(self, matrix: Copy | Addition, array: int, tile: int) -> tuple[str, str, tuple[int, ...]]:
-        """Where it begins in an array, how far rows are apart there; rows, columns, and how far these are in a tile."""
+        """The start in an array and the stride of rows there; rows, columns, and the stride of these in a tile."""
         first, *others = ["0" if x is None else self.text(x) for x in matrix.corner]
         wide = f"(long long){first}"
         offset = bare(self.offset(array, [wide, *others])) if others else wide
@@ -203,26 +203,28 @@ class TileEmitter(BodyEmitter):
         return offset if padding is None else f"jw::tile::placed<{padding.columns}, {padding.step}>({bare(offset)})"
 
     def pipelined(self, node: For) -> None:
-        """A loop each of whose trips begins to fetch what a later one needs; its tiles have some places in turn."""
+        """Emit a loop whose iterations begin to fetch what later ones need; its tiles have some places in turn."""
         pipeline, ahead = self.copies.pipelines[node], self.shared.stages - 1
         stage, sign = self.name(), "<" if node.step > 0 else ">"
         self.line("__syncthreads();")
         self.line(f"int {stage} = 0;")
         type, lo, hi = C_TYPES[node.index.type], self.text(node.lo), self.text(node.hi)
-        for trip in range(ahead):
-            far = f" && {self.farther(node, lo, trip)}" if trip else ""
+        for iteration in range(ahead):
+            far = f" && {self.farther(node, lo, iteration)}" if iteration else ""
             self.line(f"if ({lo} {sign} {hi}{far}) {{")
-            self.begin(node, pipeline, f"jw_add({lo}, ({type})({trip * node.step}))" if trip else lo, str(trip))
+            self.begin(
+                node, pipeline, f"jw_add({lo}, ({type})({iteration * node.step}))" if iteration else lo, str(iteration)
+            )
             self.line("}")
             self.end_group()
         self.stages[node] = stage
         super().counted(node)
 
-    def farther(self, node: For, index: str, trips: int) -> str:
-        """Whether a loop goes on for more than so many trips from an index on."""
+    def farther(self, node: For, index: str, iterations: int) -> str:
+        """True if a loop goes on for more than so many iterations from an index on."""
         hi = self.text(node.hi)
         left = f"jw_sub({hi}, {index})" if node.step > 0 else f"jw_sub({index}, {hi})"
-        return f"(jw_unsigned<{C_TYPES[node.index.type]}>){left} > {trips * abs(node.step)}"
+        return f"(jw_unsigned<{C_TYPES[node.index.type]}>){left} > {iterations * abs(node.step)}"
 
     def end_group(self) -> None:
         """With two stages, all that was begun is waited for."""
@@ -230,7 +232,7 @@ class TileEmitter(BodyEmitter):
             self.line("jw::tile::commit_async();")
 
     def begin(self, node: For, pipeline: Pipeline, index: str, stage: str) -> None:
-        """Begin the copies of trip `index`, to the places numbered `stage`."""
+        """Begin the copies of iteration `index`, to the places numbered `stage`."""
         known = dict(self.values)
         self.depth += 1
         self.values[node.index] = index
@@ -244,13 +246,13 @@ class TileEmitter(BodyEmitter):
         self.values = known
 
     def staged(self, array: int, stage: str) -> str:
-        """Where a tile is that has several places."""
+        """The place of a tile that has several."""
         return self.names[array] if stage == "0" else f"{self.names[array]} + {stage} * {self.shared.steps[array]}"
 
-    def trip(self, node: For, names: Sequence[str]) -> None:
+    def iteration(self, node: For, names: Sequence[str]) -> None:
         pipeline = self.copies.pipelines.get(node)
         if pipeline is None:
-            super().trip(node, names)
+            super().iteration(node, names)
             return
         stage, index, known = self.stages[node], self.values[node.index], dict(self.names)
         last = self.shared.stages - 1
@@ -289,7 +291,7 @@ class TileEmitter(BodyEmitter):
         self.depth -= 1
 
     def following(self, node: For, pipeline: Pipeline, index: str, stage: str) -> None:
-        """Begin the copies of a later trip, to the places that the trip before has left."""
+        """Begin the copies of a later iteration, to the places that the iteration before has left."""
         last, type = self.shared.stages - 1, C_TYPES[node.index.type]
         self.line(f"if ({self.farther(node, index, last)}) {{")
         free = f"({stage} == 0 ? {last} : {stage} - 1)"
@@ -298,7 +300,7 @@ class TileEmitter(BodyEmitter):
         self.end_group()
 
     def is_begun(self, node: Node) -> bool:
-        """Whether a node only begins something, or reckons with numbers: warpgroups multiply what was fetched."""
+        """True if a node only begins something, or reckons with numbers: warpgroups multiply what was fetched."""
         if not isinstance(node, Op):
             return False
         if node.row.effect == "pure":
@@ -311,34 +313,34 @@ class TileEmitter(BodyEmitter):
 
     def hold(self, run: Run) -> None:
         """Bring the elements of a tile to registers."""
-        told, array = run.products[0].told(BlockMatmul), run.array
-        types = [C_TYPES[self.kernel.array(x).dtype] for x in (told.a, told.b, told.c)]
-        flags = (told.transposes.a, told.transposes.b, run.by_matrices)
-        name = self.held[array] = self.name()
-        start = "clear();" if run.is_zero else f"take<{self.row_step(array, told.n)}>({self.names[array]});"
+        attr, array = run.products[0].told(BlockMatmul), run.array
+        types = [C_TYPES[self.kernel.array(x).dtype] for x in (attr.a, attr.b, attr.c)]
+        flags = (attr.transposes.a, attr.transposes.b, run.by_matrices)
+        name = self.in_registers[array] = self.name()
+        start = "clear();" if run.is_zero else f"take<{self.row_step(array, attr.n)}>({self.names[array]});"
         if run.split is not None:
             parts = (run.split.down, run.split.right)
-            parameters = _joined(types[0], types[2], told.m, told.n, *flags[:2], *parts)
+            parameters = _joined(types[0], types[2], attr.m, attr.n, *flags[:2], *parts)
             self.line(f"jw::tile::group_sums<{parameters}> {name};")
             self.line(f"{name}.{start}")
             return
         tf32 = is_coarse(self.kernel, run.products[0], self.accumulators.tf32)
-        parameters = _joined(*types, told.m, told.n, *flags, self.block_dim, *([True] if tf32 else []))
+        parameters = _joined(*types, attr.m, attr.n, *flags, self.block_dim, *([True] if tf32 else []))
         self.line(f"jw::tile::block_sums<{parameters}> {name};")
         self.line(f"{name}.{start}")
 
     def release(self, run: Run) -> None:
-        told, array = run.products[0].told(BlockMatmul), run.array
-        self.line(f"{self.held.pop(array)}.put<{self.row_step(array, told.n)}>({self.names[array]});")
+        attr, array = run.products[0].told(BlockMatmul), run.array
+        self.line(f"{self.in_registers.pop(array)}.put<{self.row_step(array, attr.n)}>({self.names[array]});")
 
     def row_step(self, array: int, columns: int) -> int:
-        """How many elements rows are apart."""
+        """The stride of rows in elements."""
         return self.paddings[array].step if array in self.paddings else columns
 
     # -- what one thread does for all
 
     def is_alike(self, array: int | None) -> bool:
-        """Whether all threads are about to do the same to something that they have together."""
+        """True if all threads are about to do the same to something that they have together."""
         return self.lanes is None and (array is None or is_common(self.kernel, array))
 
     def guard(self, array: int | None, inside: str | None) -> str:
@@ -348,11 +350,11 @@ class TileEmitter(BodyEmitter):
 
     def found(self, node: Op, text: str) -> None:
         assert node.result is not None
-        if self.lanes is None and is_told(self.kernel, node, self.written, self.used):
-            told = f"*({C_TYPES[node.result.type]}*){SLOT}"
-            self.line(f"if ({IS_FIRST}) {told} = {text};")
+        if self.lanes is None and is_broadcast(self.kernel, node, self.written, self.used):
+            broadcast = f"*({C_TYPES[node.result.type]}*){SLOT}"
+            self.line(f"if ({IS_FIRST}) {broadcast} = {text};")
             self.line("__syncthreads();")
-            text = told
+            text = broadcast
         super().found(node, text)
 
     def leaving(self) -> str:
@@ -367,7 +369,7 @@ class TileEmitter(BodyEmitter):
     # -- logs that the block restores together
 
     def keep(self, node: Op) -> None:
-        """What all threads keep alike is the first one's to restore."""
+        """Let the first thread restore what all threads keep alike."""
         log = self.logs[node.array]
         if self.lanes is None:
             self.line(f"++{log.turn};")
@@ -413,54 +415,54 @@ class TileEmitter(BodyEmitter):
         self.line("__syncthreads();")
 
     def product(self, node: Op) -> None:
-        told = node.told(BlockMatmul)
-        flags = (told.transposes.a, told.transposes.b, told.accumulate)
-        rows = (told.m if told.transposes.a else told.k, told.k if told.transposes.b else told.n, told.n)
-        arrays = (told.a, told.b, told.c)
+        attr = node.told(BlockMatmul)
+        flags = (attr.transposes.a, attr.transposes.b, attr.accumulate)
+        rows = (attr.m if attr.transposes.a else attr.k, attr.k if attr.transposes.b else attr.n, attr.n)
+        arrays = (attr.a, attr.b, attr.c)
         steps = [self.row_step(x, row) for x, row in zip(arrays, rows, strict=True)]
         a, b, c = (self.names[x] for x in arrays)
         run = self.accumulators.of(node)
         if run is not None and run.split is not None:
-            if not {told.a, told.b} <= self.shown:
+            if not {attr.a, attr.b} <= self.shown:
                 self.line("jw::tile::show_to_groups();")
-            self.line(f"{self.held[told.c]}.add<{told.k}>({a}, {b});")
+            self.line(f"{self.in_registers[attr.c]}.add<{attr.k}>({a}, {b});")
             if not self.goes_on:
                 self.end_product(node)
             return
         if run is not None:
-            self.line(f"{self.held[told.c]}.add<{_joined(told.k, *steps[:2])}>({a}, {b});")
+            self.line(f"{self.in_registers[attr.c]}.add<{_joined(attr.k, *steps[:2])}>({a}, {b});")
             return
         types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
         tf32 = is_coarse(self.kernel, node, self.accumulators.tf32)
         apart = (tf32, *steps) if tf32 or any(x in self.paddings for x in arrays) else ()
         self.routine(
-            "gemm", *types, told.m, told.n, told.k, *flags, self.block_dim, *apart, given=_joined(a, b, c)
+            "gemm", *types, attr.m, attr.n, attr.k, *flags, self.block_dim, *apart, given=_joined(a, b, c)
         )  # fmt: skip
 
     def end_product(self, node: Node) -> None:
         """Wait for what a product of warpgroups has begun."""
         if isinstance(node, Op) and node.row.is_unit:
-            self.line(f"{self.held[node.told(BlockMatmul).c]}.wait();")
+            self.line(f"{self.in_registers[node.told(BlockMatmul).c]}.wait();")
 
     def scan(self, node: Op) -> None:
-        told = node.told(BlockScan)
-        target, scan = told.target, told.scan
-        self.copy(target, told.source)
+        attr = node.told(BlockScan)
+        target, scan = attr.target, attr.scan
+        self.copy(target, attr.source)
         type, operation = C_TYPES[self.kernel.array(target).dtype], f"jw::tile::{OPERATIONS[scan.operation]}"
-        given = f"{self.names[target]}, {told.size}, ({type}*){SCRATCH}"
+        given = f"{self.names[target]}, {attr.size}, ({type}*){SCRATCH}"
         self.routine("block_scan", operation, self.block_dim, scan.exclusive, scan.reverse, given=given)
 
     def cholesky(self, node: Op) -> None:
-        told = node.told(BlockCholesky)
-        self.copy(told.target, told.source)
-        type = C_TYPES[self.kernel.array(told.target).dtype]
-        self.routine("cholesky", type, told.n, self.block_dim, given=self.names[told.target])
+        attr = node.told(BlockCholesky)
+        self.copy(attr.target, attr.source)
+        type = C_TYPES[self.kernel.array(attr.target).dtype]
+        self.routine("cholesky", type, attr.n, self.block_dim, given=self.names[attr.target])
 
     def solve(self, node: Op) -> None:
-        told = node.told(BlockSolve)
-        type, flags = C_TYPES[self.kernel.array(told.target).dtype], (told.system.lower, told.system.transposed)
-        given = f"{self.names[told.triangle]}, {self.names[told.target]}"
-        self.routine("tri_solve", type, told.n, told.m, *flags, self.block_dim, given=given)
+        attr = node.told(BlockSolve)
+        type, flags = C_TYPES[self.kernel.array(attr.target).dtype], (attr.system.lower, attr.system.transposed)
+        given = f"{self.names[attr.triangle]}, {self.names[attr.target]}"
+        self.routine("tri_solve", type, attr.n, attr.m, *flags, self.block_dim, given=given)
 
 
 UNIT_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
@@ -478,7 +480,7 @@ LOG_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
 
 
 def takes_turns(kernel: Kernel, loop: For, used: Container[Value]) -> bool:
-    """Whether the lanes of a loop run one after the other: what an atomic finds there depends on their order."""
+    """True if the lanes of a loop run one after the other: what an atomic finds there depends on their order."""
     return bool(kernel.order) and any(
         isinstance(n, Op) and n.row.is_atomic and (n.result in used or not n.row.combines) for n in walk(loop.body)
     )

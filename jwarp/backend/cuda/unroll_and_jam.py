@@ -1,9 +1,9 @@
-"""Runs several trips of a loop at once, operation by operation, where all threads go over the same elements.
+"""Runs several iterations of a loop at once, operation by operation, where all threads go over the same elements.
 
 Quotients and roots of float32 that are rounded as IEEE 754 says have a branch for rare operands, behind which nothing
-of the next trip can begin. Those of several trips have one together. What each trip carries on to the next one is made
-in the order of the trips, so that results have the same bits; and sums that threads have in common are summed up by
-warps for several trips in one go.
+of the next iteration can begin. Those of several iterations have one together. Loop-carried values are made in the
+order of the iterations, so that results have the same bits; and sums that threads have in common are summed up by warps
+for several iterations in one go.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk, w
 from jwarp.passes.reciprocal_roots import inverse_root
 from jwarp.types import float32
 
-MOST_TRIPS = 8
+MOST_ITERATIONS = 8
 # A body of more operations has enough to do between two branches, and would take too many registers.
 LARGEST_BODY = 96
 
 
 @dataclass(frozen=True, eq=False)
 class Jam:
-    """How many trips run at once, and the nodes of the body that do not wait for what the trip before carries on."""
+    """The number of iterations that run at once, and the nodes of the body that need no value of the one before."""
 
-    trips: int
+    iterations: int
     early: frozenset[Op]
-    held: frozenset[Op]  # sums that the trips do together
+    waiting_sums: frozenset[Op]  # sums that the iterations do together
 
 
 def jams_of(kernel: Kernel, groups: Iterable[CommonSums]) -> dict[For, Jam]:
@@ -62,28 +62,32 @@ def _jam(
             early.add(node)
         elif node.result is not None:
             waiting.add(node.result)
-    held = [group for group in {sums[n]: None for n in body if n in sums} if _may_be_held(group, loop, body)]
+    waiting_sums = [group for group in {sums[n]: None for n in body if n in sums} if _may_wait(group, loop, body)]
     reads_in_common = any(n.row.is_access and n in early and own.isdisjoint(n.args) for n in body)
     branches = any(n.name in AT_ONCE and _is_single(n) and n in early for n in body)
-    if not (reads_in_common and branches) and not held:
+    if not (reads_in_common and branches) and not waiting_sums:
         return None
-    trips = MOST_TRIPS
-    while trips > 1 and any(len(group.nodes) * trips > MOST for group in held):
-        trips //= 2
-    return Jam(trips, frozenset(early), frozenset(n for group in held for n in group.nodes)) if trips > 1 else None
+    iterations = MOST_ITERATIONS
+    while iterations > 1 and any(len(group.nodes) * iterations > MOST for group in waiting_sums):
+        iterations //= 2
+    return (
+        Jam(iterations, frozenset(early), frozenset(n for group in waiting_sums for n in group.nodes))
+        if iterations > 1
+        else None
+    )
 
 
-def _may_be_held(group: CommonSums, loop: For, body: Sequence[Op]) -> bool:
-    """Whether sums may wait for later trips: nothing reads them, and one look tells of all places."""
+def _may_wait(group: CommonSums, loop: For, body: Sequence[Op]) -> bool:
+    """True if sums may wait for later iterations: nothing reads them, and one look tells of all places."""
     made = {*loop.params, *(n.result for n in body)}
     return made.isdisjoint(group.uncertain) and all(waits_through(group.nodes, n) for n in body if n not in group.nodes)
 
 
 def _is_worth_it(loop: For) -> bool:
-    """Whether there may be enough trips."""
+    """True if there may be enough iterations."""
     if not isinstance(loop.lo, Const) or not isinstance(loop.hi, Const):
         return True
-    return (loop.hi.value - loop.lo.value) // loop.step >= MOST_TRIPS
+    return (loop.hi.value - loop.lo.value) // loop.step >= MOST_ITERATIONS
 
 
 def _reads_constant(node: Op, written: frozenset[int], params: int) -> bool:
@@ -95,7 +99,7 @@ def _is_single(node: Op) -> bool:
 
 
 class Emitter(Protocol):
-    """What writes the operations of one trip; `values` says what stands for each value."""
+    """The emitter of one iteration's operations; `values` says what stands for each value."""
 
     definitions: Definitions
     trusted: Container[Node]
@@ -116,15 +120,15 @@ class Emitter(Protocol):
 
 
 def write_jammed(emitter: Emitter, node: For, jam: Jam, begin: str, index: str, names: list[str]) -> str:
-    """The turns of a loop, as long as there are enough trips: it `begin`s at its `index` and carries on `names`.
+    """The turns of a loop, as long as there are enough iterations: it `begin`s at its `index` and carries on `names`.
 
-    Gives how the loop over what is left begins, of which the trips are made one by one."""
+    Gives how the loop over what is left begins, of which the iterations are made one by one."""
     emitter.line(f"{begin};")
     hi, type, start = emitter.text(node.hi), C_TYPES[node.index.type], len(emitter.lines)
     high, low, sign = (hi, index, "<") if node.step > 0 else (index, hi, ">")
     wide = f"(jw_unsigned<{type}>)"  # in which the difference cannot overflow
-    enough = f"{wide}{high} - {wide}{low} > {(jam.trips - 1) * abs(node.step)}"
-    emitter.line(f"for (; {index} {sign} {hi} && {enough}; {index} += {jam.trips * node.step}) {{")
+    enough = f"{wide}{high} - {wide}{low} > {(jam.iterations - 1) * abs(node.step)}"
+    emitter.line(f"for (; {index} {sign} {hi} && {enough}; {index} += {jam.iterations * node.step}) {{")
     emitter.depth += 1
     _turn(emitter, node, jam, index, names)
     emitter.depth -= 1
@@ -136,9 +140,9 @@ def write_jammed(emitter: Emitter, node: For, jam: Jam, begin: str, index: str, 
 
 
 def _turn(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -> None:
-    """The trips of one turn, of which the first has the `index`."""
+    """The iterations of one turn, of which the first has the `index`."""
     before = emitter.values
-    copies = [dict(before) for _ in range(jam.trips)]
+    copies = [dict(before) for _ in range(jam.iterations)]
     for k, values in enumerate(copies[1:], 1):
         emitter.values = values
         emitter.define(node.index, f"{index} + {k * node.step}" if node.step > 0 else f"{index} - {-k * node.step}")
@@ -152,12 +156,12 @@ def _turn(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -
             emitter.node(each)
     for k, values in enumerate(copies):
         emitter.values = values
-        emitter.together.keep = jam.held if k < jam.trips - 1 else frozenset()
+        emitter.together.keep = jam.waiting_sums if k < jam.iterations - 1 else frozenset()
         emitter.together.line_of = functools.partial(_line, emitter, node, copies[0], k * node.step)
         for inner in node.body.nodes:
             if inner not in jam.early:
                 emitter.node(inner)
-        if k < jam.trips - 1:
+        if k < jam.iterations - 1:
             for param, given in zip(node.params, node.body.yields, strict=True):
                 text = emitter.text(given)
                 if not text.isidentifier():
@@ -171,7 +175,7 @@ def _turn(emitter: Emitter, node: For, jam: Jam, index: str, names: list[str]) -
 
 
 def _line(emitter: Emitter, loop: For, first: dict[Value, str], distance: int, sum: Op) -> Line | None:
-    """How the place of an addition goes along with the loop, in the trip at a distance from the `first` of a turn."""
+    """The stride of an addition's place along the loop, in the iteration at a distance from the `first` of a turn."""
     index, *rest = sum.indices
     if not isinstance(index, Value):
         return None
@@ -190,7 +194,7 @@ def _line(emitter: Emitter, loop: For, first: dict[Value, str], distance: int, s
 
 
 def _at_once(emitter: Emitter, node: Op, copies: list[dict[Value, str]]) -> None:
-    """An operation of all trips by one call."""
+    """An operation of all iterations by one call."""
     emitter.span = node.span
     root = inverse_root(node, emitter.definitions)
     rule, args = (AT_ONCE[node.name], node.args) if root is None else (INVERSE_ROOTS, (root,))

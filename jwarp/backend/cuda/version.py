@@ -10,7 +10,7 @@ Access = Literal["fast", "checked", "either"]
 
 @dataclass(frozen=True)
 class Version:
-    """What the code of a version relies on, and which instructions it may use.
+    """The conditions that the code of a version relies on, and the instructions that it may use.
 
     `access` says how it treats accesses that are proved under a condition on the launch: `fast` trusts it, `checked`
     tests these accesses, and `either` decides by the condition, which depends on arguments that only the GPU knows.

@@ -30,7 +30,7 @@ class Swizzle:
 
 @dataclass(frozen=True)
 class Split:
-    """How many warpgroups have parts of a product along its rows, and along its columns."""
+    """The numbers of warpgroups along the rows and along the columns of a product."""
 
     down: int
     right: int
@@ -41,24 +41,24 @@ class Split:
 
 
 def split_of(kernel: Kernel, node: Op) -> Split | None:
-    """How the warpgroups of a block share a product, all of them; None if it is none for them.
+    """The shares of a product for all warpgroups of a block; None if it is none for them.
 
     Factors are better cut along rows.
     """
-    told, groups = node.told(BlockMatmul), kernel.block_dim // WARPGROUP
-    a, b, c = (kernel.array(x).dtype for x in (told.a, told.b, told.c))
-    if a is not b or a not in HALVES or c is float64 or kernel.block_dim % WARPGROUP or told.k % DEPTH or told.n % 8:
+    attr, groups = node.told(BlockMatmul), kernel.block_dim // WARPGROUP
+    a, b, c = (kernel.array(x).dtype for x in (attr.a, attr.b, attr.c))
+    if a is not b or a not in HALVES or c is float64 or kernel.block_dim % WARPGROUP or attr.k % DEPTH or attr.n % 8:
         return None
-    if told.m % ROWS:
+    if attr.m % ROWS:
         return None
     found = (Split(groups // right, right) for right in range(1, groups + 1) if groups % right == 0)
-    return next((s for s in found if told.m // ROWS % s.down == 0 and _is_cut(told, s.right)), None)
+    return next((s for s in found if attr.m // ROWS % s.down == 0 and _is_cut(attr, s.right)), None)
 
 
-def _is_cut(told: BlockMatmul, right: int) -> bool:
-    """Whether so many parts have columns that an instruction makes."""
-    columns, rest = divmod(told.n, right)
-    along = right == 1 or told.transposes.b or columns % PATTERN == 0
+def _is_cut(attr: BlockMatmul, right: int) -> bool:
+    """True if so many parts have columns that an instruction makes."""
+    columns, rest = divmod(attr.n, right)
+    along = right == 1 or attr.transposes.b or columns % PATTERN == 0
     return rest == 0 and columns % 8 == 0 and columns <= MOST_COLUMNS and along
 
 
@@ -80,9 +80,9 @@ def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[Node]) -> tupl
         if node not in chosen:
             excluded |= {*arrays_read(node), *arrays_changed(node)}
             continue
-        told = node.told(BlockMatmul)
-        excluded.add(told.c)
-        for array, swizzle in _factors(told):
+        attr = node.told(BlockMatmul)
+        excluded.add(attr.c)
+        for array, swizzle in _factors(attr):
             if found.setdefault(array, swizzle) != swizzle or not _is_shared(kernel, array):
                 excluded.add(array)
     for copy in (c for some in copies.of.values() for c in some):
@@ -101,12 +101,12 @@ def _products(kernel: Kernel) -> Iterator[Op]:
     return (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "tile_matmul")
 
 
-def _factors(told: BlockMatmul) -> Iterator[tuple[int, Swizzle]]:
+def _factors(attr: BlockMatmul) -> Iterator[tuple[int, Swizzle]]:
     """The arrays of both, with their rows and columns."""
-    first = (told.k, told.m) if told.transposes.a else (told.m, told.k)
-    second = (told.n, told.k) if told.transposes.b else (told.k, told.n)
-    yield told.a, Swizzle(*first)
-    yield told.b, Swizzle(*second)
+    first = (attr.k, attr.m) if attr.transposes.a else (attr.m, attr.k)
+    second = (attr.n, attr.k) if attr.transposes.b else (attr.k, attr.n)
+    yield attr.a, Swizzle(*first)
+    yield attr.b, Swizzle(*second)
 
 
 def _is_shared(kernel: Kernel, array: int) -> bool:
@@ -118,10 +118,10 @@ def instructions(kernel: Kernel, products: Iterable[Op]) -> list[str]:
     """The functions for the extents that some products have: CUDA C++ has no words for so many registers."""
     made: dict[tuple[str, str, int, bool, bool], None] = {}
     for node in products:
-        told, split = node.told(BlockMatmul), split_of(kernel, node)
+        attr, split = node.told(BlockMatmul), split_of(kernel, node)
         assert split is not None
-        dtype = kernel.array(told.a).dtype
-        made[C_TYPES[dtype], HALVES[dtype], told.n // split.right, told.transposes.a, not told.transposes.b] = None
+        dtype = kernel.array(attr.a).dtype
+        made[C_TYPES[dtype], HALVES[dtype], attr.n // split.right, attr.transposes.a, not attr.transposes.b] = None
     return [line for parameters in made for line in _instruction(*parameters)]
 
 

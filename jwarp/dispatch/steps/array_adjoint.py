@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from jwarp.arrays.allocation import check_writable
+from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
 from jwarp.compiler.derive import switched_off
 from jwarp.dispatch.call.array_arguments import read_block_dim
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.array_backward import backward_of
+from jwarp.dispatch.steps.backward import backward_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
-
-
-def will_change(arrays: Iterable[array]) -> None:
-    """Tell the memory of arrays that they are about to be written.
-
-    Raises:
-        LaunchError: JAX traces a function.
-    """
-    for memory in dict.fromkeys([a.memory for a in arrays]):
-        check_writable(memory)
-        if memory.is_watched:
-            memory.will_write()
 
 
 class ArrayAdjoint(Command):
@@ -93,7 +81,7 @@ class ArrayAdjoint(Command):
         contents: list[Any] = [None] * len(values)
         for p in self.reversal.reads:
             contents[p] = back.shown(values[p]) if p in back.arrays else back.number(p, values[p])
-        will_change(self.gradients)
+        will_change([a.memory for a in self.gradients])
         stays = {p for p in self.is_given if p in back.written and p not in back.read}
         cotangents: list[Any] = [None] * len(values)
         for p, own in self.into.items():
@@ -173,4 +161,4 @@ def _leaves(kernel: Kernel, argument: Any, own: Any) -> list[Any]:
     return grouping.flatten(kernel.name, argument.name, argument.type, own)
 
 
-__all__ = ["ArrayAdjoint", "adjoint_of", "asked_gradients", "launch_adjoint", "will_change"]
+__all__ = ["ArrayAdjoint", "adjoint_of", "asked_gradients", "launch_adjoint"]

@@ -19,7 +19,8 @@ from jwarp.dispatch.call.host_arguments import read_contents, read_gradient
 from jwarp.dispatch.executables.host_arrays import Place, Use, prepare, refuse_shared, without_aliases
 from jwarp.dispatch.executables.host_plans import HostPlan, converts_of, only_equal
 from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.steps.host_executor import HostSteps, Scratch
+from jwarp.dispatch.steps.host_executor import HostSteps
+from jwarp.dispatch.steps.recorded import Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
@@ -30,7 +31,7 @@ class Adjoint(Ready):
     """The adjoint of a launch.
 
     Attributes:
-        arrays: Those of the slots of `steps`, in order.
+        by_slot: The arrays of the slots of `steps`.
         starts: The values that gradients without an array of the caller's start from, by parameter.
 
     Raises:
@@ -64,7 +65,7 @@ class Adjoint(Ready):
         _refuse_overlaps(self.steps, by_slot)
         for step in self.steps.launches:
             prepare(step.launch, step.shapes)
-        self.arrays = list(by_slot.values())
+        self.by_slot = by_slot
         self._run = HostSteps(self.steps.steps, {slot: k for k, slot in enumerate(by_slot)}, len(by_slot))
         self._native: _native.HostGraph | None = None
         self._has_run = False
@@ -104,11 +105,11 @@ class Adjoint(Ready):
         """Add the gradients: from the second time on by one native call, which keeps its memory."""
         if not self._has_run:
             self._has_run = True
-            self._run(self.arrays.copy())
+            self._run(list(self.by_slot.values()))
             return
         with self._turn:
             if self._native is None:
-                bound = self._run.bound(self.arrays, Scratch())
+                bound = native_steps([Recorded(self.steps.steps, self.by_slot)], Scratch())
                 assert bound is not None  # gradients have the type of their parameters
                 self._native = _native.HostGraph(bound)
             self._native()

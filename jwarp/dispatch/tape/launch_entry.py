@@ -6,15 +6,14 @@ import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.rematerialised import lightened
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.array_adjoint import will_change
-from jwarp.dispatch.steps.array_backward import ArrayBackward, backward_of
-from jwarp.dispatch.steps.backward import BackwardPass
-from jwarp.dispatch.steps.host_executor import Scratch
-from jwarp.dispatch.tape.entry import (
+from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
+from jwarp.dispatch.steps.recorded import Recorded
+from jwarp.dispatch.tape.entries import (
     Entry,
     Retained,
     both_before_and_after,
@@ -104,13 +103,13 @@ class LaunchEntry(Entry):
         if [grad for grad in followed if grad.memory.is_traced]:
             refuse_traced(f"kernel '{self.kernel.name}'", followed)
         contents, grads = self._given(way, reversal)
-        will_change(followed)
+        will_change([grad.memory for grad in followed])
         reversal(contents, grads)
         if done is not None:
             done()
         return None
 
-    def steps(self, scratch: Scratch) -> list[Any] | None:
+    def steps(self) -> list[Recorded] | None:
         if not [a for a in self.written if a._grad is not None]:
             return []
         way, reversal = self.way, self.reversal
@@ -121,7 +120,7 @@ class LaunchEntry(Entry):
         followed = [self.values[p]._grad for p in self.moving]
         if self._moving(way) != self.moving or self._retains(way) or not all(map(is_here, followed)):
             return None
-        return reversal.bound(*self._given(way, reversal), scratch)
+        return [reversal.recorded(*self._given(way, reversal))]
 
     @property
     def keeps(self) -> Iterable[Kept]:

@@ -1,24 +1,39 @@
-"""What a tape makes of commands, and how it goes back through all of them: cotangents of arrays, in their `grad`."""
+"""The backward pass of a tape: cotangents of arrays, in their `grad`, through all that was recorded."""
 
 from __future__ import annotations
 
+import functools
 import itertools
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+from jwarp import _native
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.memory import Memory
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
+from jwarp.caches import Cache
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
-from jwarp.dispatch.steps.host_executor import Scratch
-from jwarp.dispatch.tape import backward_plans
-from jwarp.dispatch.tape.commands import ComputationEntry, CopyEntry, FillEntry, SecondOrderEntry
-from jwarp.dispatch.tape.entry import Entry, Retained, has_gradients
+from jwarp.dispatch.steps.recorded import Recorded, Scratch, native_steps
+from jwarp.dispatch.tape.entries import (
+    ComputationEntry,
+    CopyEntry,
+    Entry,
+    FillEntry,
+    Retained,
+    SecondOrderEntry,
+    has_gradients,
+)
 from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.errors import NO_SPAN, LaunchError
+
+MAX_PLANS = 32
+# Of more scratch memory than this, a backward pass takes longer than its Python, and the memory is not to be kept.
+MAX_SCRATCH_BYTES = 1 << 24
 
 
 def entry_of(command: Command) -> Entry | None:
@@ -41,17 +56,17 @@ class Backward(Command):
 
     def run(self) -> None:
         key = self._key() if is_not_tracing() else None
-        if key is not None and backward_plans.repeated(key):
+        if key is not None and _repeated(key):
             return
         self._go_back()
         if key is not None:
             arrays = [a for a in self.met if a.layout.size]
 
-            def steps(scratch: Scratch) -> list[Any] | None:
+            def steps() -> list[Recorded] | None:
                 # A gradient that a launch read has changed on the way: what was kept of it is another copy each time.
-                return self.steps(scratch) if self._key() == key else None
+                return self.steps() if self._key() == key else None
 
-            backward_plans.learn(key, steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
+            _learn(key, steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
 
     def _key(self) -> Hashable | None:
         """What must be alike for the same steps to go back; None where a closer look is needed."""
@@ -70,12 +85,11 @@ class Backward(Command):
             entry.back(retained)
         retained.put_back()
 
-    def steps(self, scratch: Scratch) -> list[Any] | None:
-        """The native steps that do the same each time that they run; None where Python is needed."""
-        made: list[Any] = []
+    def steps(self) -> list[Recorded] | None:
+        """The steps that do the same each time that they run; None where Python runs one of them."""
+        made: list[Recorded] = []
         for entry in reversed(self.entries):
-            scratch.turn()
-            steps = entry.steps(scratch)
+            steps = entry.steps()
             if steps is None:
                 return None
             made += steps
@@ -83,7 +97,7 @@ class Backward(Command):
 
 
 class OfTape(Call):
-    """Something that a tape does. `steps` are the native steps that do the same after it has run, None for none.
+    """Something that a tape does. After it has run, `steps` gives the steps that do the same; None for no steps.
 
     `goes_back`: It goes back through what was recorded.
     """
@@ -92,7 +106,7 @@ class OfTape(Call):
         self,
         tape: Any,
         function: Callable[[], Any],
-        steps: Callable[[Scratch], list[Any] | None],
+        steps: Callable[[], list[Recorded] | None],
         *,
         goes_back: bool = False,
     ):
@@ -161,3 +175,67 @@ def refuse_aliases(entries: Iterable[Entry]) -> None:
                     " array that shows them has one",
                     hint="make the view after requires_grad was set: it has a view of the gradient",
                 )
+
+
+class _Plan:
+    """The native steps of a backward pass. They end with the first of the memories that does."""
+
+    __slots__ = ("__weakref__", "_ends", "_native", "_written")
+
+    def __init__(self, steps: list[Any], written: Iterable[Memory], read: Iterable[Memory]):
+        self._native: _native.HostGraph | None = _native.HostGraph(steps)
+        self._written = [weakref.ref(memory) for memory in written]
+        end = functools.partial(_end, weakref.ref(self))
+        self._ends = [weakref.ref(memory, end) for memory in dict.fromkeys([*written, *read])]
+
+    def end(self) -> None:
+        """Let go of the arrays."""
+        self._native = None
+
+    def run(self) -> bool:
+        """Run it; False where it cannot, and then nothing has run."""
+        native = self._native
+        if native is None:
+            return False
+        for known in self._written:
+            memory = known()
+            if memory is not None and memory.is_watched:
+                memory.will_write()
+        try:
+            native()
+        except ValueError:  # an array was resized by force
+            self.end()
+            return False
+        return True
+
+
+def _end(plan: Callable[[], Any], memory: Any) -> None:
+    found = plan()
+    if found is not None:
+        found.end()
+
+
+_PLANS: Cache[Hashable, _Plan | bool] = Cache("backward passes of tapes", MAX_PLANS)
+
+
+def _repeated(key: Hashable) -> bool:
+    """Repeat a backward pass, if its steps are known; False if nothing has run."""
+    plan = _PLANS.get(key)
+    return type(plan) is _Plan and plan.run()
+
+
+def _learn(
+    key: Hashable,
+    steps: Callable[[], list[Recorded] | None],
+    written: Iterable[Memory],
+    read: Iterable[Memory],
+) -> None:
+    """Keep the native steps of a backward pass that has run twice; `steps` are None where Python runs it."""
+    seen = _PLANS.get(key)
+    if seen is None:
+        _PLANS.replace(key, True)
+    elif seen is True:
+        scratch, recorded = Scratch(), steps()
+        found = None if recorded is None else native_steps(recorded, scratch)
+        is_small = scratch.nbytes <= MAX_SCRATCH_BYTES
+        _PLANS.replace(key, False if found is None or not is_small else _Plan(found, list(written), list(read)))

@@ -62,6 +62,7 @@ class Access:
     components: tuple[int, ...] | None
     elements: Pattern  # of elements, whatever component is accessed
     numbers: Pattern  # of what is accessed of them, if it is one number for each lane
+    stride: int | None  # of these along the last axis, if the other indices are uniform; None also if it is not known
     mask: Mask
     never_full: bool  # some lane is known not to be active
     proved: bool  # inside the array, by the proofs that this version of the code trusts
@@ -101,12 +102,19 @@ def pattern_of(shapes: Sequence[Shape], types: Sequence[ScalarType]) -> Pattern:
     """The pattern of elements whose indices have these shapes and types."""
     if all(s.is_uniform for s in shapes):
         return Pattern.UNIFORM
-    if shapes[-1].stride == 1 and types[-1] in COUNTED and all(s.is_uniform for s in shapes[:-1]):
+    if _stride(shapes, types) == 1:
         return Pattern.CONTIGUOUS
     if all(s.is_uniform or _is_steady(s, t) for s, t in zip(shapes, types, strict=True)):
         return Pattern.STRIDED
     first = next(s for s in shapes if not s.is_uniform)
     return Pattern.ROW if first.is_varying and all(t is int32 for t in types) else Pattern.ARBITRARY
+
+
+def _stride(shapes: Sequence[Shape], types: Sequence[ScalarType]) -> int | None:
+    """The distance between the numbers of neighbouring lanes, if only the last index differs and counts up."""
+    if not shapes or types[-1] not in COUNTED or not all(s.is_uniform for s in shapes[:-1]):
+        return None
+    return shapes[-1].stride
 
 
 def _is_steady(shape: Shape, type: ScalarType) -> bool:
@@ -153,6 +161,7 @@ def describe(body: Body, nodes: Sequence[Op], run: bool = False) -> Access:
         components=known if len(known) == len(nodes) else None,
         elements=elements,
         numbers=pattern_of(shapes, types) if len(shapes) > dims else elements,
+        stride=_stride(shapes, types),
         mask=Mask.FULL if body.mask is None else Mask.LEADING if body.first_lanes_active else Mask.PARTIAL,
         never_full=body.is_partial,
         proved=all(node in body.trusted for node in nodes),

@@ -158,7 +158,7 @@ class CudaKernel(AnalysedKernel):
         if known is not None:
             return Needs.from_bytes(known)
         lowered = self.proofs.kernel
-        products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
+        products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.row.is_product]
         made = Needs(
             shared_of(self.proofs, self.bounds, room, *how).size,
             tuple(dict.fromkeys(request_of(lowered, n).key for n in products)),

@@ -76,7 +76,7 @@ def _kept(program: GeneratedProgram, variant: Variant) -> DerivedLaunch | NotDif
 def _derive(program: GeneratedProgram, variant: Variant, cache: DerivationCache) -> DerivedLaunch:
     kernel = _differentiated(program, 2 if variant.along else 1)
     if variant.along and kernel.gradients:
-        rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
+        rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.row.is_rule)
         raise authored_refusal(kernel, rule, "a second derivative")
     found = _firsts(kernel, variant)
     origins = [_wiring(slot, variant) for slot in found[0].origins]

@@ -65,7 +65,7 @@ def flat(x: wp.array[float], k: float, n: int, z: wp.array[float], y: wp.array[f
 
 
 def expected(x, k, n, z, y, threads):
-    """What a launch leaves in y."""
+    """The content of y after a launch."""
     made = np.array(y)
     count = min(n, threads)
     made[:count] = made.dtype.type(k) * np.asarray(x)[:count] + (0 if z is None else np.asarray(z)[:count])
@@ -98,9 +98,9 @@ class Draw:
         }[kind]  # fmt: skip
 
     def array(self, size: int, dtype: Any) -> Any:
-        """An array that changes: of memory of its own or lent, whole or a view."""
-        kind = self.choice("whole", "whole", "view", "part", "lent")
-        if kind == "lent":
+        """An array that changes: of memory of its own or borrowed, whole or a view."""
+        kind = self.choice("whole", "whole", "view", "part", "borrowed")
+        if kind == "borrowed":
             return wp.array(self.content(size, dtype), copy=False)
         made = wp.array(self.content(2 * size + 2, dtype))
         return {"whole": made[:size].contiguous(), "view": made[: 2 * size : 2], "part": made[1 : size + 1]}[kind]
@@ -236,7 +236,7 @@ def test_random_layouts(seed, monkeypatch):
 
 
 def test_jax_memory_that_is_written():
-    """What JAX lends may be the memory of an array of NumPy's."""
+    """A JAX array may share the memory of a NumPy array."""
     y = np.zeros(64, np.float32)
     z = np.zeros(64, np.float32)
     for _ in range(3):
@@ -245,10 +245,10 @@ def test_jax_memory_that_is_written():
     whole = np.arange(128, dtype=np.float32)
     at = -(whole.__array_interface__["data"][0] // 4) % 16 + 0 * start
     part = whole[at : at + 64]
-    lent = jax.dlpack.from_dlpack(part) if hasattr(jax, "dlpack") else jnp.asarray(part)
+    shared = jax.dlpack.from_dlpack(part) if hasattr(jax, "dlpack") else jnp.asarray(part)
     content = np.array(part)
     try:
-        wp.launch(mixed, 64, [lent, 2.0, 64, z], [part])
+        wp.launch(mixed, 64, [shared, 2.0, 64, z], [part])
     except wp.LaunchError:
         np.testing.assert_array_equal(part, content)
     else:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat, values
-from jwarp.compiler.vector_axis import with_lanes
+from jwarp.compiler.launch_forms import with_lanes
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use

@@ -16,7 +16,7 @@
 #include "cpu/share.h"
 #include "cpu/table.h"
 #include "cpu/worker_pool.h"
-#include "python/array_launches.h"
+#include "python/executables.h"
 #include "python/arrays.h"
 #include "python/compiler.h"
 #include "python/errors.h"
@@ -161,7 +161,8 @@ PYBIND11_MODULE(_native, m) {
            " Of copies and sums it looks at the arrays that are `watched` before it runs, pairs of one and whether it is"
            " written.")
       .def("__call__", &jwarp::HostGraph::run, "Runs the steps without the GIL.");
-  jwarp::add_array_launches(m);
+  jwarp::add_layout_key(m);
+  jwarp::add_executables(m);
   jwarp::gpu::add_bindings(m);
   jwarp::cpu::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
   // Before Python ends, so that no thread runs a kernel whose code is being freed.

@@ -132,7 +132,7 @@ class Adjoint(Ready):
             array[...] = number
         return True
 
-    def plan(self, values: Sequence[Any]) -> AdjointPlan | None:
+    def executable(self, values: Sequence[Any]) -> AdjointPlan | None:
         params, call = self.program.params, self.call
         converts = converts_of(params, values, self.contents)
         if converts is None or any(start != 0.0 for start in self.starts.values()):

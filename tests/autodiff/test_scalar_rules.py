@@ -27,7 +27,7 @@ RANGES = {
     "log10": (0.1, 3.0),
     "pow": (0.1, 3.0),
 }
-SMOOTH = sorted(set(DERIVATIVES) - {"select", "cast", "follow", "slope", "barred"})
+SMOOTH = sorted(set(DERIVATIVES) - {"select", "cast", "follow", "slope", "barred", "over"})
 STEP = 1e-6
 
 

@@ -19,5 +19,5 @@ def optimized_code(made: Generated, options: Options) -> llvm.ModuleRef:
     passes: tuple[str, ...] = LOCAL_PASSES if " = alloca " in made.text else ()
     if options.fast_math:  # where sums may be made in any order, a few iterations at once are worth three percent
         passes += UNROLLING_PASSES
-    in_line = [emit(load, options.target, is_near=True) for load in made.in_line]
-    return optimized_module(made.text, options.target, passes, in_line)
+    inlined = [emit(load, options.target, is_near=True) for load in made.inlined]
+    return optimized_module(made.text, options.target, passes, inlined)

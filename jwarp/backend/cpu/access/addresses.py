@@ -1,4 +1,4 @@
-"""Loads and stores: which vector instruction an access becomes, and what keeps it in its array."""
+"""Addresses of elements: indices, bounds and extents become pointers, or vectors of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Index = str | int
 
 
 def counts_up(indices: Sequence[Lanes]) -> bool:
-    """Whether the threads of a vector access one element after the other."""
+    """True if the lanes access one element after the other."""
     last = indices[-1]
     # Other types than these wrap close to the indices of an array.
     counts = last.shape.stride == 1 and last.type in (int32, int64)
@@ -52,7 +52,7 @@ def _is_known(index: Lanes) -> bool:
 
 
 class Memory:
-    """Writes the accesses of one kernel. `mask` arguments are vectors of i1, None for all lanes."""
+    """The arrays of one kernel. `mask` arguments are vectors of i1, None for all lanes."""
 
     def __init__(self, code: Code, kernel: Kernel, first_extent: dict[int, int]):
         self.code, self.kernel, self.first_extent = code, kernel, first_extent
@@ -193,12 +193,12 @@ class Memory:
         return result, inside
 
     def fits(self, param: int, indices: list[Lanes], out: Instructions) -> str:
-        """Whether all indices are in range, for each lane or for all."""
+        """The condition that all indices are in range, for each lane or for all."""
         _, inside = self.wrapped(out, param, self.indices(indices, bool(out.width)))
         return out.spread("true", "i1") if inside is None else inside
 
     def consecutive(self, out: Instructions, param: int, first: str) -> str:
-        """Whether all threads of the vector are in range along the last axis, without wrapping."""
+        """The condition that all lanes with a thread are in range along the last axis, without wrapping."""
         extent = self.extent(param, self.arrays[param].ndim - 1)
         room = out.binary("sub", "i64", extent, self.active_lanes)
         low = out.compare("sge", "i64", first, "0")
@@ -244,7 +244,7 @@ class Memory:
         )
 
     def row(self, param: int, leading: Sequence[Lanes], trusted: bool) -> tuple[str, list[str]]:
-        """Where the elements are for the indices of the first axes, which all threads share, and the extents there.
+        """The address for uniform indices of the first axes, and the extents of the others.
 
         The first one of these is 0 if an index is outside of its axis.
         """

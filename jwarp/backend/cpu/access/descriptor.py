@@ -21,7 +21,7 @@ COUNTED = (int32, int64)
 
 
 class Pattern(enum.Enum):
-    """Where the elements of the lanes are, relative to each other."""
+    """The places of the lanes' elements, relative to each other."""
 
     UNIFORM = "one element for all lanes"
     CONTIGUOUS = "each lane's element follows that of the lane before"

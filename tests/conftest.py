@@ -127,7 +127,7 @@ def give_back(more: int) -> None:
 
 
 class Allocated(ctypes.Structure):
-    """What `mallinfo2` of the C library tells."""
+    """The result of `mallinfo2` of the C library."""
 
     _fields_ = [
         (name, ctypes.c_size_t)

@@ -118,7 +118,7 @@ def test_functions_keep_their_results():
 
 
 def test_every_cache_of_the_package_says_its_bound():
-    """Nothing is kept in a dictionary of a module, or by `functools`, beside them."""
+    """Nothing is cached elsewhere, in a dictionary of a module or by `functools`."""
     kept = re.compile(
         r"functools\.(lru_)?cache\b(?!d)|^_?[A-Za-z_]+: (dict|weakref\.\w+)\[.*(\{\}|\(\))$", re.MULTILINE
     )
@@ -132,6 +132,6 @@ def test_every_cache_of_the_package_says_its_bound():
     # alive, has one of, grids, meshes and arrays of grids among them; and the options that programs set for modules.
     others = re.compile(
         r"[A-Z_]+: dict|_REWRITTEN: weakref|foreign/\w+\.py: _\w+: weakref|handles\.py: _named|options\.py: _set"
-        r"|remade\.py: _known"
+        r"|rematerialised\.py: _known"
     )
     assert [x for x in found if not others.search(x)] == []

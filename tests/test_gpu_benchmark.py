@@ -1,4 +1,4 @@
-"""What compares and times contenders on a GPU leaves out those that compute something else, and says so."""
+"""The comparison of contenders on a GPU leaves out those that compute something else, and says so."""
 
 import importlib
 import sys

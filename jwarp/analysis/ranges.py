@@ -28,7 +28,7 @@ from jwarp.analysis.affine import (
 from jwarp.errors import Span
 from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
-from jwarp.ir.ops import OPS
+from jwarp.ir.operation import Operation
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType, ScalarType
 from jwarp.wire import Cover
@@ -92,7 +92,7 @@ class Bound:
 class _Touch:
     """An access by an operation: whether to the thread's own element, if all threads make it, and which component."""
 
-    name: str
+    row: Operation
     own: bool
     certain: bool
     components: tuple[int | None, ...]
@@ -177,7 +177,7 @@ class _Analysis(Visitor):
     def op(self, node: Op) -> None:
         if node.row.is_access:
             self.access(node)
-        elif node.name == "inside":
+        elif node.row.is_bounds_test:
             self.prove_inside(node)
         if node.result is None:
             return
@@ -274,12 +274,12 @@ class _Analysis(Visitor):
             elif not holds and isinstance(then, Const) and then.value:  # not (a or b)
                 added = self.assume(node.cond, False) + self.assume(orelse, False)
         elif isinstance(node, Op):
-            if node.name == "not":
+            if node.row.is_complement:
                 return self.assume(node.args[0], not holds)
-            if node.name == ("and" if holds else "or"):
+            if node.row.absorbs is (not holds):
                 for arg in node.args:
                     added += self.assume(arg, holds)
-            elif node.name in _COMPARISONS and node.args[0].type.is_int:
+            elif node.row.is_comparison and node.args[0].type.is_int:
                 added = self.compare(node, holds)
         return added
 
@@ -288,7 +288,7 @@ class _Analysis(Visitor):
             getattr(self.facts[atom], side).remove(bound)
 
     def compare(self, node: Op, holds: bool) -> list[tuple[Value, str, Bound]]:
-        name = node.name if holds else _OPPOSITES[node.name]
+        name = node.name if holds else node.row.opposite
         kind = node.args[0].type
         x, y = (self.number(a) for a in node.args)
         side = both(x.side, y.side, self.exact(x, kind), self.exact(y, kind))
@@ -360,7 +360,7 @@ class _Analysis(Visitor):
         own = own and len(numbers) >= dims == getattr(self.kernel.array(node.array).type, "dims", len(numbers))
         local = self.kernel.local(node.array)
         certain = node in self.certain and not (local is not None and local.shared)
-        self.touched.setdefault(node.array, []).append(_Touch(node.name, own, certain, tuple(components)))
+        self.touched.setdefault(node.array, []).append(_Touch(node.row, own, certain, tuple(components)))
         if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
             self.always.append(UnconditionalAccess(node.array, forms, node.span))
@@ -386,11 +386,11 @@ class _Analysis(Visitor):
 
     def cover(self, param: int) -> Cover:
         touched = self.touched.get(param, [])
-        if not all(touch.own for touch in touched) or not any(OPS[touch.name].writes for touch in touched):
+        if not all(touch.own for touch in touched) or not any(touch.row.changes_elements for touch in touched):
             return Cover.UNKNOWN  # what no thread changes needs no care by any
         type = self.kernel.params[param].type
         shape = type.components if isinstance(type, ArrayType) else ()
-        only_stored = all(touch.name == "store" for touch in touched)
+        only_stored = all(touch.row.is_store for touch in touched)
         stored = {touch.components for touch in touched if touch.certain}
         if only_stored and stored >= set(itertools.product(*map(range, shape))):
             return Cover.STORED
@@ -407,7 +407,6 @@ _COMPARISONS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "eq": ((1, 0), (-1, 0)),
     "ne": (),
 }
-_OPPOSITES = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
 # -- the forms of operations: one row each; an operation without a row gives an atom

@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.steps.host_executor import Scratch
+from jwarp.dispatch.steps.recorded import Recorded
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry
 from jwarp.dispatch.tape.native_steps import steps_of
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
@@ -63,7 +63,7 @@ class Tape:
         if taken is None:
             self._open(begin)
         else:
-            submit(OfTape(self, lambda: self._open(begin), lambda _: None if begin else []))
+            submit(OfTape(self, lambda: self._open(begin), lambda: None if begin else []))
         return self
 
     def _open(self, begin: int | None) -> None:
@@ -76,7 +76,7 @@ class Tape:
         if listeners.capture is None:
             close_recorder(self)
         else:
-            submit(OfTape(self, lambda: close_recorder(self), lambda _: []))
+            submit(OfTape(self, lambda: close_recorder(self), list))
 
     # -- recording
 
@@ -147,7 +147,7 @@ class Tape:
         if loss is not None:
             self._refuse_loss(loss)
         given = dict(grads or {})
-        run, steps = lambda: self._backward(loss, given), lambda scratch: self._steps(loss, given, scratch)
+        run, steps = lambda: self._backward(loss, given), lambda: self._steps(loss, given)
         submit(OfTape(self, run, steps, goes_back=True))
 
     def _refuse_loss(self, loss: Any) -> None:
@@ -174,8 +174,8 @@ class Tape:
         finally:  # what has gone back before an error is zeroed, too
             self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
 
-    def _steps(self, loss: array | None, grads: Mapping[array, array], scratch: Scratch) -> list[Any] | None:
-        """The native steps that do the same as `_backward`; None where Python is needed."""
+    def _steps(self, loss: array | None, grads: Mapping[array, array]) -> list[Recorded] | None:
+        """The steps that do the same as `_backward`; None where Python runs it."""
         starts = [] if loss is None or loss.grad is None else [Fill(loss.grad, np.ones((), loss.grad.layout.dtype))]
         copies = [Copy(a.grad, g) for a, g in grads.items() if a.grad is not g]
         if not all(isinstance(g, array) for g in grads.values()) or any(
@@ -183,7 +183,7 @@ class Tape:
             for into in copies
         ):
             return None
-        first, after = steps_of([*starts, *copies]), Backward(self.launches).steps(scratch)
+        first, after = steps_of([*starts, *copies]), Backward(self.launches).steps()
         return None if first is None or after is None else first + after
 
     def get_adjoint(self, a: Any) -> Any:
@@ -203,19 +203,19 @@ class Tape:
 
     def zero(self) -> None:
         """Set all gradients that the tape has met to zero."""
-        submit(OfTape(self, self._zero, lambda _: self._zeroing()))
+        submit(OfTape(self, self._zero, self._zeroing))
 
     def _zero(self) -> None:
         for grad in {id(g): g for g in self.gradients.values()}.values():
             grad.zero_()
 
-    def _zeroing(self) -> list[Any] | None:
+    def _zeroing(self) -> list[Recorded] | None:
         gradients = {id(g): g for g in self.gradients.values()}.values()
         return steps_of([Fill(grad, np.zeros((), grad.layout.dtype)) for grad in gradients])
 
     def reset(self) -> None:
         """Forget what was recorded, and set the gradients to zero."""
-        submit(OfTape(self, self._forget, lambda _: []))
+        submit(OfTape(self, self._forget, list))
         self.zero()
 
     def _forget(self) -> None:

@@ -10,15 +10,17 @@ import dataclasses
 from collections.abc import Container, Iterable
 
 from jwarp.analysis.activity import Activity, activity
+from jwarp.analysis.choices import maybe_constant
 from jwarp.analysis.collisions import Collisions, collisions, is_plain_store
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.analysis.thread_order import counters
+from jwarp.autodiff.conditional import Conditional, Derivatives
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
 from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
-from jwarp.autodiff.scalar_rules import Applied
-from jwarp.autodiff.tile_rules import carries, rules_of
+from jwarp.autodiff.scalar_rules import DERIVATIVES, Applied, Chosen
+from jwarp.autodiff.tile_rules import carries, chooses, rules_of
 from jwarp.autodiff.write_conflicts import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
@@ -27,6 +29,7 @@ from jwarp.ir.builder import make_block, zero
 from jwarp.ir.contents import contents_of, native_arrays
 from jwarp.ir.nodes import (
     Block,
+    Const,
     For,
     If,
     Kernel,
@@ -89,7 +92,11 @@ def jvp(
 
 
 class _Forward(Rebuilder):
-    """`tangents` maps values to their tangents; one that has none there has tangent zero."""
+    """`tangents` maps values to their tangents; one that has none there has tangent zero.
+
+    Of a value that is `optional`, a choice may have made a constant: where its tangent is zero, so are those of what is
+    computed from it, whatever the derivative.
+    """
 
     def __init__(
         self, kernel: Kernel, active: Activity, owned: frozenset[int], conflicts: Collisions, *, keeps_checks: bool
@@ -97,17 +104,18 @@ class _Forward(Rebuilder):
         super().__init__()
         self.kernel, self.active, self.owned, self.conflicts = kernel, active, owned, conflicts
         self.keeps_checks = keeps_checks
-        self.tangents: dict[Value, Operand] = {}
+        self.tangents = Derivatives(self.builder)
+        self.optional = maybe_constant(kernel, active, chooses)
         self.numbers: Marks = {}  # of threads
         self.written = frozenset(written_params(kernel))
         contents = contents_of(kernel.body)
         self.used = contents.used
-        pushes = (n for n in contents.ops if n.name == "push")
+        pushes = (n for n in contents.ops if n.row.adds_to_tape)
         self.pushes = {n.told(RecordFields).tape: n for n in pushes}
-        self.marks = {n.result for n in contents.ops if n.name == "mark"}
+        self.marks = {n.result for n in contents.ops if n.row.reads_log}
 
     def tangent(self, x: Operand) -> Operand:
-        return self.tangents.get(x, zero(x.type)) if isinstance(x, Value) else zero(x.type)
+        return self.tangents.total(x) if isinstance(x, Value) else zero(x.type)
 
     def origin(self, array: int) -> Origin:
         local = array >= len(self.kernel.params)
@@ -128,36 +136,44 @@ class _Forward(Rebuilder):
         dual = [k for k, r in enumerate(node.results) if r in self.active]
         made = self.fresh(node.results[k] for k in dual)
         sides = [self.block(b, dual) for b in (node.then, node.orelse)]
-        self.bind((node.results[k] for k in dual), made)
         self.builder.append(If(node.cond, sides[0], sides[1], (*node.results, *made), node.span))
+        self.bind((node.results[k] for k in dual), made)
 
     def fresh(self, values: Iterable[Value]) -> tuple[Value, ...]:
         return tuple(Value(v.type, v.name) for v in values)
 
     def bind(self, values: Iterable[Value], tangents: Iterable[Operand]) -> None:
-        self.tangents.update(zip(values, tangents, strict=True))
+        for value, tangent in zip(values, tangents, strict=True):
+            self.settle(value, tangent)
+
+    def settle(self, value: Value, tangent: Operand) -> None:
+        """Note the tangent of a value as a block, a loop or an array hands it on."""
+        reached = value in self.optional and not isinstance(tangent, Const)
+        self.tangents[value] = self.tangents.reached(tangent) if reached else Conditional(tangent)
 
     def loop(self, node: For | While) -> None:
         dual = [k for k, p in enumerate(node.params) if p in self.active]
         params, made = (self.fresh(vs[k] for k in dual) for vs in (node.params, node.results))
         init = (*node.init, *(self.tangent(node.init[k]) for k in dual))
-        self.bind((node.params[k] for k in dual), params)
+        with self.builder.block() as first:
+            self.bind((node.params[k] for k in dual), params)
         body = self.block(node.body, dual)
-        self.bind((node.results[k] for k in dual), made)
+        body = Block((*first, *body.nodes), body.yields)
         changed = dataclasses.replace(
             node, params=(*node.params, *params), init=init, results=(*node.results, *made), body=body
         )
         if isinstance(changed, While):
             changed = dataclasses.replace(changed, cond=map_ops(changed.cond, self.placed))
         self.builder.append(changed)
+        self.bind((node.results[k] for k in dual), made)
 
     def placed(self, node: Op) -> Op:
         """The operation itself, on the arrays of the tangent kernel."""
-        if node.name == "detach":
+        if node.row.is_detached:
             return dataclasses.replace(node, args=node.args[:1], attr=None)
-        if node.name == "recall":
+        if node.row.reads_final:
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
-        if node.name == "replayed":
+        if node.row.has_replay:
             return dataclasses.replace(node, name="cast", args=node.args[1:])
         if node.row.is_native:
             return renumbered(node, self.origin)  # type: ignore[arg-type]
@@ -165,7 +181,7 @@ class _Forward(Rebuilder):
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
-        if node.name == "rule" and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
+        if node.row.is_rule and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
         if node.row.is_native and (
             (node.result is not None and node.result in self.active)
@@ -174,7 +190,7 @@ class _Forward(Rebuilder):
             raise forward_refusal(self.kernel, node)
         if node.row.is_lasting and node.row.effect != "write" and not self.keeps_checks:
             return  # the launch itself has checked and printed
-        rule = _TAPE_RULES.get(node.name)
+        rule = _RULES.get(node.name)
         if rule is not None:
             rule(self, node)
             return
@@ -187,7 +203,7 @@ class _Forward(Rebuilder):
 
     def pure(self, node: Op) -> None:
         assert node.result is not None
-        if node.name == "detach":
+        if node.row.is_detached:
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
         rules = rules_of(node)
         through_bits = any(a.type.is_int and a in self.active for a in node.args)
@@ -196,14 +212,29 @@ class _Forward(Rebuilder):
                 raise bits_refusal(self.kernel, node)
             return
         applied = Applied(self.builder, node.args, node.result, node.name, node.attr)
-        total: Operand | None = None
+        if chosen := chooses(node):
+            first, second = (self.tangents.get(x) if isinstance(x := node.args[k], Value) else None for k in chosen)
+            choice = DERIVATIVES[node.name][chosen[0]]
+            assert isinstance(choice, Chosen) and choice.holds
+            condition, nothing = choice.condition(applied), zero(node.result.type)
+            self.tangents[node.result] = self.tangents.chosen(condition, first, second, nothing)
+            return
         for x, rule in zip(node.args, rules, strict=True):
-            if rule is None or not isinstance(x, Value) or x not in self.tangents:
-                continue
-            part = rule.forward(applied, self.tangents[x])
-            total = part if total is None else self.builder.op("add", total, part)
-        if total is not None:
-            self.tangents[node.result] = total
+            if rule is not None and isinstance(x, Value) and x in self.tangents:
+                part = self.tangents.through(rule.forward, applied, self.tangents[x])
+                self.tangents.add(node.result, part)
+
+    def nonzero(self, node: Op) -> None:
+        """True also where a derivative is zero, and changes."""
+        assert node.result is not None
+        (x,) = node.args
+        if x not in self.active:
+            self.builder.append(node)
+            return
+        here = Value(node.result.type)
+        self.builder.append(dataclasses.replace(node, result=here))
+        changes = self.builder.op("nonzero", self.tangent(x))
+        self.builder.append(Op("or", (here, changes), None, node.result, node.span))
 
     # -- memory
 
@@ -215,14 +246,14 @@ class _Forward(Rebuilder):
         assert node.result is not None
         if (slot := self.conflicts.slots.get(node.array)) is not None:
             holds = is_slot(self.builder, slot, self.origin(slot.counters), node.indices)
-            self.tangents[node.result] = or_nan(self.builder, holds, self.tangents[node.result])
+            self.tangents[node.result] = Conditional(or_nan(self.builder, holds, self.tangent(node.result)))
 
     def result(self, name: str, args: tuple[Operand, ...], origin: Origin | RecordField, node: Op) -> None:
         """Append an operation on tangents that gives the tangent of what `node` gives."""
         assert node.result is not None
         (made,) = self.fresh([node.result])
         self.builder.append(Op(name, args, origin, made, node.span))
-        self.tangents[node.result] = made
+        self.settle(node.result, made)
 
     def write(self, node: Op, origin: Origin) -> None:
         """A store, addition or exchange: the same with tangents."""
@@ -243,7 +274,7 @@ class _Forward(Rebuilder):
             )
         args = (*node.indices, tangent)
         if node.result is None or not self.is_used(node.result):
-            if node.name == "atomic_add" and node.args[-1] not in self.tangents:
+            if node.row.is_addition and node.args[-1] not in self.tangents:
                 return  # the adjoint has nothing to do here either, and what it does not read is not kept
             self.builder.append(Op(node.name, args, origin, None, node.span))
             return
@@ -283,7 +314,7 @@ class _Forward(Rebuilder):
         self.result("mark", (), origin, node)
 
     def rollback(self, node: Op, origin: Origin) -> None:
-        self.builder.append(Op("rollback", (self.tangents[node.args[0]],), origin, None, node.span))  # type: ignore[index]
+        self.builder.append(Op("rollback", (self.tangent(node.args[0]),), origin, None, node.span))
 
     # -- the tape
 
@@ -307,7 +338,7 @@ class _Forward(Rebuilder):
             self.result("top", (), RecordField(field.tape, made), node)
 
 
-_TAPE_RULES = {"push": _Forward.push, "top": _Forward.top}
+_RULES = {"push": _Forward.push, "top": _Forward.top, "nonzero": _Forward.nonzero}
 _MEMORY_RULES = {
     "param": _Forward.param,
     "load": _Forward.load,

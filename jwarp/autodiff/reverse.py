@@ -10,13 +10,15 @@ restores what was there. Everything is generated as if it were needed; `prune` t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jwarp.analysis.activity import Activity, activity
+from jwarp.analysis.choices import maybe_unchosen
 from jwarp.analysis.collisions import Collisions, collisions
 from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
 from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
+from jwarp.autodiff.conditional import Conditional, Derivatives
 from jwarp.autodiff.custom_gradients import (
     Inlined,
     counter_refusal,
@@ -29,8 +31,8 @@ from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, re
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
-from jwarp.autodiff.scalar_rules import Applied
-from jwarp.autodiff.tile_rules import carries, rules_of
+from jwarp.autodiff.scalar_rules import Applied, Chosen
+from jwarp.autodiff.tile_rules import carries, chooses, rules_of
 from jwarp.autodiff.write_conflicts import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import TAKEN_BACK, Detached, NativeCall, Origin, Rule
@@ -117,7 +119,11 @@ def vjp(
 
 
 class _Reverse(ForwardSweep):
-    """`gradients` maps the kernel's values to what has been added up for them so far."""
+    """`gradients` maps the kernel's values to what has been added up for them so far.
+
+    A value that is `optional` may be left unchosen. Then it has cotangent zero, which nothing is made of, neither NaN
+    of an infinite derivative nor anything else.
+    """
 
     def __init__(
         self,
@@ -135,11 +141,12 @@ class _Reverse(ForwardSweep):
         super().__init__(kernel, active, written, counters, is_taped=storage is Storage.TAPE)
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
         self.wanted, self.owned, self.conflicts, self.indices = wanted, owned, conflicts, ThreadIndices(kernel)
-        self.gradients: dict[Value, Operand] = {}
+        self.gradients = Derivatives(self.builder)
+        self.optional = maybe_unchosen(kernel, active, chooses, (*conflicts.told, *conflicts.agreed))
         self.numbers: Marks = {}  # of threads
-        self.native_parts: dict[Operand, dict[int, Operand]] = {}  # gradients of what comes out of native code
+        self.native_parts: dict[Operand, dict[int, Conditional]] = {}  # gradients of what comes out of native code
         self.shared, self.repeated = shared, repeated
-        self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
+        self.cotangents: dict[tuple[int, int], Conditional] = {}  # of results of calls with their own gradients
         # What the gradients of calls say themselves how to go back through.
         self.taken_back = {n.result for n in contents_of(kernel.body).ops if _is_taken_back(n)}
 
@@ -156,7 +163,8 @@ class _Reverse(ForwardSweep):
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
                 if value in self.gradients:
-                    self.builder.effect("atomic_add", zero(int64), self.gradients[value], attr=Origin("gradient", p))
+                    total = self.gradients.total(value)
+                    self.builder.effect("atomic_add", zero(int64), total, attr=Origin("gradient", p))
         more = self.checkpoints.locals if self.checkpoints is not None else {}
         body = make_block([*cleared, *(Op("clear", (), array) for array in more), *self.scalar_reads(), *nodes])
         returned = {Origin("gradient", p) for p in self.wanted} | {Origin("cotangent", p) for p in self.wanted}
@@ -186,16 +194,20 @@ class _Reverse(ForwardSweep):
 
     # -- the reverse sweep
 
-    def accumulate(self, x: Operand, g: Operand) -> None:
+    def accumulate(self, x: Operand, g: Operand | Conditional) -> None:
         """Add `g` to the gradient of `x`."""
-        if not isinstance(x, Value) or x not in self.active or (isinstance(g, Const) and g.value == 0):
-            return
-        before = self.gradients.get(x) or zero(x.type)
-        is_first = isinstance(before, Const) and before.value == 0
-        self.gradients[x] = g if is_first else self.builder.op("add", before, g)
+        if isinstance(x, Value) and x in self.active:
+            self.gradients.add(x, g if isinstance(g, Conditional) else self.given(x, g))
 
-    def gradient(self, x: Value) -> Operand:
-        return self.gradients.get(x) or zero(x.type)
+    def given(self, x: Value, g: Operand) -> Conditional:
+        """The settled cotangent of a value, as a block or an array hands it on."""
+        return self.gradients.reached(g) if x in self.optional and not isinstance(g, Const) else Conditional(g)
+
+    def under(self, values: Iterable[Value], given: Iterable[Operand]) -> Derivatives:
+        """The cotangents that a block starts with."""
+        made = Derivatives(self.builder)
+        made.update((x, self.given(x, g)) for x, g in zip(values, given, strict=True))
+        return made
 
     def reverse_block(self, block: Block) -> None:
         for node in reversed(block.nodes):
@@ -224,24 +236,25 @@ class _Reverse(ForwardSweep):
     def reverse_if(self, node: If) -> None:
         free = self.free_values(node)
         outer = self.gradients
-        before = [self.gradient(v) for v in free]
+        before = [outer.total(v) for v in free]
         flowing = [outer.pop(r, None) for r in node.results]
         sides = []
         for block in (node.then, node.orelse):
-            self.gradients = dict(zip(free, before, strict=True))
+            self.gradients = self.under((), ())
+            self.gradients.update((v, Conditional(g)) for v, g in zip(free, before, strict=True))
             with self.builder.block() as nodes:
                 for y, g in zip(block.yields, flowing, strict=True):
                     if g is not None:
                         self.accumulate(y, g)
                 self.reverse_block(block)
-                sides.append(make_block(nodes, [self.gradients[v] for v in free]))
+                sides.append(make_block(nodes, [self.gradients.total(v) for v in free]))
         self.gradients = outer
         made = tuple(Value(v.type) for v in free)
-        self.gradients.update(zip(free, made, strict=True))
         self.builder.span = node.span
         # Threads in step that take both branches take `then` first: what came last is undone first.
         other = self.builder.op("not", self.operand(node.cond))
         self.builder.append(If(other, sides[1], sides[0], made, node.span))
+        outer.update(self.under(free, made))
 
     def reverse_loop(self, node: For | While) -> None:
         """Go through the iterations backwards. What threads in step do in one iteration, they undo in one iteration."""
@@ -249,7 +262,7 @@ class _Reverse(ForwardSweep):
         free = self.free_values(node)
         carried = [k for k, p in enumerate(node.params) if p in self.active]
         outer, outer_known = self.gradients, dict(self.known)
-        init = [self.gradient(node.results[k]) for k in carried] + [self.gradient(v) for v in free]
+        init = [outer.total(node.results[k]) for k in carried] + [outer.total(v) for v in free]
         for result in node.results:
             outer.pop(result, None)
         iterations, alike = self.iterations(node)
@@ -290,7 +303,7 @@ class _Reverse(ForwardSweep):
             )
         )
         self.gradients, self.known, self.replays = outer, outer_known, outer_replays
-        outer.update(zip(free, totals[len(carried) :], strict=True))
+        outer.update(self.under(free, totals[len(carried) :]))
         for k, total in zip(carried, totals, strict=False):
             self.accumulate(node.init[k], total)
 
@@ -307,14 +320,15 @@ class _Reverse(ForwardSweep):
     def reverse_iteration(self, node: For | While, gradients: dict[Any, Value]) -> list[Operand]:
         """Repeat and reverse one iteration; the gradients of what it started with and used."""
         self.run(node.body, taped=True)
-        self.gradients = {v: g for v, g in gradients.items() if isinstance(v, Value)}
+        self.gradients = self.under((), ())
+        self.gradients.update((v, Conditional(g)) for v, g in gradients.items() if isinstance(v, Value))
         carried = [k for k in gradients if not isinstance(k, Value)]
         for k in carried:
             self.accumulate(node.body.yields[k], gradients[k])
         self.reverse_block(node.body)
         # What an iteration starts with has its gradient from this iteration alone.
-        starts = [self.gradients.pop(node.params[k], zero(node.params[k].type)) for k in carried]
-        return [*starts, *(self.gradients[v] for v in gradients if isinstance(v, Value))]
+        starts = [self.gradients.take(node.params[k]) for k in carried]
+        return [*starts, *(self.gradients.total(v) for v in gradients if isinstance(v, Value))]
 
     def counted(self, node: For | While, k: int, iteration: Operand) -> Operand | None:
         """A carried integer that grows by a constant, at the start of an iteration; None for any other value."""
@@ -355,47 +369,50 @@ class _Reverse(ForwardSweep):
             self.reverse_write(node)
         elif node.row.is_native:
             self.reverse_native(node)
-        elif node.name == "rule":
+        elif node.row.is_rule:
             self.reverse_call(node)
-        elif node.name == "clear":
+        elif node.row.clears:
             if node.attr in self.active.arrays:
                 self.builder.effect("clear", attr=Origin("gradient", node.attr))
         elif node.result is not None and node.result in self.active:
             g = self.gradients.get(node.result)
-            if node.name == "param":
+            if node.row.is_parameter:
                 first = self.scalars[node.array]
                 if first is not node.result and g is not None:
                     del self.gradients[node.result]
-                    self.gradients[first] = (
-                        self.builder.op("add", self.gradients[first], g) if first in self.gradients else g
-                    )
+                    self.gradients.add(first, g)
             elif g is not None:
                 del self.gradients[node.result]
                 self.reverse_value(node, g)
 
-    def reverse_value(self, node: Op, g: Operand) -> None:
+    def reverse_value(self, node: Op, given: Conditional) -> None:
         assert node.result is not None
-        if node.name == "load":
-            indices = self.operands(node.args)
+        if node.row.is_load:
+            indices, g = self.operands(node.args), self.gradients.settled(given)
             if (slot := self.conflicts.slots.get(node.array)) is not None:
                 g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
             self.add_to(node.array, indices, g, self.is_own(node.array, node.args))
             return
         if node.name == "native_part":
-            self.native_parts.setdefault(node.args[0], {})[node.number] = g
+            self.native_parts.setdefault(node.args[0], {})[node.number] = given
             return
-        if node.name == "detach":
+        if node.row.is_detached:
             detached = node.told(Detached)
             if detached.result >= 0:
-                self.cotangents[detached.rule, detached.result] = g
+                self.cotangents[detached.rule, detached.result] = given
             return
         rules = rules_of(node)
         if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
             raise bits_refusal(self.kernel, node)
         applied = Applied(self.builder, self.operands(node.args), self.operand(node.result), node.name, node.attr)
         for x, rule in zip(node.args, rules, strict=True):
-            if rule is not None and isinstance(x, Value) and x in self.active:
-                self.accumulate(x, rule.reverse(applied, g))
+            if rule is None or not isinstance(x, Value) or x not in self.active:
+                continue
+            if isinstance(rule.reverse, Chosen):
+                part = self.gradients.where(rule.reverse.where(applied), given)
+            else:
+                part = self.gradients.through(rule.reverse, applied, given)
+            self.accumulate(x, part)
 
     def reverse_call(self, node: Op) -> None:
         """Run the gradient that the author of a function wrote, if results or what it wrote have a cotangent."""
@@ -412,13 +429,20 @@ class _Reverse(ForwardSweep):
             for _ in range(_components(param)) if kind == "cotangent"
         ]  # fmt: skip
         lanes = shape_of(node.args[0].type) if node.args else ()
-        cotangents = tuple(found.get(j) or zero(with_shape(type, lanes)) for j, type in enumerate(types))
+        cotangents = tuple(
+            self.gradients.settled(found[j]) if j in found else zero(with_shape(type, lanes))
+            for j, type in enumerate(types)
+        )
         if twice := given_twice(gradient) & set(written):
             raise twice_refusal(self.kernel, node, min(twice))
         args = self.operands(node.args)
-        Inlined(
-            self.builder, self.kernel, gradient, args, cotangents, self, lambda k, g: self.accumulate(node.args[k], g)
-        ).run()
+
+        def build(add: Callable[[int, Operand], None]) -> None:
+            Inlined(self.builder, self.kernel, gradient, args, cotangents, self, add).run()
+
+        # What was written to arrays may have a cotangent where the results have none.
+        results_alone = self.active.arrays.isdisjoint(written)
+        self.accumulate_where(self.gradients.anywhere(found.values()) if results_alone else None, node.args, build)
 
     def reverse_native(self, node: Op) -> None:
         """Run the adjoint that the author of native code wrote."""
@@ -432,10 +456,34 @@ class _Reverse(ForwardSweep):
         if arrays and (self.repeated or not arrays.isdisjoint(self.shared)):
             raise sharing_refusal(self.kernel, node)
         args = self.operands(node.args)
-        given = build_adjoint(self.builder, call, args, found, self.origin, self.adjoint_origin)
-        for x, g in zip(node.args, given, strict=True):
-            if g is not None:
-                self.accumulate(x, g)
+        cotangents = {k: self.gradients.settled(g) for k, g in found.items()}
+
+        def build(add: Callable[[int, Operand], None]) -> None:
+            given = build_adjoint(self.builder, call, args, cotangents, self.origin, self.adjoint_origin)
+            for k, g in enumerate(given):
+                if g is not None:
+                    add(k, g)
+
+        results_alone = self.active.arrays.isdisjoint(call.changes)
+        self.accumulate_where(self.gradients.anywhere(found.values()) if results_alone else None, node.args, build)
+
+    def accumulate_where(
+        self, where: Operand | None, args: Sequence[Operand], build: Callable[[Callable[[int, Operand], None]], None]
+    ) -> None:
+        """Add what an author's code gives for operands of a call, which runs only where a cotangent counts."""
+        found: list[tuple[int, Operand]] = []
+        if where is None or shape_of(where.type):
+            build(lambda k, g: found.append((k, g)))
+        else:
+            with self.builder.block() as nodes:
+                build(lambda k, g: found.append((k, g)))
+            made = tuple(Value(g.type) for _, g in found)
+            nothing = make_block([], [zero(g.type) for g in made])
+            span = self.builder.span
+            self.builder.append(If(where, make_block(nodes, [g for _, g in found]), nothing, made, span))
+            found = [(k, g) for (k, _), g in zip(found, made, strict=True)]
+        for k, g in found:
+            self.accumulate(args[k], Conditional(g, where, where is None))
 
     # -- memory in reverse
 
@@ -491,15 +539,15 @@ class _Reverse(ForwardSweep):
             g = or_nan(self.builder, agree_there(self.builder, self.kernel, node.array, indices, value), g)
         if (slot := self.conflicts.slots.get(node.array)) is not None:
             g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
-        before = self.gradients.pop(node.result, None) if node.result is not None else None
+        before = self.gradients.take(node.result) if node.result is not None else zero(g.type)
         self.accumulate(node.args[-1], g)
-        self.builder.effect("store", *indices, before or zero(g.type), attr=origin)
+        self.builder.effect("store", *indices, before, attr=origin)
 
     def reverse_add(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
         self.accumulate(node.args[-1], self.load(origin, indices))
         if node.result is not None and node.result in self.gradients:
             own = self.is_own(node.array, node.indices)
-            self.add_to(node.array, indices, self.gradients.pop(node.result), own)
+            self.add_to(node.array, indices, self.gradients.take(node.result), own)
 
     def reverse_extremum(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""
@@ -544,7 +592,7 @@ def _refuse_notes(kernel: Kernel, body: Block) -> None:
 
 
 def _is_taken_back(node: Op) -> bool:
-    return node.name == "detach" and node.attr is not None and node.told(Detached).result == TAKEN_BACK
+    return node.row.is_detached and node.attr is not None and node.told(Detached).result == TAKEN_BACK
 
 
 def _components(param: Param) -> int:

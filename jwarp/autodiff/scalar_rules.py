@@ -78,14 +78,28 @@ def _modulus(a: Applied, g: Operand) -> Operand:
     return a.do("neg", a.do("mul", g, a.do("trunc", a.do("div", *a.args))))
 
 
-def _chosen(comparison: str, first: bool) -> Rule:
+@dataclass(frozen=True)
+class Chosen:
+    """The rule of an argument that is the result where a condition holds, or where it does not hold.
+
+    Everything passes there, and nothing elsewhere.
+    """
+
+    condition: Callable[[Applied], Operand]
+    holds: bool
+
+    def __call__(self, a: Applied, g: Operand) -> Operand:
+        none, condition = zero(g.type), self.condition(a)
+        return a.do("select", condition, g, none) if self.holds else a.do("select", condition, none, g)
+
+    def where(self, a: Applied) -> Operand:
+        """The condition under which the argument is the result."""
+        return self.condition(a) if self.holds else a.do("not", self.condition(a))
+
+
+def _wins(comparison: str) -> tuple[Rule, Rule]:
     """One of two arguments passes everything; at a tie that is the second."""
-
-    def rule(a: Applied, g: Operand) -> Operand:
-        wins, none = a.do(comparison, *a.args), zero(g.type)
-        return a.do("select", wins, g, none) if first else a.do("select", wins, none, g)
-
-    return rule
+    return tuple(Chosen(lambda a: a.do(comparison, *a.args), first) for first in (True, False))  # type: ignore[return-value]
 
 
 def _power_base(a: Applied, g: Operand) -> Operand:
@@ -125,6 +139,22 @@ def _magnitude(a: Applied, g: Operand) -> Operand:
 
 def _root(a: Applied, g: Operand) -> Operand:
     return a.unless_zero(a.result, a.do("div", g, a.do("mul", a.result, 2)))
+
+
+def _norm(k: int) -> Rule:
+    """One side over the norm, as `wp.normalize` computes it: squares neither overflow nor vanish."""
+
+    def rule(a: Applied, g: Operand) -> Operand:
+        positive, one = a.do("gt", a.result, 0), nearest(a.result.type, 1.0)
+        inverse = a.do("div", one, a.do("select", positive, a.result, one))
+        scale = a.do("select", positive, inverse, zero(inverse.type))
+        return a.do("mul", g, a.do("mul", a.args[k], scale))
+
+    return rule
+
+
+def _by_divisor(a: Applied, g: Operand) -> Operand:
+    return a.do("neg", a.do("mul", a.do("mul", g, a.result), a.args[2]))
 
 
 def _cube_root(a: Applied, g: Operand) -> Operand:
@@ -194,14 +224,6 @@ def _inverse_bell(factor: float) -> Rule:
     return rule
 
 
-def _if_chosen(first: bool) -> Rule:
-    def rule(a: Applied, g: Operand) -> Operand:
-        none = zero(g.type)
-        return a.do("select", a.args[0], g, none) if first else a.do("select", a.args[0], none, g)
-
-    return rule
-
-
 def _converted(a: Applied, g: Operand) -> Operand:
     type: ScalarType = a.args[0].type if g.type is a.result.type else a.result.type
     return a.builder.op("cast", g, type=type)
@@ -216,8 +238,8 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "mul": (_times(1), _times(0)),
     "div": (_by_second, _quotient),
     "mod": (_same, _modulus),
-    "min": (_chosen("lt", True), _chosen("lt", False)),
-    "max": (_chosen("gt", True), _chosen("gt", False)),
+    "min": _wins("lt"),
+    "max": _wins("gt"),
     "pow": (_power_base, _power_exponent),
     "atan2": (_angle(0, 1, "+"), _angle(1, 0, "-")),
     "copysign": (_copied_sign, None),
@@ -243,7 +265,8 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "erfc": (_bell(-_STEEPNESS),),
     "erfinv": (_inverse_bell(1 / _STEEPNESS),),
     "erfcinv": (_inverse_bell(-1 / _STEEPNESS),),
-    "select": (None, _if_chosen(True), _if_chosen(False)),
+    "over": (_times(2), _by_divisor, None),
+    "select": (None, *(Chosen(lambda a: a.args[0], first) for first in (True, False))),
     "follow": (None, _same),
     "slope": (_same, _times(2), None),
     "barred": (_same, _barred),
@@ -252,3 +275,6 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "separation": (_same,),
     "cast": (_converted,),
 }
+
+# Those of operations of any number of arguments: the rule of the argument at a position.
+DERIVATIVES_AT: dict[str, Callable[[int], Rule]] = {"norm": _norm}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -62,6 +63,10 @@ def _min(x: Array, y: Array) -> Array:
 
 def _max(x: Array, y: Array) -> Array:
     return np.maximum(x, y) if _is_int(x) else -_min(-x, -y)
+
+
+def _norm(*xs: Array) -> Array:
+    return np.sqrt(functools.reduce(np.add, [x * x for x in xs]))
 
 
 def _fma_float64(x: float, y: float, z: float) -> float:
@@ -183,6 +188,8 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "neg": np.negative,
     "abs": np.abs,
     "sqrt": np.sqrt,
+    "norm": _norm,
+    "over": lambda x, y, z: x * z,
     "asin": _clamped(np.arcsin),
     "acos": _clamped(np.arccos),
     "erf": _through_float64(_special("erf")),
@@ -202,6 +209,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     # NumPy defines shifts by any amount, taken as unsigned, the way the table asks.
     "shl": np.left_shift,
     "shr": np.right_shift,
+    "nonzero": lambda x: x != 0,
     "lt": operator.lt,
     "le": operator.le,
     "gt": operator.gt,

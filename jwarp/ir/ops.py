@@ -118,6 +118,11 @@ _TABLE: list[Operation] = [
         erfcinv="inverse of erfc: infinite at 0 and 2, NaN outside",
     ),
     *_rows(1, FLOAT, same, sqrt="square root"),
+    Operation(
+        *("norm", None, FLOAT, same, "the square root of the sum of the squares of `args`, added up in their order"),
+        is_composed=True,
+    ),
+    *_rows(3, FLOAT, same, "is_composed", over="args (x, y, z): x / y as x * z, where z is the inverse of y, or 0"),
     *_rows(
         1,
         FLOAT,
@@ -154,6 +159,12 @@ _TABLE: list[Operation] = [
             ("eq", "==", ANY, "ne", "eq"),
             ("ne", "!=", ANY, "eq", "ne"),
         )
+    ),
+    *_rows(
+        1,
+        FLOAT,
+        lambda args: bool_,
+        nonzero="x != 0, where x is a derivative; in a derivative of that also where its tangent is not zero",
     ),
     Operation(
         "select",
@@ -348,7 +359,9 @@ _TABLE: list[Operation] = [
         typed_by="call",
         stages=EVERYWHERE - {Stage.TILING},
     ),
-    Operation("on_gpu", 0, ANY, lambda _: bool_, "whether a GPU runs this, where native code is compiled"),
+    Operation(
+        "on_gpu", 0, ANY, lambda _: bool_, "whether a GPU runs this, where native code is compiled", asks_target=True
+    ),
     Operation(
         "native",
         None,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
+from jwarp.ir.builder import Builder
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value, rounds_as_written, with_bodies
 from jwarp.ir.visit import Rebuilder
@@ -67,6 +69,9 @@ class _Expander(Rebuilder):
         if _is_half(node):
             self.known[node.result] = self.through_float32(node, is_paired)
             return
+        if row.is_composed:
+            self.known[node.result] = COMPOSED[node.name](self.builder, node.args)
+            return
         form = self.expansion(node, is_paired)
         if form is None:
             self.builder.append(node)
@@ -108,6 +113,18 @@ class _Expander(Rebuilder):
         made = Value(type)
         self.expand(dataclasses.replace(node, args=wide, result=made), is_paired)
         return self.builder.op("cast", self.operand(made), type=node.result.type)
+
+
+def _norm(builder: Builder, args: tuple[Operand, ...]) -> Operand:
+    squares = [builder.op("mul", x, x) for x in args]
+    return builder.op("sqrt", functools.reduce(lambda x, y: builder.op("add", x, y), squares))
+
+
+# What operations are composed of, on operands of 32 bits or more.
+COMPOSED: dict[str, Callable[[Builder, tuple[Operand, ...]], Operand]] = {
+    "norm": _norm,
+    "over": lambda builder, args: builder.op("mul", args[0], args[2]),
+}
 
 
 def _is_half(node: Op) -> bool:

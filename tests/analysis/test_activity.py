@@ -1,4 +1,4 @@
-"""What carries a derivative is found in a time that grows with the kernel, however deep its branches are."""
+"""Activity takes time linear in the kernel, however deep its branches are."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""Whether a kernel is linear in some parameters, against what it does to sums and multiples of them."""
+"""Linearity of a kernel in some parameters, against its results for sums and multiples of them."""
 
 import numpy as np
 import pytest

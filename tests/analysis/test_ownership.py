@@ -1,4 +1,4 @@
-"""Which arrays have elements that one thread alone touches: as told from indices, and counted over a launch."""
+"""Which arrays have elements that one thread alone touches: as proved from indices, and counted over a launch."""
 
 import itertools
 

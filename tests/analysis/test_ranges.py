@@ -234,7 +234,7 @@ def conditions(kernel: Any) -> list:
 
 
 def test_guards_need_no_condition() -> None:
-    """What a guard proves costs nothing at launch."""
+    """A proof by a guard costs nothing at launch."""
     assert conditions(stencil)[:2] == [ALWAYS, ALWAYS]
     assert conditions(backwards)[0] == ALWAYS
     assert conditions(while_loop)[0] == ALWAYS
@@ -390,7 +390,7 @@ def check(kernel: Any, dims: Shape, extents: tuple) -> None:
 
 
 def test_kernels_of_many_arrays(tmp_path) -> None:
-    """What has to hold for all accesses may be long: each array adds to it."""
+    """The launch condition of all accesses may be long: each array adds to it."""
     names = [f"a{k}" for k in range(150)]
     params = ", ".join(f"{name}: wp.array[wp.vec3]" for name in names)
     source = f"import jwarp as wp\n\n@wp.kernel\ndef kernel({params}):\n"
@@ -472,7 +472,7 @@ def random_programs(tmp_path_factory: pytest.TempPathFactory) -> list[Program]:
 
 
 def test_proofs_and_refusals_of_random_kernels(random_programs: list[Program]) -> None:
-    """What is proved is inside for every thread, and what is refused is outside for some."""
+    """A proved access is inside for every thread, and a refused one is outside for some."""
     seen: collections.Counter[str] = collections.Counter()
     for seed, program in enumerate(random_programs):
         made, choose = prepared(program.kernel), random.Random(seed)

@@ -1,4 +1,4 @@
-"""Whether an array is read only before another one is changed, also from one iteration of a loop to the next."""
+"""Reads of an array that all come before another one is changed, also from one iteration of a loop to the next."""
 
 import pytest
 from textual_ir import read

@@ -1,4 +1,4 @@
-"""What depends on the order of threads: counters that are read, and loops that wait for another thread."""
+"""Dependences on the order of threads: counters that are read, and loops that wait for another thread."""
 
 import pytest
 from textual_ir import read

@@ -1,4 +1,4 @@
-"""What functions of launches cannot do: the errors of `wp.functionalize` name attributes and lines."""
+"""Errors of `wp.functionalize` name attributes and lines."""
 
 import re
 from collections import deque

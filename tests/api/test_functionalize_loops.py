@@ -73,7 +73,7 @@ def test_loops(max_trips):
 
 @pytest.mark.parametrize("max_trips", [None, 8])
 def test_loops_in_shard_map(max_trips):
-    """What a loop carries may be the same everywhere before it, and not after."""
+    """A loop-carried value may be replicated before the loop, and vary after it."""
     f = wp.functionalize(root, max_trips=max_trips)
 
     def mine(a):

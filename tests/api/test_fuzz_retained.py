@@ -83,7 +83,7 @@ def retained_step(r, both):
 
 
 def check_retained(seed):
-    """What an array with `retain_grad` has of gradients after a random program, recorded or in a graph."""
+    """Check the gradient of an array with `retain_grad` after a random program, recorded or in a graph."""
     r, make = random.Random(seed), np.random.default_rng(seed)
     contents, weights = ([make.uniform(-1, 1, N) for _ in range(3)] for _ in range(2))
     both, tape = Retained(contents), wp.Tape()

@@ -176,7 +176,7 @@ def some_name(r, size):
 
 
 def fits(written, others):
-    """Whether what is written is apart from the others, or one of them."""
+    """True if the written elements are disjoint from the others, or one of them."""
 
     def indices(name):
         return set(range(N)[name[1] or slice(None)])

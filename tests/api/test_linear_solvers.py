@@ -50,7 +50,7 @@ CASES = [
 
 
 def solved(w, name, settings):
-    """What a solver in float64 returns and tells its callback, under Warp or jwarp, and what x is then."""
+    """The result of a solver in float64, its reports to the callback, and the final x, under Warp or jwarp."""
     matrix, b, x0 = system(name)
     linear, settings, told = w.optim.linear, dict(settings), []
     A, x = w.array(matrix, dtype=w.float64), w.array(x0, dtype=w.float64)
@@ -122,7 +122,7 @@ def diffused(x: wp.array[wp.vec3], y: wp.array[wp.vec3], z: wp.array[wp.vec3], a
 
 
 def band(n):
-    """What `diffused` multiplies each component by."""
+    """The factor of `diffused` for each component."""
     return 2.5 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
 
 

@@ -1,4 +1,4 @@
-"""What kernels print: each active thread a line, formatted as C does, whatever runs the kernel."""
+"""Prints of kernels: a line for each active thread, formatted as in C, on every backend."""
 
 import ctypes
 

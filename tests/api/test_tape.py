@@ -477,7 +477,7 @@ def test_graph_on_a_tape():
 
 
 def test_ways_back_are_kept_with_the_commands_of_a_graph(monkeypatch):
-    """A graph that is launched again finds none of its ways back anew; a record that takes another array does."""
+    """A graph that is launched again derives no backward pass again; a record with another array does."""
     x, y, loss = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True), loss_of()
     record = wp.launch(square, dim=3, inputs=[x, y], record_cmd=True)
     with wp.ScopedCapture() as capture:
@@ -510,7 +510,7 @@ def multiplied(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
 
 
 def test_gradients_that_a_launch_reads_change_on_the_way_back():
-    """What the tape kept of one is another content in each repetition, also where the way back changes it."""
+    """The saved content differs in each repetition, also where the backward pass changes it."""
     x, w = numbers(0, 3, requires_grad=True), numbers(1, 3, requires_grad=True)
     y, z = (wp.zeros(3, dtype=float, requires_grad=True) for _ in range(2))
     for k in range(6):

@@ -1,4 +1,4 @@
-"""Tapes of a program that comes again: their ways back are run natively, and what differs is no repetition."""
+"""Tapes of a program that comes again: their backward passes are run natively, and what differs is no repetition."""
 
 import gc
 import weakref

@@ -112,7 +112,7 @@ def test_gradients_are_found_without_python(backs):
 
 
 def test_a_training_step(backs):
-    """What is trained changes in the graph, after the tape has read it."""
+    """The trained parameters change in the graph, after the tape has read them."""
     program = Bent()
     with wp.ScopedCapture() as capture:
         program.all()

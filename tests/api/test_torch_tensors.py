@@ -10,7 +10,7 @@ import jwarp as wp
 
 
 class StandIn:
-    """What of `torch.Tensor` arrays are made from, on NumPy's memory."""
+    """The part of `torch.Tensor` that arrays are made from, on NumPy's memory."""
 
     def __init__(self, data, requires_grad=False):
         self.data, self.requires_grad, self.grad = np.asarray(data), requires_grad, None

@@ -1,4 +1,4 @@
-"""Arrays that change, compared with Warp's."""
+"""Mutable arrays, compared with Warp's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DTYPES += ["bool", "vec3", "vec4ub", "mat22d", "quat", "transform", "mat33"]
 
 
 def same(own: Any, other: Any) -> None:
-    """Whether an array shows what one of Warp's does, in the same way."""
+    """Assert that an array has the content and the layout of one of Warp's."""
     assert own.shape == tuple(other.shape) and own.strides == tuple(other.strides)
     assert (own.ndim, own.size, own.is_contiguous) == (other.ndim, other.size, other.is_contiguous)
     assert str(own.dtype).rstrip("f") == warp._src.types.type_repr(other.dtype).rpartition(".")[2].rstrip("f")

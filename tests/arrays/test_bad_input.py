@@ -1,4 +1,4 @@
-"""What cannot be: arrays written while JAX traces, leaked tracers, wrong types: errors say which array, and where."""
+"""Errors of arrays written while JAX traces, leaked tracers, wrong types: they name the array and the place."""
 
 from __future__ import annotations
 

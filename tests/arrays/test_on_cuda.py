@@ -163,7 +163,7 @@ def test_streams_and_events():
 
 @own_process
 def test_other_libraries():
-    """What another one is lent is the memory itself, and the other way round."""
+    """Other libraries get the memory itself, and the other way round."""
     a = wp.array(numbers(24).reshape(8, 3), dtype=wp.vec3, device="cuda:1")
     for shown in (a, a[::2], a[1:1], a.view(wp.vec3)[3:]):
         assert shown.__dlpack_device__() == (2, 1)
@@ -346,7 +346,7 @@ def test_launches_that_are_repeated_keep_no_arrays():
 
 @own_process
 def test_other_libraries_are_asked_each_time_a_record_runs():
-    """They may be at work on what they lend, on a stream that has to be waited for."""
+    """They may be using what they export, on a stream that has to be waited for."""
     driver().register("jwarp_doubled", lambda words, shape: None)
     wp.config.cuda_arch = "sm_90"
     x, y = Lender(numbers()), wp.zeros(N, dtype=float, device="cuda")

@@ -25,7 +25,9 @@ from jwarp.ir.ops import OPS
 from jwarp.ir.verify import verify
 from jwarp.types import FLOATS, ArrayType, ScalarType, float32, float64, int32
 
-NAMES = sorted((set(DERIVATIVES) | {name for name, row in OPS.items() if row.is_step}) - {"barred"})
+NAMES = sorted(
+    (set(DERIVATIVES) | {name for name, row in OPS.items() if row.is_step}) - {"barred", "over"}
+)  # of unrelated operands, `over` is no quotient
 # The arguments of an operation lie between these limits, the usual ones for those without an entry.
 LIMITS = {
     "asin": (-0.9, 0.9),
@@ -47,7 +49,7 @@ TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-6, "float64": 1e-
 
 
 def applied(name: str, args: np.ndarray) -> np.ndarray:
-    """What an operation gives of arguments of float64; for `follow` and `slope`, what it has the derivative of."""
+    """The result of an operation on float64; for `follow` and `slope`, the function whose derivative it has."""
     if name == "select":
         return np.where(args[2] < 0, *args[:2])
     if name in ("follow", "cast"):
@@ -111,7 +113,7 @@ class Made:
         self.compiled = Compiled(derived.kernel, Variant("4", "fast"))
 
     def __call__(self, given: dict[tuple[str, int], np.ndarray], *wanted: tuple[str, int]) -> np.ndarray:
-        """What it makes of arrays by what they are: those that are wanted."""
+        """The wanted results for arrays that are given by kind and parameter."""
         left = self.compiled.run((self.count,), [given[key] for key in self.keys])
         return np.array([dict(zip(self.keys, left, strict=True))[key] for key in wanted], np.float64)
 

@@ -130,10 +130,12 @@ def test_several_threads_at_one_place_add_up():
               } else {
                 yield 0.0:float64
               } -> %17: float64
-              %18: float64 = cos %3
-              %19: float64 = mul %17, %18
-              %20: float64 = mul %19, %0
-              atomic_add adj_x[%1], %20
+              %18: bool = nonzero %17
+              %19: float64 = cos %3
+              %20: float64 = mul %17, %19
+              %21: float64 = mul %20, %0
+              %22: float64 = select %18, %21, 0.0:float64
+              atomic_add adj_x[%1], %22
         """,  # noqa: E501
     )
 

@@ -27,7 +27,7 @@ RANGES = {
     "log10": (0.1, 3.0),
     "pow": (0.1, 3.0),
 }
-SMOOTH = sorted(set(DERIVATIVES) - {"select", "cast", "follow", "slope", "barred"})
+SMOOTH = sorted(set(DERIVATIVES) - {"select", "cast", "follow", "slope", "barred", "over"})
 STEP = 1e-6
 
 
@@ -46,7 +46,7 @@ def apply(name, *numbers):
 
 
 def slope(name, k, *numbers, g=1.0):
-    """What the rule of argument `k` makes of `g`."""
+    """The result of the rule of argument `k` for `g`."""
     args = tuple(Const(float64, float(x)) for x in numbers)
     rule = DERIVATIVES[name][k]
     return rule(Applied(Values(), args, Values().op(name, *args)), Const(float64, g)).value

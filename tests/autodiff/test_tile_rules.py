@@ -18,12 +18,12 @@ NAMES = Program.PARAMS
 
 
 def operands(derived, values):
-    """What a derived kernel takes, from values by kind and parameter."""
+    """The operands of a derived kernel, from values by kind and parameter."""
     return [np.array(values[slot.kind, slot.param]) for slot in derived.origins]
 
 
 def outcome(derived, values):
-    """What a derived kernel leaves in its arrays, by kind and parameter."""
+    """The final arrays of a derived kernel, by kind and parameter."""
     left = run(derived.kernel, (BLOCKS,), operands(derived, values))
     return {(s.kind, s.param): x for s, x in zip(derived.origins, left, strict=True)}
 

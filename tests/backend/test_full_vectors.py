@@ -161,7 +161,7 @@ def test_stores_past_the_caches_give_what_the_interpreter_gives(kernel, small_ca
 
 
 def fetched(kernel) -> list[tuple]:
-    """What the operations that fetch ahead have as indices: an operation's name and its number, or the value's name."""
+    """The indices of the prefetches: an operation's name and its number, or the value's name."""
     body = made(kernel).proofs.kernel.body
     ops = {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
     found = [n for n in walk(body) if isinstance(n, Op) and n.name == "prefetch"]

@@ -54,7 +54,7 @@ def nearest(e: Ends, p: wp.vec3, weight: float):
 
 @wp.func
 def descended(x: wp.vec3, steps: int):
-    """A loop whose trips differ from thread to thread, with a function in it."""
+    """A loop whose iterations differ from thread to thread, with a function in it."""
     y = x
     for k in range(steps):
         e = Ends()
@@ -286,7 +286,7 @@ def test_functions_that_loops_call_first_have_all_of_their_loops():
 
 @wp.func
 def partial(x: wp.vec3, steps: int):
-    """What gives nothing on some path."""
+    """A function that returns nothing on some path."""
     y = wp.cross(x, wp.vec3(x[1], x[2], x[0] * x[1])) + wp.cw_mul(x, x) * float(steps)
     z = wp.cross(y, x) / (1.0 + wp.length_sq(y)) + wp.cw_mul(y, x) - y * x[2]
     if z[0] > 0.0:

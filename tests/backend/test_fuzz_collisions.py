@@ -48,7 +48,7 @@ Stores = dict[int, dict[int, dict[int, tuple[int, float]]]]
 
 @contextlib.contextmanager
 def noted() -> Iterator[tuple[Stores, list[float]]]:
-    """What threads stored last to each element of the arrays that only get stores, and all values in order."""
+    """Record the last store to each element of the arrays that are only stored to, and all values in order."""
     stores: Stores = {p: {} for p in (*TOLD, UNTOLD)}
     values: list[float] = []
     rules = dict(machine._STATE_RULES)
@@ -75,7 +75,7 @@ def noted() -> Iterator[tuple[Stores, list[float]]]:
 
 
 class Truth:
-    """What the derivative in direction `v` may be, by differences of what is stored and of other outputs."""
+    """The bounds of the derivative in direction `v`, by differences of the stores and of other outputs."""
 
     def __init__(self, launch: Launch, v: Values, width: float = STEP):
         steps = (0.0, width, -width, 2 * width, -2 * width)
@@ -98,7 +98,7 @@ class Truth:
             self.others = {p: _slopes(*(run[0][p] for run in runs), width) for p in others}
 
     def converges(self) -> bool:
-        """Whether differences over a smaller step are alike; where a value is steep for a short way, they are not."""
+        """True if differences over a smaller step agree; they do not where a value is steep for a short distance."""
         finer = Truth(self.launch, self.v, STEP / 64)
         if not finer.are_smooth:
             return False

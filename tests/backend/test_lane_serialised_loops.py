@@ -1,4 +1,4 @@
-"""Loops that threads run one after the other, with the trips inside of them as lanes, at several widths of vectors."""
+"""Lane-serialised loops, with the iterations inside of them as lanes, at several widths of vectors."""
 
 # Annotations and casts are of the kernel language.
 # ruff: noqa: UP018, RUF046

@@ -38,7 +38,7 @@ def rows(
 
 @pytest.mark.filterwarnings("ignore:.*may have no value:jwarp.KernelWarning")  # the first trip loads
 def test_what_a_loop_carries(monkeypatch):
-    """The adjoint keeps `count` of each trip, which LLVM took for a constant where it was copied as its own bits."""
+    """The adjoint keeps `count` of each iteration, which LLVM took for a constant where it was copied as bits."""
     monkeypatch.setattr(optimize, "MAX_COMBINED", 0)
     rng = np.random.default_rng(0)
     x, scale, dx, ds, g = (

@@ -180,7 +180,7 @@ def nested(x: wp.array[float], at: wp.array[int], y: wp.array2d[float], z: wp.ar
 
 
 def test_functions_of_other_copies(monkeypatch):
-    """What a block that has other constants in its copies has inside is a copy of what stands elsewhere."""
+    """A block with other constants than its copies contains a copy of another block."""
     monkeypatch.setattr(body, "MAX_NODES_IN_LINE", 0)
     for name, value in (("LEAST_SAVED", -(10**9)), ("LEAST_SIZE", 1)):
         monkeypatch.setattr(repeats, name, value)

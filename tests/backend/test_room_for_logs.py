@@ -1,4 +1,4 @@
-"""Operations that keep what is for the way back: the first of a block makes room for those that follow, in one test."""
+"""Operations that save values for the reverse sweep: the first of a block makes room for all in one test."""
 
 import re
 
@@ -23,7 +23,7 @@ def mixed(x: wp.array2d[wp.float64], trips: int, y: wp.array2d[wp.float64]):
 
 
 def by_jax(x, y):
-    """The same by JAX, trip by trip, each for all rows that make it."""
+    """The same by JAX, iteration by iteration, each for all rows that make it."""
     rows = jnp.arange(ROWS)
 
     def trip(y, k):
@@ -37,7 +37,7 @@ def by_jax(x, y):
 
 
 def test_logs_grow_in_the_middle_of_a_trip(x64):
-    """Of 16 lanes, a trip adds six records of 256 bytes: not a part of the bytes that a log begins with."""
+    """Of 16 lanes, an iteration adds six records of 256 bytes: not a part of the bytes that a log begins with."""
     rng = np.random.default_rng(0)
     x, y, g = (jnp.asarray(rng.uniform(-0.4, 0.4, (ROWS, COLUMNS))) for _ in range(3))
 
@@ -52,7 +52,7 @@ def test_logs_grow_in_the_middle_of_a_trip(x64):
 
 
 def test_one_test_of_room_for_the_stores_of_a_trip():
-    """One in the loop, one where it is run again for the way back, in each one for the branch; one for the place."""
+    """One in the loop, one where it runs again for the reverse sweep, in each one for the branch; one for the place."""
     text = wp.inspect(mixed, "llvm", adjoint=["x", "y"])
     assert len(re.findall(r"^grown\d+:", text, re.MULTILINE)) == 5
     assert len(re.findall(r"^ *save ", wp.inspect(mixed, "ir", adjoint=["x", "y"]), re.MULTILINE)) == 12

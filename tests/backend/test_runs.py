@@ -1,4 +1,4 @@
-"""Loops in which the threads of a vector load from row after row, four trips at once, against the interpreter."""
+"""Loops in which the threads of a vector load from row after row, four iterations at once, against the interpreter."""
 
 import faulthandler
 

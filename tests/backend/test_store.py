@@ -1,4 +1,4 @@
-"""What is kept on disk: whole files only, shared by processes, found again, and never more than fits."""
+"""The store on disk: only whole files, shared by processes, found again, within its limit."""
 
 import dataclasses
 import json

@@ -32,7 +32,7 @@ SETTINGS = Settings(cache_dir="")
 
 
 def order_matters(kernel: Kernel) -> bool:
-    """Whether what comes out may depend on which block is first: some array is not only added to, by one operation."""
+    """True if results may depend on the order of blocks: some array is not only added to, by one operation."""
     accesses = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_access]
     changed = [n for n in accesses if n.row.is_write]
     return any(sum(n.array == c.array for n in accesses) > 1 or c.name != "atomic_add" or c.result for c in changed)

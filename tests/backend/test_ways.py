@@ -1,4 +1,4 @@
-"""What the code generator notes of accesses, against the instructions in its text, for random kernels."""
+"""The code generator's notes on accesses agree with the instructions in its text, for random kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches are compiled for GPUs while others are lowered: once each, and what is wrong is told in its place."""
+"""Launches are compiled for GPUs while others are lowered: once each, and errors are raised in their places."""
 
 import os
 import threading
@@ -44,7 +44,7 @@ def test_several_at_once(threads):
 
 
 def test_what_is_never_asked_for(threads):
-    """What is traced and lowered otherwise costs little, and is forgotten."""
+    """A launch that is traced and then lowered elsewhere costs little, and is forgotten."""
     calls = []
 
     def call(ask, how):

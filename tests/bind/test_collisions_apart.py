@@ -328,7 +328,7 @@ def functions_of(type):
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_derivatives_find_the_bits_of_every_function(dtype):
-    """What a derivative computes beside a value, as a cosine beside a sine, leaves the bits of the value alone."""
+    """A derivative's companion of a value, as a cosine for a sine, does not change the bits of the value."""
     fn = wp.jax_kernel(functions_of(getattr(wp, np.dtype(dtype).name)), launch_dims=4000, output_dims=(20, 700))
     x = jnp.asarray(np.random.default_rng(5).uniform(0.1, 0.9, (20, 4000)), dtype)
     p = places(4000, below=700)

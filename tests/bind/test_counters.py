@@ -326,7 +326,7 @@ def test_loops_that_go_on_by_themselves_run_in_step():
 
 @wp.kernel
 def relaxed(cell: wp.array[int], error: wp.array[float], steps: wp.array[int]):
-    """Each trip changes what its condition looks at, at a place that no other thread has, which nobody knows."""
+    """Each iteration changes what its condition looks at, at a place that no other thread has, which nobody knows."""
     i = wp.tid()
     c = cell[i]
     error[c] = float(1 + i)

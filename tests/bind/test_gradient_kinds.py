@@ -27,7 +27,7 @@ def double_precision(x64):
 
 
 def loss_of(kernel):
-    """A function of the input, the initial content of the in-out output, and the number of trips."""
+    """A function of the input, the initial content of the in-out output, and the number of iterations."""
 
     def loss(x, y, trips):
         (after,) = wp.launch(kernel, N, [x, trips], [y])

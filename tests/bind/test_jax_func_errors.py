@@ -1,4 +1,4 @@
-"""What functions of jax.numpy cannot do in kernels: refused by name, with the lines of the function and of the call."""
+"""Errors of jax.numpy functions in kernels: refused by name, with the lines of the function and of the call."""
 
 import inspect
 import re

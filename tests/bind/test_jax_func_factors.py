@@ -12,7 +12,7 @@ N = 5
 
 
 def many(m):
-    """What does not depend on the signs of vectors, of a 3 x 3 matrix."""
+    """A function of a 3 x 3 matrix that does not depend on the signs of its vectors."""
     s = m @ m.T + 0.5 * jnp.eye(3, dtype=m.dtype)
     w, v = jnp.linalg.eigh(s)
     u, sigma, vt = jnp.linalg.svd(m)

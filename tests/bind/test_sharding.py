@@ -133,7 +133,7 @@ def test_a_batch_that_is_sharded_over_an_explicit_mesh(inner):
 
 
 def test_shard_map_gathers_nothing_and_plain_jit_gathers():
-    """What docs/sharding.md says."""
+    """The claims of docs/sharding.md hold."""
     mesh = mesh_of()
     x = jax.device_put(X, NamedSharding(mesh, P("d")))
     sharded = jax.shard_map(couple_fn, mesh=mesh, in_specs=(P("d"), P(), P()), out_specs=P("d"))

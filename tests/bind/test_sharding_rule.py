@@ -37,7 +37,7 @@ def compiled(run, *args):
 
 
 def is_cut(text, *shape):
-    """Whether launches of the program give arrays of this shape, and nothing is gathered."""
+    """True if launches of the program give arrays of this shape, and nothing is gathered."""
     wanted = f"f32[{','.join(map(str, shape))}]"
     calls = [line for line in text.splitlines() if 'custom_call_target="jwarp_launch' in line]
     return bool(calls) and all(wanted in line for line in calls) and "all-gather" not in text

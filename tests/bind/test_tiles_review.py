@@ -52,7 +52,7 @@ def window(
     "offset", [(0, 0), (-2, -3), (-5, 1), (1, -6), (-100, 0), (4, -1), (6, 7), (-(2**31), 0), (0, 2**31 - 1)]
 )
 def test_tiles_that_stick_out_of_arrays(offset):
-    """What is in front of an array is outside of it, as is what is behind: it does not count from the end."""
+    """An index before an array is outside of it, as one behind it is: it does not count from the end."""
     row, column = offset
     x = jnp.asarray(np.random.default_rng(1).normal(size=(7, 8)).astype(np.float32))
 

@@ -169,7 +169,7 @@ def units(m, n, k, layout):
 
 
 def starts(variants, *prefixes):
-    """Whether there is one variant for each prefix, and no other."""
+    """True if there is one variant for each prefix, and no other."""
     return len(variants) == len(prefixes) and all(any(v.startswith(p) for v in variants) for p in prefixes)
 
 

@@ -152,7 +152,7 @@ def by_launch(w, x):
 
 
 def test_gradients_of_outputs_that_are_only_read():
-    """What is given for the output comes back as it is, and on top of it the gradient of what was read."""
+    """The output's argument comes back unchanged, plus the gradient of the values that were read."""
     rng = np.random.default_rng(0)
     w, x, c = (jnp.asarray(v, jnp.float32) for v in rng.normal(size=(3, 3, 7)))
 

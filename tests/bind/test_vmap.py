@@ -41,7 +41,7 @@ def stacked(shape, axis, size):
 
 
 def loop(fn, in_axes, args, size):
-    """What vmap means: the results of `fn` for each element of the batch, stacked."""
+    """The definition of vmap: the results of `fn` for each element of the batch, stacked."""
     picked = [
         [a if axis is None else np.take(a, b, axis) for a, axis in zip(args, in_axes, strict=True)] for b in range(size)
     ]

@@ -1,4 +1,4 @@
-"""What is worked out about programs is on disk: another kernel of the same content derives and analyses nothing."""
+"""Derivatives and analyses of programs are on disk: a kernel of the same content derives and analyses nothing."""
 
 import dataclasses
 import importlib.util
@@ -195,7 +195,7 @@ def test_damaged_and_strange_entries_are_made_anew(load, tmp_path, monkeypatch):
 
 
 def test_files_may_move(load, nothing_is_made):
-    """What is shown of places in files that have moved names these where they are."""
+    """Places in files that have moved are shown with the new paths."""
     first = told(load("authored"))
     nothing_is_made()
     kernel = load("authored", "second")

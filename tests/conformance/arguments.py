@@ -122,7 +122,7 @@ def sizes(value: Any) -> Iterator[int]:
 
 
 def changed(before: Any, now: Any) -> bool:
-    """Whether an array of an argument no longer holds what its copy does, bit for bit."""
+    """True if an array of an argument differs from its copy in some bit."""
     if isinstance(before, StructInstance):
         return any(changed(getattr(before, name), getattr(now, name)) for name in before._cls.vars)
     if isinstance(before, warp_types.indexedarray):

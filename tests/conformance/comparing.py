@@ -29,7 +29,7 @@ TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a launch: `agree`, `disagree`, `refused`, `fault` (a raw error of jwarp's) or `warp`."""
+    """The outcome of a launch: `agree`, `disagree`, `refused`, `fault` (a raw error of jwarp's) or `warp`."""
 
     verdict: str
     reason: str = ""
@@ -66,7 +66,7 @@ def run_in_place(kernel: Kernel, launch: Launch) -> bool:
 
 
 def run_jwarp(kernel: Kernel, launch: Launch) -> dict[int, np.ndarray] | Outcome:
-    """What the written arrays hold after the launch, by the position of the parameter of the IR."""
+    """The written arrays after the launch, by the position of the parameter of the IR."""
     try:
         if len(launch.args) != len(kernel.signature):
             return Outcome("warp", "wrong number of arguments")
@@ -87,7 +87,7 @@ def run_jwarp(kernel: Kernel, launch: Launch) -> dict[int, np.ndarray] | Outcome
 
 
 def unmet_expectation(kernel: Kernel, launch: Launch) -> str:
-    """What the launch says of the first of its expectations that does not hold; debug mode makes it an error."""
+    """The message of the launch's first failed expectation; debug mode makes it an error."""
     with jwarp.config(debug=True):
         found = run_jwarp(kernel, launch)
     return found.reason if isinstance(found, Outcome) and "does not hold" in found.reason else ""
@@ -178,7 +178,7 @@ def run_in_blocks(launch: Launch) -> list[Any] | Outcome:
 
 
 def warp_refuses(kernel: Any) -> bool:
-    """Whether Warp cannot read the kernel either; many of its tests are about its errors."""
+    """True if Warp cannot read the kernel either; many of its tests are about its errors."""
     module = Module("refused", None)
     try:
         copy = _copy(kernel, kernel.func.__name__, module)
@@ -200,7 +200,7 @@ def _copy(kernel: Any, key: str, module: Module) -> Any:
 
 
 def compare(kernel: Kernel, launch: Launch, expected: list[Any], got: dict[int, np.ndarray]) -> Outcome:
-    """Whether the arrays are the same up to rounding."""
+    """The outcome of comparing the arrays up to rounding."""
     values, after = values_of(kernel, launch.args), values_of(kernel, expected)
     for index, (before, wanted) in enumerate(zip(values, after, strict=True)):
         if not isinstance(before, np.ndarray) or not kernel.params[index].is_array:
@@ -223,6 +223,6 @@ def compare(kernel: Kernel, launch: Launch, expected: list[Any], got: dict[int, 
 
 
 def wrote_nothing(kernel: Kernel, launch: Launch, expected: list[Any]) -> bool:
-    """Whether no array changed: then agreement says little."""
+    """True if no array changed: then agreement says little."""
     pairs = zip(values_of(kernel, launch.args), values_of(kernel, expected), strict=True)
     return all(np.array_equal(a, b, equal_nan=False) for a, b in pairs if isinstance(a, np.ndarray))

@@ -76,7 +76,7 @@ class WideKernel(Kernel):
 
 
 def check(kernel: Kernel, launch: Launch, rng: np.random.Generator) -> Outcome:
-    """Whether the gradients of one launch are right: `agree`, `wrong`, `refused`, `kink`, or `none` to be had."""
+    """The outcome for the gradients of one launch: `agree`, `wrong`, `refused`, `kink`, or `none` if it has none."""
     try:
         made = WideKernel(kernel)
     except Exception as error:

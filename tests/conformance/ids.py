@@ -33,7 +33,7 @@ class Seen:
     ours: tuple[Any, Any] | None = None  # jwarp's, after the bytes of the arrays that it was made of
 
     def content(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """What makes another one alike now."""
+        """The content from which an equal object can be made."""
         owner = self.made()
         now = {name: getattr(owner, name) for name in ARRAYS if name in self.given and hasattr(owner, name)}
         return {**self.given, **now}, self.built
@@ -163,7 +163,7 @@ _MAKERS = {"Mesh": _mesh, "Bvh": _bvh, "HashGrid": _grid}
 
 
 def kinds_of(args: list[Any]) -> tuple:
-    """What stands for each argument that is a number of a mesh, tree or grid, or a struct with such; else None."""
+    """The kind of each argument that is the id of a mesh, tree or grid, or a struct with such; else None."""
     return tuple(map(_kind, args))
 
 

@@ -70,7 +70,7 @@ def jobs_of(library: Library, steps: tuple[str, ...], share: tuple[int, int] = (
 
 
 class Rows:
-    """What came of all trials, also in earlier runs: one JSON object a line."""
+    """The outcomes of all trials, also of earlier runs: one JSON object per line."""
 
     def __init__(self, path: Path | None):
         self.path = path
@@ -179,7 +179,7 @@ def _where(log: Path) -> str:
 
 
 def _prepare(jobs: list[Job], folder: Path) -> None:
-    """What all processes share: Warp's settings and headers, and the packages themselves."""
+    """Prepare the common parts of all processes: Warp's settings and headers, and the packages themselves."""
     warp.config.quiet = True
     warp.config.log_level = warp.LOG_ERROR if hasattr(warp, "LOG_ERROR") else 40
     warp.config.kernel_cache_dir = str(folder / "cache")

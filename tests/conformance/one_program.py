@@ -74,8 +74,8 @@ def run(
     """Run a program: its arrays after that, the seconds that took, and what times some steps, and what such a step is.
 
     A step is that of the program's `example`, if it has such. Else its main part runs once more, of which
-    what the library is called for counts: launches and ways back, as the rest is argparse and NumPy. Seconds of the
-    processor, of all threads, come along.
+    what the library is called for counts: launches and backward passes, as the rest is argparse and NumPy. With it come
+    the processor seconds of all threads.
     """
     tree = ast.parse(file.read_text())
     ending = next(

@@ -97,7 +97,7 @@ PROGRAMS = [
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of one run."""
+    """The outcome of one run."""
 
     arrays: dict[str, np.ndarray]
     error: str
@@ -126,7 +126,7 @@ class Running:
         self.timer.start()
 
     def ran(self) -> Ran:
-        """What came of the first run."""
+        """The outcome of the first run."""
         assert self.process.stdout
         if self.process.stdout.readline() != "ready\n":
             self.errors.seek(0)

@@ -52,7 +52,7 @@ class Launch:
 
     @property
     def threads(self) -> tuple[int, ...]:
-        """What jwarp is told to launch over."""
+        """The threads of jwarp's launch."""
         return (*self.dims, self.blocks) if self.blocks else self.dims
 
     @property
@@ -62,7 +62,7 @@ class Launch:
 
     @property
     def threads_of_warp(self) -> tuple[int, ...]:
-        """What Warp is told to launch over."""
+        """The threads of Warp's launch."""
         return (*self.dims, 1) if self.blocks else self.dims
 
     @property
@@ -77,7 +77,7 @@ def name_of(kernel: Any) -> str:
 
 
 class Watch(Protocol):
-    """What is told of the tests that run, and of their launches."""
+    """The observer of tests that run, and of their launches."""
 
     def begin_test(self, name: str) -> bool: ...
     def end_test(self, name: str, reason: str) -> None: ...
@@ -157,7 +157,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None: ...
 
 
 def _few_trips(condition: Any, while_body: Any, stream: Any = None, **kwargs: Any) -> None:
-    """A loop of launches: at least one trip, and no more than a few, as its launches may not change the condition."""
+    """A loop of launches: at least one iteration, and at most a few, as its launches may not change the condition."""
     for trip in range(MAX_TRIPS):
         if trip and not condition.numpy()[0]:
             break
@@ -165,7 +165,7 @@ def _few_trips(condition: Any, while_body: Any, stream: Any = None, **kwargs: An
 
 
 class _Command:
-    """What a launch that is only recorded gives: `launch` makes it."""
+    """The result of a launch that is only recorded; its method `launch` runs it."""
 
     def __init__(self, recorder: Recorder, *launched: Any):
         self.recorder, self.launched = recorder, launched
@@ -229,7 +229,7 @@ def kernels_of(name: str) -> list[Any]:
 
 
 def _is_in(kernel: Any, name: str) -> bool:
-    """Whether a kernel is of the module `name`, or of one in the package that it is."""
+    """True if a kernel belongs to the module `name`, or to one in the package of that name."""
     return f"{kernel.func.__module__}.".startswith(f"{name}.")
 
 

@@ -18,7 +18,7 @@ NOBODY, SEVERAL = -1, -2
 
 
 class Undefined(Exception):
-    """What the launch gives depends on memory outside of its arrays, or on the order of its threads."""
+    """The results of the launch depend on memory outside of its arrays, or on the order of its threads."""
 
 
 def run_strictly(kernel: Kernel, dims: tuple[int, ...], args: list[Any]) -> None:

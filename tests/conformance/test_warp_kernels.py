@@ -56,7 +56,7 @@ def tried(tmp_path_factory):
 
 
 def rows_of(script, options, folder):
-    """What a script of this folder says of each launch, run with `options`."""
+    """The rows that a script of this folder prints for each launch, run with `options`."""
     command = [sys.executable, str(HERE / script), "--rows", str(folder / "rows.jsonl"), *options]
     path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "TMPDIR": str(folder), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}

@@ -86,7 +86,7 @@ def variants(launch: Launch) -> Iterator[Launch]:
 
 @dataclass(frozen=True)
 class Past:
-    """What other processes found: names of what must not be tried again, and of kernels that need not be.
+    """The findings of other processes: names of tests and kernels to skip.
 
     `broken` are those of kernels and tests at which a process ended, `done` those of kernels with nothing left to do,
     `compiled` those of kernels that have yet to be compared.
@@ -150,7 +150,7 @@ class Trial:
         self.write({"name": name, "step": step, "verdict": "begun", "reason": reason, "limit": limit})
 
     def begin_test(self, name: str) -> bool:
-        """Whether a test is to be run, which begins."""
+        """Note the beginning of a test; True if it is to be run."""
         if name not in self.options.past.broken:
             self.begin(name, "test", 3 * TEST_SECONDS)
         return name not in self.options.past.broken
@@ -177,7 +177,7 @@ class Trial:
         self.log.flush()
 
     def compiled(self, kernel: Any, launch: Launch | None) -> bool:
-        """Whether the kernel compiles, which is noted, and whether its adjoint does; once for each kernel."""
+        """Compile the kernel and its adjoint, once per kernel, and note the outcomes; True if the kernel compiles."""
         if kernel not in self.compiles:
             before = name_of(kernel) in self.options.past.compiled
             self.compiles[kernel] = before or self.compile(kernel, launch, self.named(kernel, launch))
@@ -216,7 +216,7 @@ class Trial:
         return found.verdict == "compiled"
 
     def limited(self, kernel: Any, step: str, made: Callable[[], Compiled]) -> Compiled:
-        """What comes of compiling, which is noted; `over limit` where it takes too long."""
+        """Compile and note the outcome; `over limit` where it takes too long."""
         self.begin(name_of(kernel), step, HARD_COMPILE_SECONDS)
         try:
             with time_limit(COMPILE_SECONDS):
@@ -237,7 +237,7 @@ class Trial:
         return self.read[key]
 
     def stand_in(self, launch: Launch, given: list[Any]) -> None:
-        """What a launch does while the module's tests run: jwarp's results, so that they go on."""
+        """Give a launch jwarp's results while the module's tests run, so that they go on."""
         if "launch" not in self.options.steps or launch.name in self.options.past.broken:
             return
         self.begin(launch.name, "launch", RUN_SECONDS, "in jwarp")
@@ -316,7 +316,7 @@ class Trial:
             self.say(launch.name, outcome, made_up=launch.made_up, generic=_is_generic(launch))
 
     def tried(self, kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
-        """What came of all variants of one launch: the first that does not agree, or agreement."""
+        """The outcome of all variants of one launch: the first that does not agree, or agreement."""
         best = Outcome("warp", "never tried")
         for variant in variants(launch):
             self.begin(launch.name, "launch", RUN_SECONDS, "in the interpreter")
@@ -359,7 +359,7 @@ class Trial:
         return best
 
     def agrees_in_order(self, kernel: Kernel, launch: Launch, expected: list[Any]) -> bool:
-        """Whether jwarp gives what Warp does where it takes the threads one after the other, as Warp does here.
+        """True if jwarp agrees with Warp where both run the threads one after the other.
 
         Places in a counter go to threads in no order that either side promises.
         """

@@ -1,4 +1,4 @@
-"""Arrays that change in the memory of a GPU: programs with them, against the same ones on the processor.
+"""Mutable arrays in the memory of a GPU: programs with them, against the same ones on the processor.
 
 Without a GPU nothing here runs; `test_arrays_on_stand_in.py` has some of it.
 """

@@ -1,4 +1,4 @@
-"""What is generated for GPUs compiles for every generation of them, without one."""
+"""Generated CUDA code compiles for every generation of GPUs, without one."""
 
 import ast
 import random

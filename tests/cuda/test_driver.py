@@ -1,4 +1,4 @@
-"""What the launcher asks of the CUDA driver, in which order, how often, and what it says when that fails."""
+"""The launcher's calls of the CUDA driver: their order, their number, and the errors when they fail."""
 
 import itertools
 import os
@@ -425,7 +425,7 @@ def test_buffers_that_do_not_suit_the_launch():
 
 @own_process
 def test_a_fork_while_another_thread_loads_its_first_kernel():
-    """What the module makes once is made when it is loaded, so no child finds it half made."""
+    """The module makes its singletons when it is loaded, so no child finds one half made."""
     for wait in np.linspace(0, 4e-3, 12):
         if os.fork() == 0:
             target = xla()

@@ -74,7 +74,7 @@ def test_random_kernels(seed, tmp_path, gpu):
 
 
 def both(function, args, gpu):
-    """What a function gives on the GPU and on the processor."""
+    """The results of a function on the GPU and on the processor."""
     results = []
     for device in (gpu, jax.devices("cpu")[0]):
         with jax.default_device(device):

@@ -26,7 +26,7 @@ def scale_kernel(**keywords):
 
 
 def run_scale(words, shape):
-    """What the image would do."""
+    """The effect of the image."""
     given = Words.read(words, symbols=4 + 2 + 2 + 1, parameters=4)
     x, k, y, _ = given.arrays
     assert given.items == 1 and given.symbols[4:8] == (3, 50, 3, 50)

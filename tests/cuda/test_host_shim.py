@@ -414,7 +414,7 @@ def test_functions_of_numbers(hosts):
 
 
 def test_words_are_those_of_the_device_header() -> None:
-    """What a kernel for CUDA reads, by the compiler that the tests have."""
+    """The words that a CUDA kernel reads, by the compiler that the tests have."""
     members = ("total", "items", "threads", "failure", "batch", "symbols", "arrays", "strides")
     lines = [f"  ((long long*)args.arrays[0])[{k}] = (char*)&args.{m} - (char*)&args;" for k, m in enumerate(members)]
     head = 'extern "C" __global__ void __launch_bounds__(32)\nk(const __grid_constant__ jw_args<3, 2> args) {'

@@ -31,7 +31,7 @@ def shift(x: wp.array[wp.vec3], by: wp.vec3, n: wp.int8, y: wp.array[wp.vec3]):
 
 
 def run_spring(words, _shape):
-    """What the image of `spring` would do."""
+    """The effect of the image of `spring`."""
     given = Words.read(words, symbols=6, parameters=3)
     for thread in given.all_threads():
         x, k, f = thread.addresses

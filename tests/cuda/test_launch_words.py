@@ -1,4 +1,4 @@
-"""What kernels are given: run by a reader of the launch ABI, against NumPy; and the errors of their checks."""
+"""Arguments of kernels: run by a reader of the launch ABI, against NumPy; and the errors of their checks."""
 
 import collections
 import ctypes

@@ -84,7 +84,7 @@ def test_a_launch_is_one_call_with_the_machine_code_in_it():
 
 @pytest.fixture
 def places(monkeypatch):
-    """What errors of the driver would find: where kernels are written, by their code."""
+    """The places of kernels by their code, for errors of the driver."""
     noted = {}
     monkeypatch.setattr(_native, "note_place", lambda image, entry, place: noted.update({(image, entry): place}))
     return noted
@@ -197,8 +197,8 @@ def parts_of(image):
 
 
 def taken_by(capability, parts):
-    """What a driver takes for a GPU, as the CUDA programming guide says it: machine code of the same generation that is
-    not newer, the newest; else the newest PTX that is not newer, which it compiles."""
+    """The code that a driver selects for a GPU, by the CUDA programming guide: the newest machine code of the same
+    generation that is not newer; else the newest PTX that is not newer, which it compiles."""
     alike = [a for kind, a in parts if kind == MACHINE_CODE and a // 10 == capability // 10 and a <= capability]
     older = [a for kind, a in parts if kind == PTX and a <= capability]
     return (MACHINE_CODE, max(alike)) if alike else (PTX, max(older)) if older else None

@@ -1,4 +1,4 @@
-"""What the stand-in for the driver refuses, as the driver does, and how the launcher keeps clear of it."""
+"""Refusals of the stand-in for the driver, which are the driver's; the launcher avoids them."""
 
 import ctypes
 

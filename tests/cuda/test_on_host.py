@@ -1,4 +1,4 @@
-"""What is generated for GPUs, run on the processor with a stand-in for CUDA, against the interpreter.
+"""Generated CUDA code, run on the processor with a stand-in for CUDA, against the interpreter.
 
 Threads and blocks run forward, backward and shuffled, so that results which depend on their order show.
 `JWARP_FUZZ=long` tries many more random kernels; JWARP_FUZZ_SECONDS says for how long.

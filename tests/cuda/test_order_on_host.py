@@ -78,7 +78,7 @@ def test_threads_that_wait_for_others_run_in_order():
 
 @wp.kernel
 def giving_back(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
-    """A lock that the trip which takes it gives back."""
+    """A lock that the iteration which takes it gives back."""
     i = wp.tid()
     done = False
     while not done:

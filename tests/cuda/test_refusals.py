@@ -1,4 +1,4 @@
-"""What NVRTC and the assembler refuse arrives with the kernel, the author's line and a way out."""
+"""Errors of NVRTC and the assembler arrive with the kernel, the author's line and a way out."""
 
 import jax
 import jax.numpy as jnp

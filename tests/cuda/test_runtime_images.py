@@ -57,7 +57,7 @@ VALUE(kMaxDynamicShared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
 
 
 def compiles(text: str, folder: Path, tmp_path: Path) -> str:
-    """What the compiler says against the text."""
+    """The compiler's errors about the text."""
     source = tmp_path / "checks.cc"
     source.write_text(text)
     command = ["g++", "-std=c++17", "-fsyntax-only", f"-I{folder}", f"-I{RUNTIME}", str(source)]

@@ -42,7 +42,7 @@ def compiled(kernels, versions):
 
 
 def launched(made, host, dims, args, order):
-    """What a launch leaves, in which one block of threads runs all blocks in their order."""
+    """The arrays after a launch in which one block of threads runs all blocks in their order."""
     return run_host(host, made.kernel, dims, args, order, blocks=1, failures=made.failures, shared=made.needs.shared)
 
 
@@ -91,7 +91,7 @@ def derivatives(seed):
 
 @pytest.mark.parametrize("group", range(3))
 def test_derivatives_of_random_kernels(group):
-    """What an adjoint records, each thread has for itself: in its own memory, or on the heap."""
+    """Records of an adjoint belong to one thread: in local memory, or on the heap."""
     rng = random.Random(group)
     derived = [d for seed in range(12 * group, 12 * group + 12) for d in derivatives(seed)]
     kernels = [in_blocks_of(d.kernel, rng) for d in derived]
@@ -147,7 +147,7 @@ def test_what_the_first_thread_finds_all_know():
 
 
 def test_sums_that_fit_registers_are_known(tmp_path):
-    """What decides here that a thread has registers for the sums of a product agrees with the device library."""
+    """The rule that a thread has registers for the sums of a product agrees with the device library."""
     rng, lines = random.Random(5), []
     for _ in range(60):
         block, m = rng.choice([1, 17, 32, 96, 128, 256, 512, 1024]), rng.choice([1, 8, 33, 64, 112, 128])
@@ -173,7 +173,7 @@ PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float1
 
 
 def test_products_that_fetch_ahead():
-    """No trip, one, and several, of a loop whose tiles have two places in turn; where all is proved, and where not."""
+    """No iteration, one, and several, of a loop with double-buffered tiles; with and without proofs."""
     cases = [(*types, version) for types in PRODUCTS for version in ("flat fast", "flat either", "checked")]
     kernels = [product(type_, sums, 32, 16, 24, 64) for type_, sums, _ in cases]
     versions = [version for *_, version in cases]

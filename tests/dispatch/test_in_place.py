@@ -339,7 +339,7 @@ def test_scalars_and_vectors_by_value(random):
 
 
 class Exporter:
-    """Lends a NumPy array, as other libraries lend theirs; old ones do not know versions."""
+    """Exports a NumPy array, as other libraries export theirs; old ones do not know versions."""
 
     def __init__(self, array, old=False, device=(1, 0)):
         self.array, self.old, self.device = array, old, device

@@ -12,7 +12,7 @@ ROPE = Path(__file__).resolve().parents[2] / "examples" / "warp_script" / "rope.
 
 
 def misses(*command):
-    """What the program prints: by how much the rope misses, at some iterations."""
+    """The program's output: the distance by which the rope misses, at some iterations."""
     environment = os.environ | {"PYTHONPATH": str(ROPE.parents[2])}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Arrays made of addresses of a thread's own arrays show a part of these."""
+"""Arrays made of addresses of local arrays show a part of these."""
 
 import jax
 import jax.numpy as jnp

@@ -16,7 +16,7 @@ TOLERANCE = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-13, "int32": 0}
 
 
 def reference(dtype, given, rows):
-    """What NumPy computes, in double precision or with whole numbers."""
+    """NumPy's result, in double precision or with whole numbers."""
     wide = [x.astype(np.int64 if x.dtype.kind == "i" else np.float64) for x in given]
     env = types.SimpleNamespace(**dict(zip(NAMES, wide, strict=True)))
     return np.stack([np.asarray(rule(env)) for rule in rows.values()])

@@ -1,4 +1,4 @@
-"""What a kernel's IR is made from has a digest: it changes with whatever the IR may depend on, or there is none."""
+"""The content digest of a kernel changes with whatever its IR may depend on, or there is none."""
 
 import dataclasses
 import importlib.util

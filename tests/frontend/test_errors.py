@@ -1,4 +1,4 @@
-"""What is wrong with kernel source is said by class, place, reason and way out, never by a raw Python error.
+"""Errors of kernel source have a class, a place, a reason and a way out, and are never raw Python errors.
 
 In the sources below `«` and `»` stand around the text that the caret must point at.
 """

@@ -1,4 +1,4 @@
-"""Names that a loop sets in some trips keep what they were in the others, also if nothing sets them before the loop."""
+"""Names that a loop sets in some iterations keep their values in the others, even if unset before the loop."""
 
 import ast
 import textwrap

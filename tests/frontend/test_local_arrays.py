@@ -18,7 +18,7 @@ SCALAR = {int: np.int32, float: np.float32}
 
 
 def in_numpy(kernel, *args):
-    """What the array arguments are after Python has run the kernel, with NumPy's arrays as local ones."""
+    """The array arguments after Python has run the kernel, with NumPy's arrays as local ones."""
 
     def zeros(shape, dtype=float):
         return np.zeros(shape, SCALAR[dtype])

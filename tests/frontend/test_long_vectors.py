@@ -1,4 +1,4 @@
-"""Loops over the components of long vectors and matrices: read once for each trip, since an index is a choice."""
+"""Loops over the components of long vectors and matrices: read once for each iteration, since an index is a choice."""
 
 import jax.numpy as jnp
 import numpy as np

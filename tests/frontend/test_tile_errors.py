@@ -1,4 +1,4 @@
-"""What is wrong with tiles in kernels is said by class, reason and way out.
+"""Errors of tiles in kernels have a class, a reason and a way out.
 
 In the bodies below `«` and `»` stand around the text that the caret must point at.
 """

@@ -1,4 +1,4 @@
-"""What the threads of a block do each for themselves, beside what they do together with tiles."""
+"""Scalar code of the threads of a block, together with code on tiles."""
 
 import types
 
@@ -30,7 +30,7 @@ def atomic(combine):
 
 
 def by_threads(kernel, dims, *args):
-    """What the array arguments are after Python has run the kernel's function for each thread."""
+    """The array arguments after Python has run the kernel's function for each thread."""
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     for thread in np.ndindex(dims):
         names = types.SimpleNamespace(**{**vars(wp), "block_dim": lambda: BLOCK})

@@ -1,4 +1,4 @@
-"""Loops over `wp.static` expressions of their variable: read trip by trip, with their jumps."""
+"""Loops over `wp.static` expressions of their variable: read iteration by iteration, with their jumps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Programs with arrays that change, for any device: each returns arrays, to be compared with those of the processor."""
+"""Programs with mutable arrays, for any device: each returns arrays, to be compared with those of the processor."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def contents(found: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def compare(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Whether arrays are those of the processor, up to the order of sums and the rounding of functions."""
+    """Assert that arrays agree with the processor's, up to the order of sums and the rounding of functions."""
     assert found.keys() == wanted.keys()
     for name, a in found.items():
         x, y = a.numpy(), wanted[name].numpy()

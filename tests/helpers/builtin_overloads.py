@@ -171,7 +171,7 @@ def calls(wanted: set[str]) -> list[Call]:
 
 
 def _choices(name: str) -> dict[str, tuple]:
-    """What to choose for the variables in the types of a builtin."""
+    """The choices for the type variables of a builtin."""
     vectors = tuple(Kind(scalar, (3,), "vector") for scalar in FLOATS)
     if name.startswith(("norm_", "smooth_")):
         return GENERIC_SCALARS | {"Any": vectors}
@@ -208,7 +208,7 @@ def load(text: str, library: str, folder: str):
 
 
 def result_of(call: Call, kernel) -> Kind | str | None:
-    """What Warp's call gives; None for nothing or several; a text where Warp does not take it."""
+    """The kind of the result of Warp's call; None for none or several; a text where Warp refuses it."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             kernel.adj.build(None, {"deterministic": warp.DeterministicMode.NOT_GUARANTEED})
@@ -259,7 +259,7 @@ def to_warp(x: np.ndarray, kind: Kind):
 
 
 def compare(found: list[tuple[Call, Kind]], folder: str, compiled: bool) -> dict[Call, str]:
-    """What is different, by call: jwarp's refusal, or numbers."""
+    """The differences by call: jwarp's refusal, or numbers."""
     text = "".join(call.text(f"k{n}", result) for n, (call, result) in enumerate(found))
     theirs = load(text, "warp", folder)
     warp.set_module_options({"optimization_level": 0}, theirs)

@@ -39,7 +39,7 @@ def attributes(launch: np.ndarray, **changes: Any) -> dict[str, Any]:
 
 
 def run_scale(words: Any, shape: Any) -> None:
-    """What the image of `scale` would do."""
+    """The effect of the image of `scale`."""
     for thread in Words.read(words, symbols=4 + 1 + 1, parameters=3).all_threads():
         x, k, y = thread.addresses
         float_at(y + 4 * thread.at).value = float_at(x + 4 * thread.at).value * float_at(k).value

@@ -13,7 +13,7 @@ STREAM = 0x101
 
 
 class Lowered:
-    """What a function is lowered to for CUDA: the attributes and results of its one call, and the texts of kernels."""
+    """A function lowered for CUDA: the attributes and results of its one call, and the texts of kernels."""
 
     def __init__(self, function, *args):
         import jax

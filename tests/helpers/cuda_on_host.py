@@ -85,9 +85,9 @@ def _compile(arguments: Sequence[str], folder: str | Path, text: str = "") -> No
 
 
 def compiled_headers(flags: Sequence[str]) -> Path:
-    """A header that includes the stand-in and the library, beside what the compiler has made of it under these flags.
+    """A header that includes the stand-in and the library, next to its precompiled form under these flags.
 
-    Beside it the library is found under the name that authors include it by. Both are kept for all processes and
+    Next to it the library is found under the name that authors include it by. Both are kept for all processes and
     later runs, by the texts of the headers.
     """
     headers = (path.read_text() for folder in (SHIM, device_folder()) for path in sorted(Path(folder).iterdir()))

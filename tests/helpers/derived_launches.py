@@ -72,7 +72,7 @@ class Launch:
         return self.outputs(self.args)
 
     def operands(self, derived: Derived, given: Values) -> list:
-        """What each parameter of a derived kernel is given: the values themselves, or zeros of their shape."""
+        """The operands of a derived kernel: the values themselves, or zeros of their shape."""
         found, final = [], self.final
         for slot, param in zip(derived.origins, derived.kernel.params, strict=True):
             value = self.args[slot.param]

@@ -113,7 +113,7 @@ class MetadataExtension(Structure):
 
 
 class XlaError(Exception):
-    """What a handler returned."""
+    """The error that a handler returned."""
 
     def __init__(self, code: int, message: str):
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Arrays that pass for another library's in the memory of a GPU: NumPy's memory, lent by DLPack as CUDA's."""
+"""Arrays that pass for another library's in the memory of a GPU: NumPy's memory, exported by DLPack as CUDA's."""
 
 from __future__ import annotations
 

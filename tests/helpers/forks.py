@@ -72,7 +72,7 @@ def _constant(environment: dict[str, str]) -> dict[str, str]:
 
 
 def serve(modules: Sequence[str]) -> None:
-    """What the server does: forks for each line of its input, and prints how that process ended."""
+    """Run the server: fork for each line of its input, and print how that process ended."""
     for module in modules:
         importlib.import_module(module)
     for line in sys.stdin:

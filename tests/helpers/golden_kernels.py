@@ -50,7 +50,7 @@ def transpose(x: wp.array2d[float], y: wp.array2d[float]):
 
 @wp.kernel
 def row_sums(x: wp.array2d[float], y: wp.array[float]):
-    """A loop with the same trips in all threads."""
+    """A loop with the same iterations in all threads."""
     i = wp.tid()
     total = 0.0
     for k in range(x.shape[1]):
@@ -60,7 +60,7 @@ def row_sums(x: wp.array2d[float], y: wp.array[float]):
 
 @wp.kernel
 def collatz(x: wp.array[int], steps: wp.array[int]):
-    """A loop whose trips differ between the threads."""
+    """A loop whose iterations differ between the threads."""
     i = wp.tid()
     n = x[i]
     count = 0

@@ -67,7 +67,7 @@ OTHERWISE = {
     "tests/frontend/test_missing_arrays.py::test_debug_mode": "errors come later",
     "tests/frontend/test_native_functions.py": "native texts that differ from what stands for them",
     "tests/frontend/test_tile_lanes.py::test_every_thread_prints": "the order of threads",
-    "tests/frontend/test_tile_own_arrays.py::test_derivatives": "refused by name: loops that remember many tiles",
+    "tests/frontend/test_lane_arrays.py::test_derivatives": "refused by name: loops that remember many tiles",
     "tests/lib/test_geometry_follows.py": "asks for memory of NumPy",
     "tests/lib/test_maths": "the accuracy of the processor; CUDA has functions of its own",
 }  # fmt: skip

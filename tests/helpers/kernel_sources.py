@@ -461,7 +461,7 @@ class Writer:
         return self.line(f"{row.name} = {row.whole}[{self.expression('int32')}]")
 
     def change_view(self) -> None:
-        """Let a name stand for another array that is there in the next trip, too."""
+        """Let a name stand for another array that is there in the next iteration, too."""
         views = [a for a in self.views if a.name.startswith("r")]
         if not views:
             return self.make_row()

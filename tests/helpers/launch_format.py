@@ -66,7 +66,7 @@ def make_plan(
 ) -> np.ndarray:
     """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
 
-    `sums` are the parameters that are only added to, whose elements are told `apart` in one way, and `column_group` the
+    `sums` are the parameters that are only added to, whose elements are kept `apart` in one way, and `column_group` the
     columns that stay together.
     """
     listed = [

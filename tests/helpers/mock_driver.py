@@ -87,7 +87,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Words:
-    """What a kernel is given, read as the launch ABI says."""
+    """The words of a kernel's arguments, read by the launch ABI."""
 
     total: int
     items: int

@@ -1,4 +1,4 @@
-"""What JAX does with a step of mujoco_warp: derivatives by parameters, batches, export, sharding, rules."""
+"""A step of mujoco_warp under JAX: derivatives by parameters, batches, export, sharding, rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradient of mujoco_warp's constraint solver, from the conditions that its result meets."""
+"""The gradient of mujoco_warp's constraint solver, from the conditions that its result satisfies."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ long = pytest.mark.skipif(
 
 
 def run(library: str, job: str, *models: str, seconds: int = 900) -> dict[str, Any]:
-    """What a job finds of models, in a process of its own.
+    """The results of a job on models, in a process of its own.
 
     Compiled kernels are kept from one run of the tests to the next: a step has about a hundred of them.
     """
@@ -146,7 +146,7 @@ def parameters(name: str) -> dict[str, list[float]]:
 
 
 def transforms(name: str) -> dict[str, float]:
-    """What vmap, export and shard_map give."""
+    """The results of vmap, export and shard_map."""
     import jax
     from mujoco_jobs import transforms
 
@@ -220,7 +220,7 @@ def docs(name: str) -> list[list[int]]:
 
 
 def reference(name: str) -> dict[str, Any]:
-    """What is kept of Warp."""
+    """Warp's stored states."""
     return {"state": states(name), "apart": apart(name)}
 
 

@@ -55,7 +55,7 @@ class Frame(ctypes.Structure):
 
 
 def child_environment(**variables: str) -> dict[str, str]:
-    """The environment of a process of its own that imports this module and those beside it."""
+    """The environment of a process of its own that imports this module and its neighbours."""
     here = os.path.dirname(os.path.abspath(__file__))
     path = os.pathsep.join([here, os.path.dirname(here), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONPATH": path, **variables}

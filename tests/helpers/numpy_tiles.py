@@ -63,7 +63,7 @@ class NumpyTiles(types.SimpleNamespace):
 
 
 def in_numpy(kernel, *args):
-    """What the array arguments are after Python has run the kernel on NumPy arrays."""
+    """The array arguments after Python has run the kernel on NumPy arrays."""
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     function = kernel.python
     outer = {**function.__globals__, "wp": NumpyTiles()}

@@ -138,7 +138,7 @@ def close(x: np.ndarray, y: np.ndarray, limits: Mapping[str, int] = ULP_LIMIT) -
 
 
 def same(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether two results agree in every bit, but for which NaN it is."""
+    """True if two results agree in every bit, except for the bits of NaNs."""
     return x.dtype == y.dtype and x.shape == y.shape and bool(np.all(agree(x, y)))
 
 

@@ -49,7 +49,7 @@ def check(generated: Generated, folder: Path, rng: random.Random) -> None:
 
 
 def _from_copies(made: CpuKernel, dims: tuple[int, ...], arguments: tuple, expected: list) -> list:
-    """What is expected of elements that a launch adds to in a copy from zero, which it adds to the array at the end.
+    """The expected values of elements that a launch sums in a copy from zero, which it adds to the array at the end.
 
     Sums of floats differ by rounding then. The first threads of a launch add to the array itself. Each element
     has one thread, so nothing else can differ.

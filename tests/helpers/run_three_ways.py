@@ -10,7 +10,7 @@ from jwarp.backend.interpreter.machine import run
 
 
 def run_kernel(kernel, dims, *args):
-    """What the array arguments are after a launch, in the interpreter and compiled, which must agree."""
+    """The array arguments after a launch, interpreted and compiled, which must agree."""
     dims = (dims,) if isinstance(dims, int) else dims
     expected = run(kernel.ir(), dims, args)
     written = wp.launch(kernel, dims, [jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in args])
@@ -22,7 +22,7 @@ def run_kernel(kernel, dims, *args):
 
 
 def run_in_python(kernel, threads, *args):
-    """What the array arguments are after Python itself has run the kernel's function for each thread."""
+    """The array arguments after Python itself has run the kernel's function for each thread."""
     copies = [a.astype(object) if isinstance(a, np.ndarray) else a for a in args]
     for thread in range(threads):
         names = types.SimpleNamespace(**{**vars(wp), "tid": lambda thread=thread: thread})

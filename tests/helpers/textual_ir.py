@@ -37,7 +37,7 @@ def read(text: str, stage: Stage = Stage.DERIVED) -> Kernel:
 
 
 def lines(kernel: Kernel) -> list[str]:
-    """The text of a kernel without the source lines beside it."""
+    """The text of a kernel without its source lines."""
     return format_kernel(parse_kernel(format_kernel(kernel))).splitlines()
 
 

@@ -47,7 +47,7 @@ class Number:
 
 
 class Literal(Number):
-    """A number in the source, which keeps its full precision until it meets a type."""
+    """A number in the source, which keeps its full precision until it is combined with a type."""
 
     def __init__(self, raw: bool | int | float):
         self.raw = raw

@@ -100,7 +100,7 @@ def looped(type_, sums, extents, block_dim, transposes=(False, False), start=Non
 
 
 def operands(rng, type_, sums, extents, transposes, depth, rows=1):
-    """What `looped` takes for a grid of 2 x 2, and the product."""
+    """The operands of `looped` for a grid of 2 x 2, and the product."""
     m, n, _ = extents
     a, b = rng.integers(-3, 4, (2 * m, depth)), rng.integers(-3, 4, (depth, 2 * n))
     if not type_.is_int:

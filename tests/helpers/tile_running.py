@@ -13,7 +13,7 @@ BLOCK = 8
 
 
 def run_blocks(kernel, dims, *args, block_dim=BLOCK, debug=True):
-    """What the array arguments are after a launch of `dims` threads, the last of them in blocks.
+    """The array arguments after a launch of `dims` threads, the last axis in blocks.
 
     The interpreter, under several settings, and compiled code must agree.
     """

@@ -125,7 +125,7 @@ def several_arrays(
 
 @wp.func
 def renamed(z: wp.array[float], v: float):
-    """What a function was given is its caller's array under any name; one of its own is copied."""
+    """An array argument of a function stays the caller's under any name; a local array is copied."""
     w = z
     w[0] = v
     own = wp.zeros(2, dtype=float)

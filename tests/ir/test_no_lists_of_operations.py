@@ -1,4 +1,4 @@
-"""What is true of some operations stands in their rows: no other file lists operations by name."""
+"""Facts about operations stand in their rows: no other file lists operations by name."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def _names(nodes: list[ast.expr]) -> list[str]:
 
 
 def _compared(node: ast.expr) -> list[ast.expr]:
-    """What an equality compares with."""
+    """The operands that an equality compares with."""
     is_equality = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq)
     return [*node.comparators, node.left] if is_equality and isinstance(node, ast.Compare) else []
 

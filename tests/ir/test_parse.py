@@ -41,7 +41,7 @@ pytestmark = pytest.mark.quick
 
 
 def returns(kernel: Kernel, stage: Stage | None = Stage.DERIVED) -> Kernel:
-    """What is read from the text of a kernel, which is the kernel."""
+    """The kernel that is read from its own text, which equals it."""
     text = format_kernel(kernel)
     found = parse_kernel(text)
     if stage is not None:

@@ -30,6 +30,7 @@ from jwarp.ir.operation import Memory, Stage
 from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.verify import ATTR_RULES
 from jwarp.lib.expansions import EXPANSIONS, PAIRED
+from jwarp.passes.expand import COMPOSED
 from jwarp.tiling import schedule
 from jwarp.tiling.whole import WHOLE
 from jwarp.types import float32, float64
@@ -99,13 +100,17 @@ def test_the_emitter_knows_everything_else():
 
 
 def test_the_processor_has_a_row_for_every_function_that_the_library_lacks():
-    assert set(LLVM_RULES) == set(EVAL_RULES) - ELEMENTARY
+    assert set(LLVM_RULES) == set(EVAL_RULES) - ELEMENTARY - set(COMPOSED)
     assert set(EXPANSIONS) == {(name, type_) for name in ELEMENTARY for type_ in (float32, float64)}
     assert set(PAIRED) == {("sin", float32), ("cos", float32)}
 
 
 def test_cuda_has_a_row_for_every_operation_that_the_library_lacks():
-    assert set(EVAL_RULES) - ELEMENTARY <= set(CUDA_RULES) <= set(EVAL_RULES)
+    assert set(EVAL_RULES) - ELEMENTARY - set(COMPOSED) <= set(CUDA_RULES) <= set(EVAL_RULES) - set(COMPOSED)
+
+
+def test_composed_operations_become_others():
+    assert set(COMPOSED) == {name for name, row in OPS.items() if row.is_composed}
     assert set(cuda.SPECIAL_RULES) | UNITS == LASTING - set(EVAL_RULES) - TILE
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.quick
 
 
 def tree() -> Block:
-    """A store in a branch in a loop, and a conditional loop beside it."""
+    """A store in a branch in a loop, and a conditional loop next to it."""
     index, flag = Value(int32), Value(bool_)
     store = Op("store", (index, const(1.0)), 0)
     branch = If(const(True), Block((store,)), Block(), ())

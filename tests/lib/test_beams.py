@@ -1,4 +1,4 @@
-"""Rays of threads beside each other, which go through a tree together, hit what each of them hits alone."""
+"""Rays of adjacent threads, which go through a tree together, hit what each of them hits alone."""
 
 import jax
 import jax.numpy as jnp

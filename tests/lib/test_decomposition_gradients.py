@@ -83,7 +83,7 @@ def test_float32_is_near_float64(name):
 
 @pytest.mark.parametrize("name", ["svd2", "svd3", "eig3"])
 def test_vectors_of_equal_values_do_not_turn_within_their_plane(name):
-    """What they do not share they have: the derivative of a single one is finite, and so is the second."""
+    """Vectors that are not shared have derivatives: that of a single one is finite, and so is the second."""
     width = WIDTHS[name]
     a = np.diag([1.0, 1.0, 3.0][:width]).astype(np.float32)[None]
     t = np.random.default_rng(8).normal(size=a.shape).astype(np.float32)

@@ -58,7 +58,7 @@ def product(name: str, results: list[np.ndarray]) -> np.ndarray:
 
 
 def check(name: str, a: np.ndarray, results: list[np.ndarray]) -> None:
-    """What holds for the decomposition of all finite matrices."""
+    """Check the properties of the decomposition of all finite matrices."""
     eps = float(ml_dtypes.finfo(a.dtype).eps)
     a, (left, *others) = a.astype(np.float64), [r.astype(np.float64) for r in results]
     size = np.abs(a).max((1, 2), keepdims=True) + float(ml_dtypes.finfo(results[0].dtype).tiny) / eps

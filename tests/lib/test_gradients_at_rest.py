@@ -167,7 +167,7 @@ def decomposed(a):
 
 
 def test_a_polar_rotation_that_is_composed_outside():
-    """What the kernel stores depends on the choice of vectors, and what is made of it does not."""
+    """The kernel's stores depend on the choice of vectors, and the final result does not."""
     rng = np.random.default_rng(12)
     a = np.concatenate([np.eye(2) + d * rng.uniform(-1, 1, (12, 2, 2)) for d in (0.0, 1e-7, 1e-5, 3e-5)])
     a = np.concatenate([a, turns(rng, len(a), 2) @ a]).astype(np.float32)

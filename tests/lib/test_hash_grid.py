@@ -89,7 +89,7 @@ def cells(points, radius, dtype=np.float32):
 
 
 def met(points, radius, dims=DIMS, built=None, dtype=np.float32):
-    """Which points a query about each point meets, by NumPy: those of cells that are in its range when wrapped."""
+    """The points that a query about each point finds, by NumPy: those of cells that are in its range when wrapped."""
     scale = np.ones((), dtype) / dtype(built or radius)
     low, high = (np.floor((points + s * dtype(radius)) * scale).astype(np.int64) for s in (-1, 1))
     own = np.mod(np.floor(points * scale).astype(np.int64), dims)

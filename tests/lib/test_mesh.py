@@ -93,7 +93,7 @@ def cast(points, starts, ways):
 
 
 def of_faces(points, faces, starts, ways):
-    """What rays find on faces, by the rule of Cramer."""
+    """The intersections of rays with faces, by Cramer's rule."""
     p, q, r = (points[FACES.reshape(-1, 3)[faces, k]] for k in range(3))
     n = jnp.cross(q - p, r - p)
     t = ((p - starts) * n).sum(-1) / (ways * n).sum(-1)

@@ -181,7 +181,7 @@ def sides(mesh: wp.uint64, x: wp.array[wp.vec3], sign: wp.array[float]):
 
 
 def test_signs_look_at_faces_only_where_a_ray_goes():
-    """Faces in leaves that no ray along an axis meets are replaced by one that all rays would meet at once."""
+    """Faces in leaves that no ray along an axis hits are replaced by one that all rays would hit at once."""
     u, v = np.meshgrid(np.linspace(0, np.pi, 41), np.linspace(0, 2 * np.pi, 80, endpoint=False), indexing="ij")
     corners = np.stack([np.sin(u) * np.cos(v), np.sin(u) * np.sin(v), np.cos(u)], -1).reshape(-1, 3)
     i, j = (x.ravel() for x in np.mgrid[:40, :80])

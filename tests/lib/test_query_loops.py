@@ -275,7 +275,7 @@ def test_rows_of_cells_that_wrap_round_are_met_from_the_first_cell_on(dims):
 
 @pytest.mark.parametrize("spread", [0.02, 0.5, 3.0])
 def test_points_that_have_moved_since_meet_the_same_in_the_same_order(spread):
-    """Threads of neighbours are in rows of cells beside each other then, or far apart, and wait for each other."""
+    """Threads of neighbours are in adjacent rows of cells then, or far apart, and wait for each other."""
     dims = (6, 5, 7)
     points = RNG.uniform(0, 1, (COUNT, 3)).astype(np.float32)
     moved = (points + [0.01, -0.5 * REACH, 0.6 * REACH] + spread * REACH * RNG.normal(size=(COUNT, 3))).astype(
@@ -293,7 +293,7 @@ def test_points_that_have_moved_since_meet_the_same_in_the_same_order(spread):
 
 
 def in_order_of_cells(points, p, dims):
-    """The points that a query about a place meets, by NumPy: cell by cell, along the first axis first."""
+    """The points that a query about a place finds, by NumPy: cell by cell, along the first axis first."""
     scale = np.float32(1.0) / np.float32(REACH)
     own = np.mod(np.floor(points * scale).astype(int), dims)
     low, high = (np.floor((p + s * np.float32(REACH)) * scale).astype(int) for s in (-1, 1))

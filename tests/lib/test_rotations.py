@@ -156,7 +156,7 @@ def value_of_warp(warp, letter, value, dtype):
 
 
 def numbers(result, like):
-    """What Warp gives as an array; halves come as their bits."""
+    """Warp's result as an array; halves come as their bits."""
     found = np.asarray(result if hasattr(result, "__len__") else getattr(result, "value", result))
     return (found.view(np.float16) if found.dtype == np.uint16 else found.astype(float)).reshape(like.shape)
 

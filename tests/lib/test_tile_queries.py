@@ -1,4 +1,4 @@
-"""Queries of trees and meshes by whole blocks: all that meets is found once, in tiles, as by a search of all."""
+"""Queries of trees and meshes by whole blocks: every hit is found once, in tiles, as by a search of all."""
 
 import numpy as np
 import pytest

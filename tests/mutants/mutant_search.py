@@ -23,10 +23,15 @@ from planted_mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parent.parent.parent
 FOUND_OF_TEN = 9
+SECONDS = 900  # some faults make loops that do not end
 # A finder of an editable installation would find the package as it is.
 PLUGIN = """import sys
 kept = ("_frozen_importlib", "_pytest")
 sys.meta_path[:] = [finder for finder in sys.meta_path if finder.__module__.startswith(kept)]
+
+
+def pytest_collection_finish():
+    assert sys.modules["jwarp"].__file__.startswith(__file__.rpartition("/")[0]), sys.modules["jwarp"].__file__
 """
 
 
@@ -43,7 +48,7 @@ def place_of(mutant: Mutant, package: Path) -> Path:
 
 
 def copied(folder: Path) -> Path:
-    """A copy of the package, beside links to all that tests read."""
+    """A copy of the package, with links to all that tests read."""
     shutil.copytree(ROOT / "jwarp", folder / "jwarp", ignore=shutil.ignore_patterns("__pycache__"))
     for module in sorted((ROOT / "jwarp").glob("_native*.so")) or _built():
         shutil.copy(module, folder / "jwarp")
@@ -68,14 +73,27 @@ def look(mutant: Mutant, tests: list[str]) -> str:
         file = place_of(mutant, copied(folder))
         file.write_text(file.read_text().replace(mutant.old, mutant.new))
         own = [f"tests/{mutant.area}"] if (ROOT / "tests" / mutant.area).is_dir() else []
-        chosen = tests or ["-m", "quick", *own, "tests"]
-        environment = {**os.environ, "PYTHONPATH": name, "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-p", "without_finder", "-p", "no:cacheprovider", "-x", "-q"]
-        done = subprocess.run([*command, *chosen], cwd=folder, env=environment, capture_output=True, text=True)
-        found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-        if done.returncode not in (0, 1) and not found:
-            return f"pytest ended with {done.returncode}: {done.stderr.strip()[-200:]}"
+        # pytest would merge a folder with the one that it is in.
+        found = ""
+        for chosen in (tests,) if tests else (["-m", "quick", *own], ["-m", "quick", "tests"]):
+            found = found or _first_failure(folder, chosen)
+        return found
+
+
+def _first_failure(folder: Path, chosen: list[str]) -> str:
+    """The first test that fails of a copy of the package; "" if all pass."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-p", "without_finder", "-p", "no:cacheprovider", "-x", "-q"]
+    try:
+        done = subprocess.run(
+            [*command, *chosen], cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"none: the tests do not end within {SECONDS} s"
+    found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    if found or done.returncode == 0:
         return found[0] if found else ""
+    raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
 
 
 def main() -> int:

@@ -77,10 +77,10 @@ MUTANTS = (
         "        if True:\n",
     ),
     Mutant(
-        "a negative index names no element of a local array that became values",
+        "one index of two names an element of a local array that became values",
         "passes",
-        "ends = (Const(index.type, k) for k in (position, position - extent))",
-        "ends = (Const(index.type, k) for k in (position, position))",
+        'first = emit("and", first, other)',
+        'first = emit("or", first, other)',
     ),
     Mutant(
         "stores to scratch that a loop reads later are dropped",

@@ -116,7 +116,7 @@ def test_all_sizes_may_be_formulas() -> None:
 
 
 def test_a_record_with_other_variables() -> None:
-    """What was laid out for some variables is not used for others."""
+    """A layout for some variables is not used for others."""
     fingerprint = register(make_plan(1, [(ARRAY, 1, S32, UNKNOWN)]), count_columns)
     launch = make_launch([-1], [(0, 0, IN_OUT, 0)], variables=1, formulas=[[(VARIABLE, 0)]])
     total = np.zeros(1, np.int32)

@@ -163,7 +163,7 @@ def test_copies_are_added_in_order_and_rounded_once(random, code, dtype):
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("mask", range(4))
 def test_a_sum_may_lack_batch_axes(random, mask, threads):
-    """What batch elements share is summed over them."""
+    """A gradient that batch elements share is summed over them."""
     batch, columns = (3, 5), 200
     x = random.normal(size=(*batch, columns)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""What atomic operations find in arrays of the thread's own has derivatives, as no other thread is there."""
+"""Results of atomic operations on thread-private arrays have derivatives, as no other thread interferes."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_load_is_not_shared_with_a_loop_that_stores_to_its_array():
 
 
 def test_loops_in_branches_of_loops_take_no_time_that_grows_with_their_depth_alone():
-    """What a loop carries unchanged is found in the loops inside it, once for all that these carry."""
+    """Unchanged loop-carried values are found in inner loops once for all that these carry."""
 
     @wp.kernel
     def deep(x: wp.array[float], n: int, y: wp.array[float]):

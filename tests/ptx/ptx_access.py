@@ -130,7 +130,7 @@ class Access:
 
     @property
     def is_strong(self) -> bool:
-        """Whether the instruction is one by which threads may meet, as at a lock."""
+        """True if the instruction can synchronise threads, as at a lock."""
         return not STRONG.isdisjoint(self.node.statement.suffixes)
 
     def _race_globally(self, threads: Array, addresses: Array, width: int, write: bool, *same: Array) -> None:
@@ -450,7 +450,7 @@ def _text(run: Any, g: Any, node: Node, place: Place, k: int) -> str:
 
 
 def _formatted(access: Access, thread: Array, text: str, address: Any) -> str:
-    """What printf makes of a text: each value is at a multiple of its width."""
+    """The output of printf for a text: each value is at a multiple of its width."""
     at, values = int(address), []
     for length, kind in re.findall(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l)?([diouxXeEfFgGcsp%])", text):
         if kind == "%":

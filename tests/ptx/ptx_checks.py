@@ -1,4 +1,4 @@
-"""What the PTX machine notes beside results: races of threads of a block, and counts of instructions and accesses."""
+"""The PTX machine's notes: races of threads of a block, and counts of instructions and accesses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Races:
             setattr(self, name, np.repeat(getattr(self, name), parts, axis=0))
 
     def _unordered(self, threads: Array, other: Array, warps: Array, when: Array) -> Array:
-        """Whether the other access is of another thread, in this stretch between barriers."""
+        """The truth values that the other access is by another thread, between the same barriers."""
         now, warp = self.barriers.now(threads), threads // 32
         same_stretch = when[:, 0] == now
         in_warp = warps == warp

@@ -33,7 +33,7 @@ GRADIENTS = (
     "tests/bind/test_tiles_review.py", "tests/bind/test_tiles_transforms.py", "tests/bind/test_transforms.py",
     "tests/dispatch/test_eager_adjoints.py", "tests/frontend/test_grad_calls.py",
     "tests/frontend/test_native_functions.py", "tests/frontend/test_struct_values.py",
-    "tests/frontend/test_tile_func_grad.py", "tests/frontend/test_tile_own_arrays.py",
+    "tests/frontend/test_tile_func_grad.py", "tests/frontend/test_lane_arrays.py",
     "tests/frontend/test_tile_transforms.py", "tests/lib/test_decomposition_gradients.py",
     "tests/lib/test_geometry_follows.py", "tests/lib/test_gradients_at_rest.py", "tests/lib/test_hash_grid.py",
     "tests/lib/test_mesh.py", "tests/lib/test_noise.py", "tests/lib/test_rotations.py",

@@ -16,7 +16,7 @@ POISON = 0xFF  # makes floats NaN
 
 
 class Fault(Exception):
-    """What a GPU would not do, or not always: `kind` is a word for it."""
+    """A fault that a GPU would not accept, or not always: `kind` is a word for it."""
 
     def __init__(self, kind: str, message: str):
         super().__init__(f"{kind}: {message}")
@@ -57,7 +57,7 @@ class Piece:
 
 @dataclass
 class GlobalMemory:
-    """Pieces by address. Accesses are told the threads, for messages."""
+    """Pieces by address. Accesses are given the threads, for messages."""
 
     pieces: list[Piece] = field(default_factory=list)
     _bases: list[int] = field(default_factory=list)

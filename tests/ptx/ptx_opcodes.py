@@ -1,4 +1,4 @@
-"""What instructions compute from registers alone: a table with one row for each opcode."""
+"""Instructions on registers: a table with one row for each opcode."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class PtxHandwritten:
         self.kernel, self.block, self.edits, self.changes_inputs = kernel, block, edits or {}, changes_inputs
 
     def unit(self, dims: Sequence[int]) -> Unit:
-        """What is compiled for a launch over `dims`."""
+        """The unit that is compiled for a launch over `dims`."""
         program = program_of(self.kernel, config.settings)
         made = Handwritten(self.kernel.definition, program.kernel, program.settings)
         blocks = self.configuration(dims).blocks

@@ -36,7 +36,7 @@ def bits_of(values: Array) -> Array:
 
 
 def read_as(bits: Array, dtype: np.dtype) -> Array:
-    """What a register holds, as a type that is as wide or narrower."""
+    """The content of a register, as a type that is as wide or narrower."""
     if bits.dtype == dtype:
         return bits
     if bits.dtype == np.bool_ or dtype == np.bool_:
@@ -82,7 +82,7 @@ def narrowed(total: Array, lost: Array, rounding: str, dtype: np.dtype) -> Array
 
 
 def directed(near: Array, lost: Array, rounding: str) -> Array:
-    """What was rounded to the nearest, and lost that, rounded in another direction."""
+    """A value that was rounded to the nearest, and lost `lost`, rounded in another direction."""
     if rounding == "rn":
         return near
     if rounding == "rz":

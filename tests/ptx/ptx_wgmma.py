@@ -1,4 +1,4 @@
-"""Instructions of the PTX machine by which four warps multiply matrices in shared memory, beside what they do else.
+"""Instructions of the PTX machine by which four warps multiply matrices in shared memory, asynchronously.
 
 After NVIDIA's description of `wgmma`: a product reads shared memory, and adds to registers, at any time until its
 warps wait for the group that it belongs to. It reads through the asynchronous proxy, for which what threads have
@@ -54,7 +54,7 @@ class Product:
 
 
 class Products:
-    """What is on its way in a run, and which registers other instructions have used since the last fence."""
+    """The products in flight, and the registers that other instructions have used since the last fence."""
 
     def __init__(self, threads: int, registers: dict[int, int], races: Races | None, shared_bytes: int):
         self.registers, self.races = registers, races
@@ -275,7 +275,7 @@ def effect(machine: Any, node: Node, form: Any) -> Any:
 
 
 def _same(values: Array, count: int, what: str) -> Iterable[int]:
-    """What all threads of a warpgroup have to say alike, of each warpgroup."""
+    """The values that all threads of a warpgroup must agree on, for each warpgroup."""
     given = np.broadcast_to(values, count).reshape(-1, WARPGROUP)
     if (given != given[:, :1]).any():
         raise Fault("wgmma", f"threads of a warpgroup name different matrices: {what}")

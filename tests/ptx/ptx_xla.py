@@ -179,7 +179,7 @@ def _buffers(arguments: Any, name: str, writable: bool) -> list[tuple[int, int, 
 
 
 def on_cuda(function: Callable[..., Any], *args: Any) -> Any:
-    """What a function gives where its launches are lowered for CUDA, and run by the machine."""
+    """The result of a function whose launches are lowered for CUDA and run by the machine."""
     import jax
     import jax.export
     import pytest

@@ -174,7 +174,7 @@ def test_warps_with_threads_of_several_batch_elements(version):
 
 @wp.kernel
 def looked_at(x: A, n: int, a: A, b: A, found: A):
-    """What is read between two sums is read there: all sums are of a single thread."""
+    """A read between two sums stays there: all sums are of a single thread."""
     i = wp.tid()
     wp.atomic_add(a, n, x[i])
     wp.atomic_add(b, n, 1.0)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason="needs NVRTC
 
 
 def on_both(program):
-    """What a program gives on a GPU is what it gives on the processor."""
+    """Assert that a program gives the same on a GPU and on the processor."""
     wanted = program("cpu")
     with machine() as device:
         found = program("cuda:0")

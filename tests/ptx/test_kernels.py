@@ -124,7 +124,7 @@ def test_derivatives(kernel):
 
 
 def test_a_heap_that_is_full():
-    """The launcher is told; nothing is written where there is no memory, and all of it is given back."""
+    """The launcher gets an error; nothing is written where there is no memory, and all of it is given back."""
     kernel = next(k for kinds in KINDS.values() for k in kinds if k.name == "multiplied_in_place")
     program = derive(program_of(kernel, config.settings), VARIANTS[1]).program
     made = PtxKernel(program.gpu_kernel, "flat checked")
@@ -403,7 +403,7 @@ def test_random_tiles(seed):
 
 
 def test_a_block_whose_heap_is_full():
-    """All of its threads end, wherever one of them finds no memory, and the launcher is told."""
+    """All of its threads end, wherever one of them finds no memory, and the launcher gets an error."""
     seed = next(s for s in range(40) if grows(vjp(Program(s, steps=6).kernel(), [0], [2, 3]).kernel))
     kernel = vjp(Program(seed, steps=6).kernel(), range(len(Program.PARAMS)), [2, 3]).kernel
     made = PtxKernel(kernel, "flat checked")
@@ -420,7 +420,7 @@ PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float1
 
 @pytest.mark.parametrize("types", PRODUCTS, ids=lambda types: "-".join(map(str, types)))
 def test_products_that_fetch_ahead(types):
-    """No trip, one, and several, of a loop whose tiles have two places in turn."""
+    """No iteration, one, and several, of a loop whose tiles have two places in turn."""
     type_, sums = types
     made = PtxKernel(product(type_, sums, 32, 16, 32, 64), "flat fast")
     assert ("mma.sync" in made.text) == (type_ is not float32)

@@ -40,7 +40,7 @@ def made():
 
 
 def leaves(mesh, params):
-    """What a kernel is given for a mesh, parameter by parameter."""
+    """The arguments of a kernel for a mesh, parameter by parameter."""
     for p in params[: len(params) - 6]:
         yield np.asarray(functools.reduce(getattr, p.name.split(".")[1:], mesh.in_place), p.dtype.dtype)
 

@@ -15,7 +15,7 @@ PROGRAMS = {f.__name__: f for f in (*array_programs.PROGRAMS, *tape_programs.LIK
 
 
 def run(name, device):
-    """A program on a device, which it is told or finds in use."""
+    """A program on a device, which is given or in use."""
     program = PROGRAMS[name]
     with wp.ScopedDevice(device):
         return program(device) if program in array_programs.PROGRAMS else program()
@@ -64,7 +64,7 @@ def optional(x: wp.array[float], more: wp.array[float], y: wp.array[float]):
 
 @own_process(seconds=300)
 def test_arrays_that_overlap_or_are_missing():
-    """What is read is read as it was before, and an array may be None."""
+    """Reads give the content from before the launch, and an array may be None."""
     from test_device_arrays import machine
 
     made = []

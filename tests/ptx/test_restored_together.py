@@ -31,7 +31,7 @@ def following(state: int) -> int:
 
 @wp.kernel
 def weighted(n: int, states: wp.array2d[int], x: wp.array2d[float]):
-    """What one thread keeps of an element of `states` in a turn, another one keeps in the next."""
+    """Another thread saves an element of `states` in each turn."""
     i, _ = wp.tid()
     for k in range(n):
         weights = wp.tile_astype(wp.tile_load(states[i], shape=9, offset=k), float) * 0.1
@@ -78,7 +78,7 @@ TURN = r"if \(log\d+_places\[log\d+_size\] >= 0\) states\[.*(?:\s*(?:#line.*|\})
 
 @pytest.mark.parametrize("block", [4, 32])
 def test_turns_without_a_barrier_are_found(block):
-    """What a thread restored in one turn, another one restores in the next."""
+    """Another thread restores an element in each turn."""
     text = adjoint_of(weighted, block, "flat checked").unit.text
     ends = [m.group() for m in re.finditer(TURN, text) if text.count(m.group()) == 1]
     assert len(ends) == 2

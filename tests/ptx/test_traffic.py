@@ -1,4 +1,4 @@
-"""What launches move and do on a GPU, counted: each figure is a bound that a change may not pass unseen."""
+"""Counts of work and memory traffic of launches on a GPU: each figure is a bound that no change may exceed unseen."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Loops of which several trips run at once, on the PTX machine and against the interpreter."""
+"""Loops of which several iterations run at once, on the PTX machine and against the interpreter."""
 
 import re
 
@@ -16,7 +16,7 @@ VERSIONS = ("narrow flat fast", "flat fast", "checked")
 
 
 def turns(made):
-    """How many trips run at once, of each loop of which several do."""
+    """The number of iterations that run at once, for each loop of which several do."""
     return [int(n) + 1 for n in re.findall(r"for \(; .* > (\d+); ", made.unit.text)]
 
 
@@ -75,7 +75,7 @@ def test_quotients_and_roots_are_those_of_ieee_754():
 
 @wp.kernel
 def carried(x: A, y: A, lo: int, hi: int, out: wp.array2d[float]):
-    """What is carried changes places, is used several times, and counts in the order of the trips."""
+    """Carried values change places, are used several times, and depend on the order of iterations."""
     i = wp.tid()
     a, b, c, last = 1.0, 2.0, 0.0, (-1)
     for j in range(lo, hi):
@@ -166,7 +166,7 @@ def test_sums_of_several_trips_are_made_together(version, count):
 
 @wp.kernel
 def looked_at(x: A, n: int, a: A, b: A, found: A):
-    """A sum is read again in the next trip, by a single thread: it cannot wait for that one."""
+    """A sum is read again in the next iteration, by a single thread: it cannot wait for that one."""
     i = wp.tid()
     for j in range(n):
         found[i] = found[i] + a[j]
@@ -181,7 +181,7 @@ def test_sums_that_are_read_in_the_loop_do_not_wait():
 
 @wp.kernel
 def told_apart(x: A, n: int, a: A):
-    """Places that no coordinate says, in memory of the thread's own: alike in the last of the trips alone."""
+    """Places that no coordinate says, in memory of the thread's own: alike in the last of the iterations alone."""
     i = wp.tid()
     own = wp.zeros(shape=16, dtype=int)
     for j in range(15):

@@ -223,7 +223,7 @@ def test_components_are_stored_together(places, loops):
 
 
 def test_an_element_is_assigned_in_place():
-    """A loop over a[j] = v touches one element in a trip."""
+    """A loop over a[j] = v touches one element in an iteration."""
     b = TileBuilder()
     x = loaded(b, 0, (64,), b.tid(), Const(int32, 0))
     tile, result, j = Value(x.type), Value(x.type), Value(int32)

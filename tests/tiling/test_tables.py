@@ -1,4 +1,4 @@
-"""What operations on whole tiles are given in every block alike is found before, and kept as a table."""
+"""Operands of operations on whole tiles that are equal in every block are found before, as a table."""
 
 import numpy as np
 import pytest

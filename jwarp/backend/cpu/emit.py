@@ -16,9 +16,10 @@ from jwarp.analysis.ownership import Definitions, definitions_of
 from jwarp.analysis.uniformity import VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
 from jwarp.backend.cpu.access.addresses import Element
-from jwarp.backend.cpu.access.descriptor import Pattern, describe, elements_of
+from jwarp.backend.cpu.access.descriptor import describe, elements_of
 from jwarp.backend.cpu.access.grouping import components_from, run_from
 from jwarp.backend.cpu.access.instructions import gather, load_one, scatter, store_vector
+from jwarp.backend.cpu.access.patterns import Pattern
 from jwarp.backend.cpu.access.plain import prefetch
 from jwarp.backend.cpu.access.shared_loads import is_in_row
 from jwarp.backend.cpu.access.strategies import choose

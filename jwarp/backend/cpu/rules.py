@@ -299,6 +299,7 @@ LLVM_RULES: dict[str, Rule] = {
     "bit_count": _bit_count,
     "shl": _shl,
     "shr": _shr,
+    "nonzero": lambda out, node, x: out.compare("une", _type(node), x[0], out.constant(_type(node), 0.0)),
     "lt": _comparison("olt", "lt"),
     "le": _comparison("ole", "le"),
     "gt": _comparison("ogt", "gt"),

@@ -237,6 +237,7 @@ CUDA_RULES: dict[str, Rule] = {
     "bit_count": _helper("bit_count"),
     "shl": _helper("shl"),
     "shr": _helper("shr"),
+    "nonzero": lambda node, x: f"{x[0]} != 0",
     "lt": _operator("<"),
     "le": _operator("<="),
     "gt": _operator(">"),

@@ -19,11 +19,13 @@ from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
+from jwarp.dispatch.call.array_arguments import host_of
 from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
-from jwarp.dispatch.executables.arrays import ArrayLaunch, host_of
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.device_adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps
-from jwarp.dispatch.steps.host_executor import HostSteps, Scratch
+from jwarp.dispatch.steps.host_executor import HostSteps
+from jwarp.dispatch.steps.recorded import Recorded
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing
@@ -133,11 +135,11 @@ class BackwardPass:
         elif self.steps.steps:
             self._on_host(arrays)
 
-    def bound(self, contents: Arrays, cotangents: Arrays, scratch: Scratch) -> list[Any] | None:
-        """The native steps that do the same each time that they run; None where there are none."""
-        if not self.steps.steps:
-            return []
-        return self._on_host.bound([*contents, *cotangents], scratch)
+    def recorded(self, contents: Arrays, cotangents: Arrays) -> Recorded:
+        """The steps on these host arrays."""
+        arrays = {Slot("primal", p): x for p, x in enumerate(contents) if x is not None}
+        arrays |= {Slot("given", p): x for p, x in enumerate(cotangents) if x is not None}
+        return Recorded(self.steps.steps, arrays)
 
     @functools.cached_property
     def _on_host(self) -> HostSteps:
@@ -257,7 +259,7 @@ class ArrayBackward:
 
 def backward_of(launch: ArrayLaunch) -> ArrayBackward:
     """The backward passes of a launch, made once for a layout. Raises what `ArrayBackward` raises."""
-    cached: Any = launch if launch.shaped is None else launch.shaped
+    cached: Any = launch if launch.executable is None else launch.executable
     if cached.backward is None:
         cached.backward = ArrayBackward(launch)
     found: ArrayBackward = cached.backward

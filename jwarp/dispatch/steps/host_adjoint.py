@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from jwarp.dispatch.call.host_arguments import read_contents, read_gradient
 from jwarp.dispatch.executables.host_arrays import Place, Use, prepare, refuse_shared, without_aliases
 from jwarp.dispatch.executables.host_plans import HostPlan, converts_of, only_equal
 from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.steps.host_executor import HostSteps, Scratch
+from jwarp.dispatch.steps.host_executor import HostSteps
+from jwarp.dispatch.steps.recorded import Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
@@ -30,7 +31,7 @@ class Adjoint(Ready):
     """The adjoint of a launch.
 
     Attributes:
-        arrays: Those of the slots of `steps`, in order.
+        by_slot: The arrays of the slots of `steps`.
         starts: The values that gradients without an array of the caller's start from, by parameter.
 
     Raises:
@@ -64,7 +65,7 @@ class Adjoint(Ready):
         _refuse_overlaps(self.steps, by_slot)
         for step in self.steps.launches:
             prepare(step.launch, step.shapes)
-        self.arrays = list(by_slot.values())
+        self.by_slot = by_slot
         self._run = HostSteps(self.steps.steps, {slot: k for k, slot in enumerate(by_slot)}, len(by_slot))
         self._native: _native.HostGraph | None = None
         self._has_run = False
@@ -104,14 +105,20 @@ class Adjoint(Ready):
         """Add the gradients: from the second time on by one native call, which keeps its memory."""
         if not self._has_run:
             self._has_run = True
-            self._run(self.arrays.copy())
+            self._run(list(self.by_slot.values()))
             return
         with self._turn:
             if self._native is None:
-                bound = self._run.bound(self.arrays, Scratch())
+                bound = native_steps([Recorded(self.steps.steps, self.by_slot)], Scratch())
                 assert bound is not None  # gradients have the type of their parameters
-                self._native = _native.HostGraph(bound)
+                self._native = _native.HostGraph(bound, self._watched())
             self._native()
+
+    def _watched(self) -> list[tuple[np.ndarray, bool]]:
+        """The caller's arrays of copies and sums, and whether each is written."""
+        moves = [step for step in self.steps.steps if isinstance(step, (Add, Copy))]
+        slots = dict.fromkeys(slot for step in moves for slot in (step.source, step.target))
+        return [(self.by_slot[slot], slot.kind == "gradient") for slot in slots if slot in self.by_slot]
 
     def change(self, given: Mapping[int, Any]) -> bool:
         changes: list[tuple[np.ndarray, np.ndarray]] = []
@@ -125,7 +132,7 @@ class Adjoint(Ready):
             array[...] = number
         return True
 
-    def plan(self, values: Sequence[Any]) -> AdjointPlan | None:
+    def executable(self, values: Sequence[Any]) -> AdjointPlan | None:
         params, call = self.program.params, self.call
         converts = converts_of(params, values, self.contents)
         if converts is None or any(start != 0.0 for start in self.starts.values()):
@@ -150,7 +157,7 @@ class Adjoint(Ready):
         run = HostSteps((*new, *self.steps.steps), slots, len(values))
         results = tuple(run.place(Slot("gradient", p)) for p in self.wanted)
         apart = self._apart([cotangents[p] for p in self.cotangents], list(gradients.values()))
-        return AdjointPlan(converts, tuple(gradients.values()), apart, call.names, run, results)
+        return AdjointPlan(converts, tuple(gradients.values()), apart, call.names, run.code, results)
 
     def _apart(self, cotangents: Sequence[int], added: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """The values that must have no memory in common: arrays that are added to with all, outputs with inputs."""
@@ -165,9 +172,9 @@ class Adjoint(Ready):
 
 @dataclass(frozen=True, slots=True)
 class AdjointPlan(HostPlan):
-    """An adjoint launch: `steps` run on the arrays of the values, and arrays come back as `results`."""
+    """An adjoint launch: `code` runs on the arrays of the values, and arrays come back as `results`."""
 
-    steps: HostSteps
+    code: Sequence[Callable[[list[Any]], None]]
     results: tuple[int, ...]
 
     def call(self, values: Sequence[Any]) -> Any:
@@ -175,7 +182,8 @@ class AdjointPlan(HostPlan):
         arrays = self.read(values)
         if arrays is None:
             return None
-        self.steps(arrays)
+        for run in self.code:
+            run(arrays)
         results = tuple([arrays[k] for k in self.results])
         return results if self.names is None else dict(zip(self.names, results, strict=True))
 

@@ -1,9 +1,9 @@
-"""The executor of steps on host arrays: at once on any arrays of their shapes, or as native steps on given ones."""
+"""The executor of steps on host arrays: at once, on any arrays of their shapes."""
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,40 +11,14 @@ import numpy as np
 from jwarp import _native
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.launching.descriptor import extents_of
-from jwarp.launching.steps import Add, Allocate, Copy, Launch, Slot, Step, Steps
+from jwarp.launching.steps import Add, Allocate, Copy, Launch, Shape, Slot, Step, Steps
 
 Arrays = list[Any]
 Run = Callable[[Arrays], None]
 
 
-class Scratch:
-    """Memory for native steps that run one after the other. What one turn takes is taken again after `turn`."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = collections.defaultdict(list)
-        self._taken: collections.Counter[tuple[tuple[int, ...], np.dtype]] = collections.Counter()
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the memory."""
-        return sum(array.nbytes for arrays in self._arrays.values() for array in arrays)
-
-    def turn(self) -> None:
-        """Free all arrays."""
-        self._taken.clear()
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array that nothing else uses in this turn."""
-        key = shape, dtype
-        known, count = self._arrays[key], self._taken[key]
-        self._taken[key] += 1
-        if count == len(known):
-            known.append(np.empty(shape, dtype))
-        return known[count]
-
-
 class HostSteps:
-    """Steps that are compiled for arrays in the order of `slots`, on which they can be run at once or bound.
+    """Steps that are compiled for arrays in the order of `slots`.
 
     Raises:
         CompileError: a kernel cannot be compiled.
@@ -63,7 +37,6 @@ class HostSteps:
                     self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
                 _require(step)
-        self._code: tuple[Run, ...] | None = None
 
     def place(self, slot: Slot) -> int:
         """The number of a slot's array."""
@@ -71,36 +44,14 @@ class HostSteps:
 
     def __call__(self, arrays: Arrays) -> Arrays:
         """Run the steps on the arrays of the slots; all arrays, with those that the steps have allocated."""
-        code = self._code
-        if code is None:
-            code = self._code = tuple(self._compiled())
-        for run in code:
+        for run in self.code:
             run(arrays)
         return arrays
 
-    def bound(self, arrays: Sequence[Any], scratch: Scratch) -> list[Any] | None:
-        """The native steps that do the same on these arrays each time that they run; None where there are none."""
-        made: list[Any] = []
-        found = list(arrays)
-        for step in self._steps:
-            if isinstance(step, Allocate):
-                array = self._constants.get(step.slot)
-                if array is None:
-                    array = scratch.empty(step.shape, step.dtype)
-                    if step.value is not None:
-                        made.append((array, np.broadcast_to(np.array(step.value, step.dtype), step.shape)))
-                found.append(array)
-            elif isinstance(step, Copy):
-                made.append((found[self.place(step.target)], found[self.place(step.source)]))
-            elif isinstance(step, Launch):
-                of = [found[self.place(slot)] for slot in step.slots]
-                made.append(_native.BoundHostLaunch(*_code_of(step), of, step.launch.operands, step.launch.results))
-            else:
-                source, target = found[self.place(step.source)], found[self.place(step.target)]
-                if source.dtype != target.dtype:
-                    return None
-                made.append((target, source.reshape(target.shape), "add"))
-        return made
+    @functools.cached_property
+    def code(self) -> tuple[Run, ...]:
+        """The functions that run the steps, one after the other; those that allocate append an array."""
+        return tuple(self._compiled())
 
     def _compiled(self) -> Iterable[Run]:
         """What runs each step; a copy to new memory is one of them."""
@@ -111,7 +62,7 @@ class HostSteps:
             elif isinstance(step, Launch):
                 yield _launching(step, tuple(map(self.place, step.slots)))
             elif isinstance(step, Add):
-                yield _adding(self.place(step.source), self.place(step.target))
+                yield _adding(self.place(step.source), self.place(step.target), step.shape)
 
     def _allocating(self, step: Allocate) -> Run:
         shape, dtype, constant = step.shape, step.dtype, self._constants.get(step.slot)
@@ -132,15 +83,16 @@ def _require(step: Launch) -> None:
     lower_kernel(program.kernel, program.settings).require(step.launch.geometry.dims, extents)
 
 
-def _code_of(step: Launch) -> tuple[str, bytes, np.ndarray]:
-    """The kernel and the numbers of a launch, as the native module takes them."""
+def code_of(step: Launch) -> tuple[str, bytes, np.ndarray]:
+    """The kernel and the numbers of a launch, compiled, as the native module takes them."""
+    _require(step)
     program = step.launch.program
     kernel = lower_kernel(program.kernel, program.settings)
     return kernel.fingerprint, kernel.program, step.launch.numbers
 
 
 def _launching(step: Launch, places: tuple[int, ...]) -> Run:
-    native = _native.HostLaunch(*_code_of(step), step.launch.operands, step.launch.results)
+    native = _native.HostLaunch(*code_of(step), step.launch.operands, step.launch.results)
     return lambda arrays: native([arrays[k] for k in places])
 
 
@@ -148,9 +100,13 @@ def _copying(source: int) -> Run:
     return lambda arrays: arrays.append(arrays[source].copy())
 
 
-def _adding(source: int, target: int) -> Run:
+def _adding(source: int, target: int, shape: Shape | None) -> Run:
     def add(arrays: Arrays) -> None:
-        into, more = arrays[target], arrays[source]
-        np.add(into, more if more.shape == into.shape else more.reshape(into.shape), out=into, casting="unsafe")
+        into = arrays[target]
+        np.add(into, arrays[source], out=into, casting="unsafe")
 
-    return add
+    def add_reshaped(arrays: Arrays) -> None:
+        into = arrays[target]
+        np.add(into, arrays[source].reshape(shape), out=into, casting="unsafe")
+
+    return add if shape is None else add_reshaped

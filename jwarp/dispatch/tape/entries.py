@@ -12,7 +12,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
-from jwarp.dispatch.steps.host_executor import Scratch
+from jwarp.dispatch.steps.recorded import Recorded, moving, zeroing
 from jwarp.errors import JwarpError, LaunchError, NotDifferentiableError, Span
 
 
@@ -48,8 +48,8 @@ class Entry(abc.ABC):
             NotDifferentiableError: it has no exact derivative, and what it wrote to has a gradient other than zero.
         """
 
-    def steps(self, scratch: Scratch) -> list[Any] | None:
-        """The native steps that do the same each time that they run; None where Python is needed."""
+    def steps(self) -> list[Recorded] | None:
+        """The steps that do the same; None where Python runs it."""
         return None
 
     @property
@@ -88,11 +88,6 @@ def added(grad: array, more: Any) -> None:
     """Add to a gradient."""
     memory, layout = grad.memory, grad.layout
     memory.write(layout, memory.read(layout) + more)
-
-
-def zeroing(a: array) -> tuple[np.ndarray, np.ndarray]:
-    """The native step that sets an array of this computer's memory to zeros."""
-    return a.host(), np.broadcast_to(np.zeros((), a.layout.dtype), a.layout.full_shape)
 
 
 def is_here(a: array) -> bool:
@@ -188,11 +183,11 @@ class FillEntry(Entry):
             target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
             done()
 
-    def steps(self, scratch: Scratch) -> list[Any] | None:
+    def steps(self) -> list[Recorded] | None:
         (target,) = self.written
         if target.grad is None:
             return []
-        return None if target.retain_grad or not is_here(target.grad) else [zeroing(target.grad)]
+        return None if target.retain_grad or not is_here(target.grad) else [zeroing(target.grad.host())]
 
     def key(self) -> Hashable | None:
         return FillEntry, *tokens(self.arrays)
@@ -229,7 +224,7 @@ class CopyEntry(Entry):
             else:
                 added(source.grad, flowing.reshape(layout.full_shape))
 
-    def steps(self, scratch: Scratch) -> list[Any] | None:
+    def steps(self) -> list[Recorded] | None:
         target, source = self.arrays
         if target.grad is None:
             return []
@@ -237,12 +232,11 @@ class CopyEntry(Entry):
             return None
         content = target.grad.host()
         if source.grad is None:
-            return [zeroing(target.grad)]
+            return [zeroing(target.grad.host())]
         into = source.grad.host() if is_here(source.grad) else None
         if into is None or (into.shape, into.dtype) != (content.shape, content.dtype):
             return None
-        flowing = scratch.empty(content.shape, content.dtype)
-        return [(flowing, content), zeroing(target.grad), (into, flowing, "add")]
+        return [moving(content, into)]
 
     def key(self) -> Hashable | None:
         return CopyEntry, *tokens(self.arrays)

@@ -13,14 +13,16 @@ from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import Device, DeviceError
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.gpu.cuda_memory import STREAM, CudaMemory
 from jwarp.dispatch.gpu.device import Forward
+from jwarp.dispatch.steps.recorded import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
     change_ids,
     launches_on_geometry,
     launches_with_ids,
+    native_graph,
     steps_of,
     written_by,
 )
@@ -48,7 +50,7 @@ class Graph(Several):
     def inner(self) -> tuple[Command, ...]:
         return self.commands
 
-    def steps(self) -> list[Any] | None:
+    def steps(self) -> list[Recorded] | None:
         return steps_of(self.commands)
 
     def run(self) -> None:
@@ -152,7 +154,9 @@ def _with_ids_as_they_are(commands: Sequence[Command]) -> Iterator[list[Command]
 def _native_part(commands: Sequence[Command]) -> _Part:
     launches = dict.fromkeys([*launches_on_geometry(commands), *launches_with_ids(commands)])
     written = dict.fromkeys(written_by(commands))
-    return _Part(tuple(commands), _native.HostGraph(steps_of(commands) or []), tuple(written), tuple(launches))
+    graph = native_graph(commands)
+    assert graph is not None  # as each command has steps
+    return _Part(tuple(commands), graph, tuple(written), tuple(launches))
 
 
 def _changed(launches: Sequence[ArrayLaunch]) -> list[Any]:

@@ -10,9 +10,9 @@ from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.rematerialised import lightened
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
-from jwarp.dispatch.steps.host_executor import Scratch
+from jwarp.dispatch.steps.recorded import Recorded
 from jwarp.dispatch.tape.entries import (
     Entry,
     Retained,
@@ -109,7 +109,7 @@ class LaunchEntry(Entry):
             done()
         return None
 
-    def steps(self, scratch: Scratch) -> list[Any] | None:
+    def steps(self) -> list[Recorded] | None:
         if not [a for a in self.written if a._grad is not None]:
             return []
         way, reversal = self.way, self.reversal
@@ -120,7 +120,7 @@ class LaunchEntry(Entry):
         followed = [self.values[p]._grad for p in self.moving]
         if self._moving(way) != self.moving or self._retains(way) or not all(map(is_here, followed)):
             return None
-        return reversal.bound(*self._given(way, reversal), scratch)
+        return [reversal.recorded(*self._given(way, reversal))]
 
     @property
     def keeps(self) -> Iterable[Kept]:

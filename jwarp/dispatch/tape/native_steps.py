@@ -1,4 +1,4 @@
-"""What native graphs are made of: the steps that do what commands do."""
+"""The steps of commands, and native graphs of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.steps.recorded import Native, Recorded, Scratch, copying, filling, native_steps
 
 
 class Several(Command):
@@ -29,8 +30,8 @@ class Several(Command):
         """All commands that it may run."""
 
     @abc.abstractmethod
-    def steps(self) -> list[Any] | None:
-        """The native steps that do the same; None where Python runs it."""
+    def steps(self) -> list[Recorded] | None:
+        """The steps that do the same; None where Python runs it."""
 
 
 class Branch(Several):
@@ -47,9 +48,9 @@ class Branch(Several):
     def inner(self) -> tuple[Command, ...]:
         return *self.on_true, *self.on_false
 
-    def steps(self) -> list[Any] | None:
-        both = _native_graph(self.on_true), _native_graph(self.on_false)
-        return None if None in both or not _is_here(self.condition) else [(self.condition.host(), *both)]
+    def steps(self) -> list[Recorded] | None:
+        both = native_graph(self.on_true), native_graph(self.on_false)
+        return None if None in both or not _is_here(self.condition) else [_native_step((self.condition.host(), *both))]
 
 
 class Loop(Several):
@@ -67,18 +68,22 @@ class Loop(Several):
     def inner(self) -> tuple[Command, ...]:
         return self.body
 
-    def steps(self) -> list[Any] | None:
-        body = _native_graph(self.body)
-        return None if body is None or not _is_here(self.condition) else [(self.condition.host(), body, None)]
+    def steps(self) -> list[Recorded] | None:
+        body = native_graph(self.body)
+        return (
+            None
+            if body is None or not _is_here(self.condition)
+            else [_native_step((self.condition.host(), body, None))]
+        )
 
 
 def _holds(condition: array) -> bool:
     return bool(condition.host().flat[0])
 
 
-def steps_of(commands: Sequence[Command]) -> list[Any] | None:
-    """The native steps of commands; None where Python runs one of them."""
-    made: list[Any] = []
+def steps_of(commands: Sequence[Command]) -> list[Recorded] | None:
+    """The steps of commands; None where Python runs one of them."""
+    made: list[Recorded] = []
     for command in commands:
         rule = _RULES.get(type(command))
         steps = command.steps() if isinstance(command, Several) else None if rule is None else rule(command)
@@ -88,25 +93,25 @@ def steps_of(commands: Sequence[Command]) -> list[Any] | None:
     return made
 
 
-def _launch(command: ArrayLaunch) -> list[Any] | None:
+def _launch(command: ArrayLaunch) -> list[Recorded] | None:
     if command.prepared is None:
         command.prepare()
     ready = command.prepared
-    return [ready.run.native] if type(ready) is Forward else None
+    return [_native_step(ready.run.native)] if type(ready) is Forward else None
 
 
-def _copy(command: Copy) -> list[Any] | None:
+def _copy(command: Copy) -> list[Recorded] | None:
     pair = command.dest, command.src
     if not all(isinstance(a.memory, HostMemory) for a in pair):
         return None
     into, out = command.dest.layout, command.src.layout
     if into.full_shape != out.full_shape or into.dtype.itemsize != out.dtype.itemsize:
         out = out.seen_as(into.element)
-    target, source = command.dest.host(), command.src.memory.read(out)
-    if not np.may_share_memory(target, source):
-        return [(target, source)]
-    between = np.empty(target.shape, source.dtype)  # what overlaps is read before it is written
-    return [(between, source), (target, between)]
+    return [copying(command.dest.host(), command.src.memory.read(out))]
+
+
+def _native_step(step: Any) -> Recorded:
+    return Recorded((Native(step),), {})
 
 
 def _is_here(a: array) -> bool:
@@ -114,17 +119,18 @@ def _is_here(a: array) -> bool:
     return isinstance(a.memory, HostMemory)
 
 
-def _fill(command: Fill) -> list[Any] | None:
+def _fill(command: Fill) -> list[Recorded] | None:
     if not isinstance(command.array.memory, HostMemory):
         return None
     target = command.array.host()
     value = np.ascontiguousarray(np.broadcast_to(command.value, target.shape[command.array.ndim :]), target.dtype)
-    return [(target, np.broadcast_to(value, target.shape))]
+    return [filling(target, value)]
 
 
-def _native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
+def native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
     """The commands as one native graph; None where Python runs one of them."""
-    steps = steps_of(commands)
+    recorded = steps_of(commands)
+    steps = None if recorded is None else native_steps(recorded, Scratch())
     return None if steps is None else _native.HostGraph(steps)
 
 

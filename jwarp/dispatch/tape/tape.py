@@ -16,9 +16,9 @@ from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
-from jwarp.dispatch.steps.host_executor import Scratch
+from jwarp.dispatch.steps.recorded import Recorded, Scratch, native_steps
 from jwarp.dispatch.tape.entries import (
     ComputationEntry,
     CopyEntry,
@@ -62,9 +62,9 @@ class Backward(Command):
         if key is not None:
             arrays = [a for a in self.met if a.layout.size]
 
-            def steps(scratch: Scratch) -> list[Any] | None:
+            def steps() -> list[Recorded] | None:
                 # A gradient that a launch read has changed on the way: what was kept of it is another copy each time.
-                return self.steps(scratch) if self._key() == key else None
+                return self.steps() if self._key() == key else None
 
             _learn(key, steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
 
@@ -85,12 +85,11 @@ class Backward(Command):
             entry.back(retained)
         retained.put_back()
 
-    def steps(self, scratch: Scratch) -> list[Any] | None:
-        """The native steps that do the same each time that they run; None where Python is needed."""
-        made: list[Any] = []
+    def steps(self) -> list[Recorded] | None:
+        """The steps that do the same each time that they run; None where Python runs one of them."""
+        made: list[Recorded] = []
         for entry in reversed(self.entries):
-            scratch.turn()
-            steps = entry.steps(scratch)
+            steps = entry.steps()
             if steps is None:
                 return None
             made += steps
@@ -98,7 +97,7 @@ class Backward(Command):
 
 
 class OfTape(Call):
-    """Something that a tape does. `steps` are the native steps that do the same after it has run, None for none.
+    """Something that a tape does. After it has run, `steps` gives the steps that do the same; None for no steps.
 
     `goes_back`: It goes back through what was recorded.
     """
@@ -107,7 +106,7 @@ class OfTape(Call):
         self,
         tape: Any,
         function: Callable[[], Any],
-        steps: Callable[[Scratch], list[Any] | None],
+        steps: Callable[[], list[Recorded] | None],
         *,
         goes_back: bool = False,
     ):
@@ -227,7 +226,7 @@ def _repeated(key: Hashable) -> bool:
 
 def _learn(
     key: Hashable,
-    steps: Callable[[Scratch], list[Any] | None],
+    steps: Callable[[], list[Recorded] | None],
     written: Iterable[Memory],
     read: Iterable[Memory],
 ) -> None:
@@ -236,7 +235,7 @@ def _learn(
     if seen is None:
         _PLANS.replace(key, True)
     elif seen is True:
-        scratch = Scratch()
-        found = steps(scratch)
+        scratch, recorded = Scratch(), steps()
+        found = None if recorded is None else native_steps(recorded, scratch)
         is_small = scratch.nbytes <= MAX_SCRATCH_BYTES
         _PLANS.replace(key, False if found is None or not is_small else _Plan(found, list(written), list(read)))

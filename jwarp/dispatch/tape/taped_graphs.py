@@ -11,8 +11,8 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
 from jwarp.config import config
-from jwarp.dispatch.executables.arrays import ArrayLaunch
-from jwarp.dispatch.steps.host_executor import Scratch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
+from jwarp.dispatch.steps.recorded import Recorded, Scratch, copying, native_steps
 from jwarp.dispatch.tape.entries import Entry
 from jwarp.dispatch.tape.native_steps import (
     Several,
@@ -144,7 +144,7 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
     for memory in dict.fromkeys(written_by(commands)):
         if memory.is_watched:
             memory.will_write()  # for what others keep
-    steps, scratch = list[Any](), Scratch()
+    steps: list[Recorded] = []
     is_whole = True
     tapes = {id(c.tape): c.tape for c in all_of(commands) if isinstance(c, OfTape)}
     older = [entry for tape in tapes.values() for entry in tape.launches]
@@ -160,14 +160,14 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
             HostMemory.saves = None
         if not is_whole:
             continue
-        scratch.turn()
-        own = _steps(command, scratch)
+        own = _steps(command)
         if own is None or (saves and not _are_of(saves, tapes.values())) or _goes_back_through(command, older):
             is_whole = False
             continue
-        steps += [(saved, buffer) for saved, buffer, _ in saves]
+        steps += [copying(saved, buffer) for saved, buffer, _ in saves]
         steps += own
-    return _Steps(commands, steps, met) if is_whole else None
+    native = native_steps(steps, Scratch()) if is_whole else None
+    return None if native is None else _Steps(commands, native, met)
 
 
 def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:
@@ -179,10 +179,10 @@ def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:
             yield command
 
 
-def _steps(command: Command, scratch: Scratch) -> list[Any] | None:
-    """The native steps of a command that has run."""
+def _steps(command: Command) -> list[Recorded] | None:
+    """The steps of a command that has run."""
     if isinstance(command, OfTape):
-        return command.steps(scratch)
+        return command.steps()
     if isinstance(command, Several) and listeners.recorders:
         return None  # what a tape records in a loop or a branch is another thing each time
     if isinstance(command, ArrayLaunch):

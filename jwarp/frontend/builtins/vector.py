@@ -93,7 +93,7 @@ def _length_sq_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
 
 def _length_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
     (x,) = _vectors_or_quaternions("length", args, 1, span, floats=True)
-    return e.emit("sqrt", _dot(e, x, x, span), span=span)
+    return e.emit("norm", *x.items, span=span) if x.items else zero(x.type.dtype)
 
 
 def _normalize_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
@@ -105,7 +105,7 @@ def _normalize_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composit
     # One division for all components. A length that is not zero is too large for its inverse to overflow.
     inverse = e.emit("div", one, e.emit("select", positive, size, one, span=span), span=span)
     scale = e.emit("select", positive, inverse, zero(size.type), span=span)
-    made = Composite(x.type, tuple(e.emit("mul", item, scale, span=span) for item in x.items))
+    made = Composite(x.type, tuple(e.emit("over", item, size, scale, span=span) for item in x.items))
     if x.type.kind is not QUATERNION:
         return made
     pairs = zip(made.items, without_rotation(x.type).items, strict=True)

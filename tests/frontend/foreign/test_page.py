@@ -1,4 +1,4 @@
-"""What docs/warp_kernels.md shows runs."""
+"""The code in docs/warp_kernels.md runs."""
 
 import importlib.util
 import re

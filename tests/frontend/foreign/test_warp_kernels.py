@@ -80,7 +80,7 @@ def mixed(s: Outer, x: wp.array(dtype=float), y: wp.array[float], z: wp.array2d[
 
 
 def of_warp(kernel, inputs, outputs):
-    """What Warp makes of `outputs`."""
+    """The `outputs` after Warp's launch."""
     made = [wp.array(o, dtype=kind) for o, kind in outputs]
     wp.launch(kernel, N, inputs, made, device="cpu")
     return [o.numpy() for o in made]

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
+from jwarp.backend.cpu.access.patterns import Pattern, pattern_of
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type
 from jwarp.ir.nodes import Kernel, Local, Param
-from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
+from jwarp.types import ArrayType, ScalarType, bool_
 
 # What is loaded where an access is outside: as long as the elements of an access to a small vector or matrix.
 ZEROS = "@zeros = internal constant [64 x i8] zeroinitializer, align 16"
@@ -35,16 +36,11 @@ class Element:
     displacement: int = 0
 
 
+# Patterns of which code has the number of one element, and for which that is enough.
+_SCALAR = (Pattern.UNIFORM, Pattern.CONTIGUOUS)
+
 # An index as code has it, or as it is known when code is generated.
 Index = str | int
-
-
-def counts_up(indices: Sequence[Lanes]) -> bool:
-    """True if the lanes access one element after the other."""
-    last = indices[-1]
-    # Other types than these wrap close to the indices of an array.
-    counts = last.shape.stride == 1 and last.type in (int32, int64)
-    return counts and all(i.shape.is_uniform for i in indices[:-1])
 
 
 def _is_known(index: Lanes) -> bool:
@@ -125,10 +121,8 @@ class Memory:
         known = self.known_offset(param, indices)
         if known is not None:
             return Element(param, self.arrays[param].dtype, UNIFORM, str(known), ENTRY)
-        if all(i.shape.is_uniform for i in indices) or counts_up(indices):
-            shape, is_vector = indices[-1].shape, False
-        else:
-            shape, is_vector = VARYING, True
+        is_vector = pattern_of([i.shape for i in indices], [i.type for i in indices]) not in _SCALAR
+        shape = VARYING if is_vector else indices[-1].shape
         level = BODY if is_vector else max(i.level for i in indices)
         out = self.code.instructions(level, is_vector)
         texts = self.indices(indices, is_vector)

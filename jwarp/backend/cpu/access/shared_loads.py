@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.access.components import MAX_COMPONENTS
-from jwarp.backend.cpu.access.descriptor import Access, Pattern
+from jwarp.backend.cpu.access.descriptor import Access
 from jwarp.backend.cpu.access.instructions import gather
+from jwarp.backend.cpu.access.patterns import Pattern
 from jwarp.backend.cpu.access.rows import LENGTHS, LONGEST_ROW, MAX_NEAR, ShortRow, Window, has_tables
 from jwarp.backend.cpu.access.strided import BLOCK, AnyElements
 from jwarp.backend.cpu.body import Body

@@ -1,0 +1,85 @@
+"""Derivatives of what squares its arguments, where squares leave the range of their type or nearly do."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+# At the greatest and the smallest of these, squares are hardly in range; their inverses, or those of products, are not.
+SCALES = {wp.float16: (6e-3, 30.0), wp.float32: (3e-21, 1e-19, 1e-10, 1e10, 3e18), wp.float64: (1e-160, 1e-155, 1e100)}
+TOLERANCE = {wp.float16: 4e-2, wp.float32: 2e-3, wp.float64: 2e-3}
+
+
+def kernels(F):
+    """Kernels of vectors and quaternions of one type of floats, and what they compute in exact arithmetic."""
+    vec3, quat = wp.types.vector(3, F), wp.types.quaternion(F)
+
+    @wp.kernel
+    def length(x: wp.array[vec3], y: wp.array[F]):
+        y[0] = wp.length(x[0])
+
+    @wp.kernel
+    def normalize(x: wp.array[vec3], y: wp.array[vec3]):
+        y[0] = wp.normalize(x[0])
+
+    @wp.kernel
+    def turn(x: wp.array[quat], y: wp.array[quat]):
+        y[0] = wp.normalize(x[0])
+
+    @wp.kernel
+    def angle(x: wp.array[quat], y: wp.array[F]):
+        _axis, angle = wp.quat_to_axis_angle(x[0])
+        y[0] = angle
+
+    def size(v):
+        return mpmath.sqrt(mpmath.fsum(x * x for x in v))
+
+    def unit(v):
+        return [x / size(v) for x in v]
+
+    return {
+        length: (3, lambda v: [size(v)]),
+        normalize: (3, unit),
+        turn: (4, unit),
+        angle: (4, lambda q: [2 * mpmath.atan2(size(q[:3]), abs(q[3]))]),
+    }
+
+
+def jacobian(f, x):
+    """By differences in 80 digits."""
+    with mpmath.workdps(80):
+        at = [mpmath.mpf(float(v)) for v in x]
+        size = max(map(abs, at)) * mpmath.mpf("1e-25")
+        columns = []
+        for k in range(len(at)):
+            sides = [f([v + (side * size if j == k else 0) for j, v in enumerate(at)]) for side in (1, -1)]
+            columns.append([float((a - b) / (2 * size)) for a, b in zip(*sides, strict=True)])
+        return np.array(columns).T
+
+
+@pytest.mark.parametrize("F", SCALES, ids=lambda F: F.__name__)
+def test_where_the_value_is_right_so_is_its_derivative(F):
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        for kernel, (n, exact) in kernels(F).items():
+            f = wp.jax_kernel(kernel)
+            for scale in SCALES[F]:
+                x = jnp.asarray(rng.uniform(0.3, 1.0, (1, n)) * scale * rng.choice([-1, 1], n), F.dtype)
+                call = lambda x, f=f: f(x)[0].ravel()  # noqa: E731
+                expected = jacobian(exact, x[0])
+                value = [float(y) for y in exact([mpmath.mpf(float(v)) for v in x[0]])]
+                np.testing.assert_allclose(call(x), value, rtol=TOLERANCE[F], atol=TOLERANCE[F] * max(map(abs, value)))
+                for found in (jax.jacrev(call)(x), jax.jacfwd(call)(x)):
+                    error = np.abs(found.reshape(expected.shape).astype(float) - expected).max()
+                    assert error <= TOLERANCE[F] * np.abs(expected).max(), (kernel.key, scale, found, expected)
+
+
+def test_at_zero():
+    """There is no direction: the derivative is zero."""
+    for kernel, (n, _) in kernels(wp.float32).items():
+        x = jnp.zeros((1, n), jnp.float32)
+        call = lambda x, kernel=kernel: wp.jax_kernel(kernel)(x)[0]  # noqa: E731
+        assert not np.any(jax.jacrev(call)(x)) and not np.any(jax.jacfwd(call)(x))

@@ -15,7 +15,7 @@ from jwarp.frontend.kernel_base import Kernel
 
 
 class Executable(Protocol):
-    """What runs all calls of one layout. Those in this computer's memory are a `HostExecutable`, which is native."""
+    """The code of all calls of one layout. Those in this computer's memory are a `HostExecutable`, which is native."""
 
     def call(self, values: Sequence[Any]) -> Any:
         """Run it on the leaves of a call: what comes back, True for nothing.

@@ -101,7 +101,7 @@ class Call:
 
     @functools.cached_property
     def matched(self) -> Matched:
-        """The values that the launch takes by parameter of the IR: `parts`, where an array without elements stands for None."""
+        """The values that the launch takes: `parts`, where an array without elements stands for None."""
         if not self.absent:
             return self.parts
         in_place = self.kind is not Kind.JAX

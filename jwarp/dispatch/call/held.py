@@ -78,7 +78,7 @@ def fixed_of(owner: Geometry) -> Any:
 
 
 def reader(is_changing: bool) -> Callable[[Geometry], Any]:
-    """The function that reads grids, trees and meshes for a launch, where some argument is an array that changes or none is."""
+    """The function that reads grids, trees and meshes for a launch, where an argument may be an array that changes."""
     if not is_changing:
         return fixed_of
     return struct_of if is_not_tracing() else arrays_of

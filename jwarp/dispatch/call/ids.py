@@ -84,7 +84,7 @@ def names_nothing(value: Any) -> bool:
 
 
 def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int, Any]) -> dict[int, Any]:
-    """The types that a kernel takes arrays of ids for that name nothing, of the parameters at `places`, where it asks for that.
+    """The types of arrays of ids that name nothing, of the parameters at `places`, where a kernel asks for that.
 
     The rest of its arrays of ids are `before`. A kernel that cannot be read has an error at its launch.
     """

@@ -251,7 +251,7 @@ class ArrayLaunch(Command):
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
 
     def _executable(self) -> ArrayExecutable | DeviceExecutable | None:
-        """The executable of its program, as `before` of a recorder may have set another one; None where nothing repeats it."""
+        """The executable of its program, which a recorder may have changed; None where nothing repeats it."""
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
         slot = self._slot()

@@ -24,7 +24,7 @@ from jwarp.launching.arguments import Argument
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The executable of a call on JAX values: `feeds` are the places of the operands among the values, and what converts them."""
+    """The executable of a call on JAX values: `feeds` are the places of operands among the values, and conversions."""
 
     run: Callable[..., Sequence[Any]]
     feeds: tuple[tuple[int, Convert | None], ...]

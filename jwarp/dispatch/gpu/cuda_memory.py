@@ -76,7 +76,7 @@ class CudaMemory(Memory):
         return lambda stream: stream.set(target, *pattern, count)
 
     def copying(self, view: View, source: Memory, shown: View) -> Callable[[_native.DeviceMemory], None] | None:
-        """A function that copies the elements from another array in the order of a stream; None where the driver cannot."""
+        """A function that copies the elements from another array, on a stream; None where the driver cannot."""
         if not isinstance(source, CudaMemory) or source.device is not self.device or source is self:
             return None
         if not (view.is_contiguous and shown.is_contiguous):

@@ -68,7 +68,7 @@ class Forward(Ready):
 
     @property
     def repeated(self) -> Callable[[int], None] | None:
-        """A function that puts it on a stream once more; None before it has run, and where it copies or is waited for."""
+        """A function that puts it on a stream once more; None before it has run, or where it copies or waits."""
         return None if self._known is None else self._known.repeated
 
     def on_stream(self, stream: Any) -> Any:
@@ -141,7 +141,7 @@ class Prepared:
 
     @property
     def repeated(self) -> Callable[[int], None] | None:
-        """A function that puts it on a stream once more; None before it has run, and where it copies or is waited for."""
+        """A function that puts it on a stream once more; None before it has run, or where it copies or waits."""
         settled, device, kept = self._settled, self.device, self.kept
         if settled is None or settled.native.has_checks:
             return None

@@ -15,7 +15,7 @@ from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import is_fixed
 from jwarp.bind.sharding import cut_launch
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.executables.eager import Convert, converter
+from jwarp.dispatch.call.numbers import Convert, converter
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
@@ -118,8 +118,8 @@ class Forward(Ready):
             return None
         return values.to_operand(param, given)
 
-    def plan(self, values: Sequence[Any]) -> Plan | None:
-        if not self.order or not is_fixed(self.launch, self.zeros):
+    def executable(self, values: Sequence[Any]) -> Plan | None:
+        if not self.order or not is_fixed(self.launch, self.zeros) or max(self.places, default=0) >= len(values):
             return None
         feeds: list[tuple[int, Convert | None]] = []
         for k, (place, operand) in enumerate(zip(self.places, self.operands, strict=True)):

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat, values
-from jwarp.compiler.vector_axis import with_lanes
+from jwarp.compiler.launch_forms import with_lanes
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
-from jwarp.dispatch.executables.host_plans import ForwardPlan, forward_plan
+from jwarp.dispatch.executables.host_executable import HostExecutable
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
@@ -72,8 +72,11 @@ class Forward(Ready):
         self.run.set_geometry(threads)
         return True
 
-    def plan(self, values: Sequence[Any]) -> ForwardPlan | None:
-        return forward_plan(self.run, self.call.matched.outputs, values, self.call.names)
+    def executable(self, values: Sequence[Any]) -> HostExecutable | None:
+        if len(values) != len(self.call.matched.values):
+            return None
+        made = HostExecutable()
+        return made if made.learn_from(self.run, values, self.call.matched.outputs, self.call.names) else None
 
 
 def _number(param: Param, value: Any) -> np.ndarray:

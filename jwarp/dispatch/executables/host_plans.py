@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy import may_share_memory
 
-from jwarp import _native
 from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.executables import eager
-from jwarp.dispatch.executables.host_arrays import InPlace
+from jwarp.dispatch.call.numbers import converter
 from jwarp.ir.nodes import Param
 
 Convert = Callable[[Any], Any]
@@ -52,42 +50,6 @@ class HostPlan:
         return arrays
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardPlan(HostPlan):
-    """A launch, whose outputs are what is written."""
-
-    native: _native.HostLaunch
-
-    def call(self, values: Sequence[Any]) -> Any:
-        """The outputs; None where the checks have to look at the values anew."""
-        arrays = self.read(values)
-        if arrays is None:
-            return None
-        self.native(arrays)
-        results = tuple([values[p] for p in self.written])
-        return results if self.names is None else dict(zip(self.names, results, strict=True))
-
-
-def forward_plan(
-    run: InPlace, outputs: Sequence[int], values: Sequence[Any], names: tuple[str, ...] | None
-) -> ForwardPlan | None:
-    """What repeats a launch, if nothing but arrays and plain numbers was given."""
-    if not _is_plain(run):
-        return None
-    params = run.program.params
-    converts = converts_of(params, values, [place.array for place in run.places])
-    if converts is None:
-        return None
-    arrays = [p for p, param in enumerate(params) if param.is_array]
-    apart = tuple((q, p) for q in outputs for p in arrays if p != q and (p not in outputs or p > q))
-    return ForwardPlan(converts, tuple(outputs), apart, names, run.one_call())
-
-
-def _is_plain(run: InPlace) -> bool:
-    """Whether a launch has no arrays but those it is given, each for a parameter of its own."""
-    return run.launch.program is run.program and not run.program.shadowed
-
-
 def converts_of(
     params: Sequence[Param], values: Sequence[Any], arrays: Sequence[np.ndarray | None]
 ) -> tuple[tuple[int, Convert], ...] | None:
@@ -97,7 +59,7 @@ def converts_of(
         if array is None or array is values[p]:
             continue
         is_view = param.is_array and not param.is_value and type(values[p]) is compat.Array
-        convert = np.asarray if is_view else eager.converter(param, type(values[p]))
+        convert = np.asarray if is_view else converter(param, type(values[p]))
         if convert is None:
             return None
         converts.append((p, convert))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,24 +43,6 @@ class Given:
         return cls(Place(found.outline, Use.IN_OUT if changes else Use.READ), placed, found.lent)
 
 
-@dataclass(frozen=True)
-class Repeater:
-    """A launch on arrays that stay, with what its numbers are then: `places` are those of all parameters."""
-
-    settled: Settled
-    stream: int
-    device: int
-    kept: Sequence[Any]
-    places: tuple[Place, ...]
-    numbers: Sequence[tuple[int, np.ndarray]]  # where in the launch each is
-
-    def __call__(self) -> None:
-        placed = [*self.settled.placed]
-        for at, number in self.numbers:
-            placed[at] = (number.tobytes(), *placed[at][1:])
-        dataclasses.replace(self.settled, placed=placed).run(self.stream, self.device, self.kept)
-
-
 class Forward(Ready):
     """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them.
 
@@ -76,9 +57,10 @@ class Forward(Ready):
     def __call__(self) -> Any:
         return self.on_stream(0 if self.call.is_shared else None)
 
-    def repeater(self) -> Repeater | None:
-        """What runs it again, with other numbers; None before it has run, and where it copies arrays."""
-        return None if self._known is None else self._known.repeater()
+    @property
+    def settled(self) -> tuple[Settled, int, int, Sequence[Given]] | None:
+        """The launch, its stream, GPU and arguments; None before it has run, and where it copies arrays."""
+        return None if self._known is None else self._known.settled
 
     @property
     def repeated(self) -> Callable[[int], None] | None:
@@ -161,18 +143,13 @@ class Prepared:
             return None
         return lambda stream: settled.run(stream, device, kept)
 
-    def repeater(self) -> Repeater | None:
-        """What runs it again, if it has run without copies; of tiles JAX's precision decides each time how."""
-        settled = self._settled
-        if settled is None or self.program.kernel.block_dim:
+    @property
+    def settled(self) -> tuple[Settled, int, int, Sequence[Given]] | None:
+        """The launch, its stream, GPU and arguments, if it has run without copies; of tiles JAX's precision decides
+        each time how."""
+        if self._settled is None or self.program.kernel.block_dim:
             return None
-        numbers = [
-            (at, given.place.array)
-            for at, placed in enumerate(settled.placed)
-            for given in self.given
-            if given.placed is placed and isinstance(placed[0], bytes)
-        ]
-        return Repeater(settled, self.stream, self.device, self.kept, tuple(g.place for g in self.given), numbers)
+        return self._settled, self.stream, self.device, self.given
 
     @staticmethod
     def _placed(given: Given, place: Place, work: Work) -> Placed:

@@ -99,7 +99,7 @@ def private_store(body: Body, access: Access) -> list[str]:
 
 
 def nontemporal_store(body: Body, access: Access) -> list[str]:
-    """Store to consecutive elements past the caches, where that pays."""
+    """Store to consecutive elements by a non-temporal store, where that pays."""
     [value] = body.stored(access.nodes)
 
     def fast(element: Element) -> list[str]:

@@ -1,4 +1,4 @@
-"""Generates the loops of kernels with tiles whose trips run together: a vector of elements at a time."""
+"""Emit vectorised loops, whose iterations are lanes: those over the elements of tiles, and in lane-serialised loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_CHAINED_NODES = 40
 
 @dataclass
 class _State:
-    """What each lane has carried so far, and the label of the block where that is so."""
+    """The values that each lane has carried so far, and the label of the block where that is so."""
 
     texts: list[str]
 
@@ -81,7 +81,7 @@ class _Writer:
         return self.out.binary("add", self.kind, x, y)
 
     def count(self, first: str, end: str) -> str:
-        """How many trips there are."""
+        """The trip count."""
         if first.lstrip("-").isdigit() and end.lstrip("-").isdigit():
             return str(max(0, int(end) - int(first)))
         some = self.out.binary("sub", self.kind, end, first)
@@ -95,7 +95,7 @@ class _Writer:
         return self.out.binary("and", self.kind, self.out.binary("add", self.kind, count, str(width - 1)), str(-width))
 
     def chains(self, first: str, size: str, carried: list[str]) -> tuple[str, str, list[str]]:
-        """As many vectors as several chains have alike; where the others begin, their size, and what is carried."""
+        """Write the vectors that chains share evenly; where the others begin, their size, and what is carried."""
         stride = CHAINS * self.code.width
         if not carried or not size.isdigit() or int(size) < 2 * stride:
             return first, size, carried
@@ -122,7 +122,7 @@ class _Writer:
     ) -> list[str]:
         """Vectors from `first` on for `size` elements: full ones, or those of `count` that are left.
 
-        With several `chains`, each trip has as many vectors, and `carried` the values of each chain in turn.
+        With several `chains`, each iteration has as many vectors, and `carried` the values of each chain in turn.
         """
         if size == "0":
             return carried
@@ -187,7 +187,7 @@ class _Writer:
         return [e.phi(t, (x, end), (y, before)) for t, x, y in zip(types, texts, carried, strict=True)]
 
     def body(self, first: str, active: str, carried: Sequence[str]) -> list[str]:
-        """One vector of trips, of which the first `active` run; what each lane carries after it."""
+        """Write one vector of iterations, of which the first `active` run; what each lane carries after it."""
         e, code, node = self.emitter, self.code, self.node
         mask = None if active == str(code.width) else self.first_lanes(active)
         e.mask = e.thread_mask = mask
@@ -217,7 +217,7 @@ class _Writer:
         return code.define(f"icmp ult {code.vector(self.kind)} {code.iota(self.kind)}, {code.splat(active, self.kind)}")
 
     def combined(self, k: int, text: str) -> str:
-        """What all lanes carry, and what the loop started with, as one value."""
+        """Combine what all lanes carry, and what the loop started with, into one value."""
         assert self.node.lanes is not None
         kind, type, init = self.node.lanes[k], self.types[k], self.emitter.lanes(self.node.init[k]).text
         vector = self.code.instructions(BODY, True)

@@ -116,7 +116,6 @@ EXEMPT = (
     "jwarp/analysis",
     "jwarp/api/geometry/sole_owner.py",
     "jwarp/arrays",
-    "jwarp/backend/cpu",
     "jwarp/backend/interpreter",
     "jwarp/dispatch",
     "jwarp/ir",

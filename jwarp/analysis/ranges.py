@@ -1,7 +1,7 @@
-"""Proves that array accesses stay inside their arrays, under conditions known at launch.
+"""Bounds proofs: accesses that stay inside their arrays, under conditions known at launch.
 
-An integer value is written as a linear form of thread coordinates, loop indices, launch symbols and
-values nothing is known of. `a = form` holds modulo 2^bits, as integers wrap; where the form is proved
+An integer value is written as a linear form of thread coordinates, loop indices, launch symbols and other values,
+of which the interval analysis knows bounds. `a = form` holds modulo 2^bits, as integers wrap; where the form is proved
 to lie inside an array the two are equal. Conditions of branches and loops bound the atoms.
 """
 
@@ -25,6 +25,7 @@ from jwarp.analysis.affine import (
     either,
     symbols_of,
 )
+from jwarp.analysis.intervals import Intervals
 from jwarp.errors import Span
 from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
@@ -37,6 +38,8 @@ from jwarp.wire import Cover
 MAX_BOUNDS = 3
 MAX_DEPTH = 8
 MAX_STEPS = 300
+# What follows from the interval of a value alone is asked of launches up to this number.
+LARGE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,8 @@ class _Analysis(Visitor):
         self.numbers: dict[Value, Number] = {}
         self.facts: dict[Value, Facts] = {}
         self.definitions: dict[Value, Node] = {}
+        self.loops: dict[Value, For] = {}
+        self.intervals = Intervals(self.definitions, self.loops)
         self.coordinates: dict[Value, int] = {}
         self.condition = set(components_fit(kernel, self.symbols))
         self.most_clauses = MAX_CLAUSES + CLAUSES_OF_A_SYMBOL * self.symbols.count
@@ -199,7 +204,7 @@ class _Analysis(Visitor):
         last = Bound(hi.form - (1 if node.step > 0 else -1), both(hi.side, self.exact(hi, kind)))
         (facts.lower if node.step > 0 else facts.upper).append(first)
         (facts.upper if node.step > 0 else facts.lower).append(last)
-        self.facts[node.index] = facts
+        self.facts[node.index], self.loops[node.index] = facts, node
         self.block(node.body)
 
     def conditional(self, node: While) -> None:
@@ -323,14 +328,19 @@ class _Analysis(Visitor):
             parts = [both(n.side, self.prove(rest + n.form * c, depth + 1)) for n in facts.choice]
             one_suffices = (facts.kind == "max" and c > 0) or (facts.kind == "min" and c < 0)
             result = either(*parts) if one_suffices else both(*parts)
-        natural = Bound(Affine.number(atom.type.min if c > 0 else atom.type.max))
+        interval = self.intervals.of(atom)
+        end = interval.low if c > 0 else interval.high
+        natural = Bound(Affine.number(end))
         known = (facts.lower if c > 0 else facts.upper)[-MAX_BOUNDS:]
         for bound in [*reversed(known), natural]:
             if result == ALWAYS:
                 break
             # `form` is an integer: above -1 is not negative.
             scaled = rest * bound.divisor + bound.form * c + (bound.divisor - 1)
-            result = either(result, both(bound.side, self.prove(scaled, depth + 1)))
+            found = both(bound.side, self.prove(scaled, depth + 1))
+            if bound is natural and found != ALWAYS and abs(end) >= LARGE:
+                break  # as good as no launch has extents that large
+            result = either(result, found)
         return result
 
     def prove_inside(self, node: Op) -> list[Number]:
@@ -483,15 +493,6 @@ def _remainder(a: _Analysis, node: Op) -> None:
     facts.upper.append(Bound(y.form - 1, positive))
 
 
-def _mask(a: _Analysis, node: Op) -> None:
-    assert node.result is not None
-    facts = a.facts.setdefault(node.result, Facts())
-    for arg in node.args:
-        if isinstance(arg, Const) and arg.value >= 0:
-            facts.lower.append(Bound(Affine.number(0)))
-            facts.upper.append(Bound(Affine.number(arg.value)))
-
-
 def _param(a: _Analysis, node: Op) -> Number | None:
     symbol = a.symbols.scalars.get(node.array)
     return None if symbol is None else Number(Affine.of(symbol))
@@ -517,5 +518,4 @@ _FORMS = {
     "div": _quotient,
     "floordiv": _quotient,
     "mod": _remainder,
-    "and": _mask,
 }

@@ -162,10 +162,9 @@ def launch(
     """
     slot = lists = owner = None
     gradients = (adj_inputs, adj_outputs) if adjoint else None
-    if not (
-        device is None and record_tape is True and not max_blocks and (adjoint or adj_inputs is adj_outputs is None)
-    ):
-        owner = owner_of(device, record_tape, max_blocks, gradients is None)
+    has_gradients = not (adjoint or adj_inputs is adj_outputs is None)  # which mean nothing for a launch on arrays
+    if device is not None or record_tape is not True or max_blocks or has_gradients:
+        owner = owner_of(device, record_tape, max_blocks, has_gradients)
     is_once = record_cmd or unknown or stream is not None or type(adjoint) is not bool
     if not is_once:
         found = repeat(kernel, dim, block_dim, inputs, outputs, gradients, owner, record_tape)

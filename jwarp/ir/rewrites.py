@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from jwarp.ir.nodes import Const, Operand
 from jwarp.ir.operation import ANY, BITS, BOOL, FLOAT, INT, NUMBER, Kinds
 from jwarp.types import ValueType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variable:
     """An operand of any kind; where a pattern has one twice, both operands are the same."""
 
@@ -81,48 +80,82 @@ REWRITES: tuple[Rewrite, ...] = (
 )
 
 
-def _by_operation(rows: Iterable[Rewrite]) -> dict[str, tuple[Rewrite, ...]]:
-    found: dict[str, tuple[Rewrite, ...]] = {}
-    for row in rows:
-        found[row.operation] = (*found.get(row.operation, ()), row)
-    return found
+class _Matcher(NamedTuple):
+    """A row as positions: of its constants, of two operands that are the same, and of the result among the operands."""
+
+    constants: tuple[tuple[int, Term], ...]
+    same: tuple[int, int] | None
+    result: int | None  # None for the constant of the row
+    row: Rewrite
+
+    def match(self, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
+        """The operand that stands for the operation, if the operands fit and it has the type."""
+        if self.same is not None:
+            x, y = args[self.same[0]], args[self.same[1]]
+            if x is not y and x != y:
+                return None
+        for k, term in self.constants:
+            arg = args[k]
+            if not (isinstance(arg, Const) and equals(arg, term)):
+                return None
+        if self.result is None:
+            return Const(type, constant_of(type, self.row.result))
+        result = args[self.result]
+        return result if result.type is type else None
 
 
-# Most operations have no constant among their operands, and few rows match those.
-_ON_CONSTANTS = _by_operation(REWRITES)
-_ON_VALUES = _by_operation(row for row in REWRITES if all(isinstance(term, Variable) for term in row.pattern))
+def _matcher(row: Rewrite) -> _Matcher:
+    places: dict[Variable, list[int]] = {}
+    for k, term in enumerate(row.pattern):
+        if isinstance(term, Variable):
+            places.setdefault(term, []).append(k)
+    pairs = [tuple(found) for found in places.values() if len(found) > 1]
+    assert all(len(pair) == 2 for pair in pairs) and len(pairs) <= 1, "operands that are the same are a pair"
+    constants = tuple((k, term) for k, term in enumerate(row.pattern) if not isinstance(term, Variable))
+    result = places[row.result][0] if isinstance(row.result, Variable) else None
+    return _Matcher(constants, (pairs[0][0], pairs[0][1]) if pairs else None, result, row)
+
+
+# Rows by operation and kind of the result: those without a constant, and the others by their first constant and its
+# position, as most operations fit no row and most constants are in none.
+_ON_VALUES: dict[tuple[str, str], list[_Matcher]] = {}
+_ON_CONSTANTS: dict[tuple[str, str], dict[tuple[int, Any], list[_Matcher]]] = {}
+for _row in REWRITES:
+    _made = _matcher(_row)
+    for _kind in _row.kinds:
+        if not _made.constants:
+            _ON_VALUES.setdefault((_row.operation, _kind), []).append(_made)
+            continue
+        _place, _term = _made.constants[0]
+        _numbers = [(1 << bits) - 1 for bits in (8, 16, 32, 64)] if _term == ALL_BITS and _kind == "uint" else [_term]
+        for _number in _numbers:
+            _table = _ON_CONSTANTS.setdefault((_row.operation, _kind), {})
+            _table.setdefault((_place, _number), []).append(_made)
 
 
 def rewritten(name: str, args: tuple[Operand, ...], type: ValueType, has_constant: bool) -> Operand | None:
-    """The operand that an operation with a result of this type equals, by the first row that matches; or None."""
-    for row in (_ON_CONSTANTS if has_constant else _ON_VALUES).get(name, ()):
-        if type.kind in row.kinds:
-            found = _match(row, args, type)
-            if found is not None:
-                return found
+    """The operand that an operation with a result of this type equals, by a row that matches; or None."""
+    key = name, type.kind
+    if has_constant and (table := _ON_CONSTANTS.get(key)) is not None:
+        for k, arg in enumerate(args):
+            if arg.__class__ is Const:
+                for row in table.get((k, arg.value), ()):
+                    if (found := row.match(args, type)) is not None:
+                        return found
+    for row in _ON_VALUES.get(key, ()):
+        if row.same is not None and args[row.same[0]] is not args[row.same[1]] and not has_constant:
+            continue  # as nearly always
+        if (found := row.match(args, type)) is not None:
+            return found
     return None
-
-
-def _match(row: Rewrite, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-    bound: dict[Variable, Operand] = {}
-    for term, arg in zip(row.pattern, args, strict=True):
-        if not isinstance(term, Variable):
-            if not (isinstance(arg, Const) and equals(arg, term)):
-                return None
-        elif (other := bound.setdefault(term, arg)) is not arg and other != arg:
-            return None
-    if isinstance(row.result, Variable):
-        result = bound[row.result]
-        return result if result.type == type else None
-    return Const(type, constant_of(type, row.result))
 
 
 def equals(constant: Const, term: Any) -> bool:
     """True if a constant is the number of a pattern: of floats, the sign of zero counts."""
-    value = constant.value
-    if constant.type.is_float:
-        return bool(value == term) and math.copysign(1.0, value) == math.copysign(1.0, term)
-    return bool(value == constant_of(constant.type, term))
+    value, type = constant.value, constant.type
+    if value != term:
+        return term == ALL_BITS and type.kind == "uint" and bool(value == type.max)
+    return bool(value) or not type.is_float or math.copysign(1.0, value) == math.copysign(1.0, term)
 
 
 def constant_of(type: ValueType, term: Any) -> Any:

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from repeated_calls import repeats
 
 import jwarp as wp
-from jwarp import _native
 
 N = 6
 SHORT, LAYOUTS = 300, 60
@@ -221,17 +221,10 @@ def run(seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_random_layouts(seed, monkeypatch):
-    made, repeat = [], _native.repeat
-
-    def counted(*given):
-        found = repeat(*given)
-        made.append(found is not NotImplemented)
-        return found
-
-    monkeypatch.setattr(_native, "repeat", counted)
+def test_random_layouts(seed):
     steps = SHORT if os.environ.get("JWARP_FUZZ") != "long" else 20 * SHORT
-    run(seed, steps)
+    with repeats() as made:
+        run(seed, steps)
     assert sum(made) > steps // 2, "most of them are repeats"
 
 

@@ -1,17 +1,23 @@
-"""Arrays that change as the arguments of a launch: which values they are, and whether they fit."""
+"""Arrays that change as the arguments of a launch: which values they are, whether they fit, and their device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from jwarp.arrays import allocation
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.view import View
 from jwarp.caches import Cache
+from jwarp.devices import CPU, Device
 from jwarp.dispatch.call import checks
+from jwarp.dispatch.gpu import cuda_devices as cuda_devices  # which lets arrays find the GPUs
+from jwarp.dispatch.gpu.cuda_arrays import Own
+from jwarp.dispatch.gpu.cuda_memory import CudaMemory, outline
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
@@ -22,7 +28,7 @@ from jwarp.wire import Role
 
 
 def holds_arrays(values: Any) -> bool:
-    """Whether some of the values of a call, a list or a dict, is an array that changes or has one inside."""
+    """True if some of the values of a call, a list or a dict, is an array that changes or has one inside."""
     if type(values) not in (list, tuple):
         values = values.values() if isinstance(values, Mapping) else ()
     for value in values:
@@ -80,7 +86,7 @@ def check_array(kernel: str, param: Param, value: array) -> None:
 
 
 def _fits(value: array, kind: Any) -> bool:
-    """Whether the elements of an array are those of a type, or its last axes the components of such."""
+    """True if the elements of an array are those of a type, or its last axes the components of such."""
     try:
         seen = value.layout.seen_as(kind.element)
     except (KernelTypeError, LaunchError, AttributeError):  # or the parameter is no array
@@ -101,7 +107,7 @@ def check_value(kernel: Kernel, index: int, value: Any) -> None:
 
 
 def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]:
-    """What is given for each parameter as it is written.
+    """The values that are given for each parameter as it is written.
 
     Raises:
         LaunchError: counts or names do not fit.
@@ -114,3 +120,44 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
     if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
         return None
     return geometry.read_block_dim(block_dim, kernel_name)
+
+
+def device_of_arrays(kernel: Kernel, values: Sequence[Any], asked: Device | None) -> Device:
+    """The device that all arrays of a launch are on; `values` are by parameter of the IR.
+
+    Arrays that stand for JAX values are on none.
+
+    Raises:
+        LaunchError: some are elsewhere, or they are not on the device that was asked for.
+    """
+    found, first = asked, ""
+    for param, value in zip(kernel.params, values, strict=True):
+        if type(value) is not array or value.memory.is_traced:
+            continue
+        where = value.memory.device
+        if found is None:
+            found, first = where, f", and that of '{param.name}' is there"
+        elif where is not found:
+            raise LaunchError(
+                f"kernel '{kernel.name}', parameter '{param.name}': the array is on {where}, and the launch is on"
+                f" {found}{first}: {value.memory.made_at}",
+                hint=f'a.to("{found}") is a copy there',
+            )
+    return found or CPU
+
+
+def shown_on_device(given: array) -> Any:
+    """The argument of a launch on a GPU for an array: where it lies; the JAX array that it stands for."""
+    memory = given.memory
+    if isinstance(memory, CudaMemory):
+        # The array may go before a launch that is repeated on it: what keeps the bytes is not what knows of that.
+        return Own(memory.owner, memory.device.ordinal, outline(memory, given.layout))
+    return memory.read(given.layout)
+
+
+def copy_on_device(given: array) -> Any:
+    """The same for a copy of an array on a GPU."""
+    layout = View.whole(given.layout.element, given.shape)
+    memory = allocation.allocate(layout, zeroed=False, device=given.memory.device)
+    memory.copy_from(layout, given.memory, given.layout)
+    return shown_on_device(array.of(memory, layout))

@@ -123,7 +123,7 @@ def with_tables(
 
 
 def _asks_what_ids_name(kernel: Kernel) -> bool:
-    """Whether a kernel is nothing as long as the elements of its arrays of ids are numbers alone."""
+    """True if a kernel is nothing as long as the elements of its arrays of ids are numbers alone."""
 
     def asks() -> bool:
         try:
@@ -170,7 +170,7 @@ def _chosen(kernel: GenericKernel, values: Sequence[Any], is_output: Sequence[bo
 
 
 def _seen(value: Any, is_output: bool) -> Seen:
-    """What is known of the type of an argument."""
+    """The known part of the type of an argument."""
     if isinstance(value, array):
         return Seen(f"{value!r}", kind=array_of(value.dtype, value.ndim))
     if isinstance(value, Struct):
@@ -214,7 +214,7 @@ def _outline(value: Any) -> Any:
 
 
 def _seen_shape(value: Any) -> Seen:
-    """What is known of an output that is given by its shape."""
+    """The known part of the type of an output that is given by its shape."""
     entries = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     return Seen(f"the shape {value}", shape=entries)
 

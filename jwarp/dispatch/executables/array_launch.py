@@ -20,19 +20,24 @@ from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
 from jwarp.dispatch.call.aliases import UNORDERED, overlap_error, reads_first
-from jwarp.dispatch.call.array_arguments import check_array, host_of, matched_values, read_block_dim
-from jwarp.dispatch.call.array_devices import device_of_arrays, shown_on_device
+from jwarp.dispatch.call.array_arguments import (
+    check_array,
+    device_of_arrays,
+    host_of,
+    matched_values,
+    read_block_dim,
+    shown_on_device,
+)
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import IdLists
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_traced import run_traced
-from jwarp.dispatch.executables.host import Forward
+from jwarp.dispatch.executables.host import Forward, HostExecutable
 from jwarp.dispatch.executables.host_arrays import OverlapError
-from jwarp.dispatch.executables.host_executable import HostExecutable
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.dispatch.executables.table import Slot, slot_of
-from jwarp.dispatch.gpu.device_executable import DeviceExecutable
+from jwarp.dispatch.gpu.device import DeviceExecutable
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -44,7 +49,7 @@ from jwarp.wire import Role
 
 
 class ArrayExecutable(HostExecutable):
-    """What launches on arrays of one layout have in common, in this computer's memory.
+    """The executable of launches on arrays of one layout, in this computer's memory.
 
     Attributes:
         program: What it runs.
@@ -137,7 +142,7 @@ class ArrayLaunch(Command):
 
     @functools.cached_property
     def given(self) -> tuple[Any, ...]:
-        """What is given for each parameter as it is written."""
+        """The values that are given for each parameter as it is written."""
         return matched_values(self.kernel, self.inputs, self.outputs)
 
     def call(self, read: Callable[[array], Any], copied: frozenset[int] = frozenset()) -> Call:
@@ -246,7 +251,7 @@ class ArrayLaunch(Command):
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
 
     def _executable(self) -> ArrayExecutable | DeviceExecutable | None:
-        """What runs its program, as `before` of a recorder may have set another one; None where nothing repeats it."""
+        """The executable of its program, which a recorder may have changed; None where nothing repeats it."""
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
         slot = self._slot()
@@ -279,7 +284,7 @@ class ArrayLaunch(Command):
         self.replayer()()
 
     def replayer(self) -> Callable[[], None]:
-        """What runs it as it was prepared: a function that has all at hand, as this is what a record costs."""
+        """A function that runs it as it was prepared, and has all at hand, as this is the cost of a record."""
         native, memories, geometry = self.native, self.memories, self.geometry
 
         def replay() -> None:
@@ -326,7 +331,7 @@ class ArrayLaunch(Command):
 
     @property
     def native(self) -> Callable[[], Any]:
-        """What runs it as it was prepared."""
+        """The function that runs it as it was prepared."""
         made = self.prepared
         return made.run.native if isinstance(made, Forward) else made or self.run
 
@@ -359,7 +364,7 @@ class ArrayLaunch(Command):
 
     @property
     def is_functional(self) -> bool:
-        """Whether JAX values are written, or what JAX traces is launched."""
+        """True if JAX values are written, or what JAX traces is launched."""
         written = (self.values[p] for p in self.program.written)
         return not is_not_tracing() or any(type(a) is array and a.memory.is_traced for a in written)
 

@@ -19,7 +19,7 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """What the values of a repeated call have to be, and the `names` under which its results come back, if any.
+    """The conditions on the values of a repeated call, and the `names` under which its results come back, if any.
 
     `converts` are those that are no arrays of NumPy, and what makes arrays of them. Those that are `written` must
     have no memory in common with the others, which calls with the same shapes can differ in.
@@ -53,7 +53,7 @@ class HostPlan:
 def converts_of(
     params: Sequence[Param], values: Sequence[Any], arrays: Sequence[np.ndarray | None]
 ) -> tuple[tuple[int, Convert], ...] | None:
-    """What makes the arrays of the values that are none, as cheap as it gets; None where a closer look is needed."""
+    """The cheapest conversions to arrays of the values that are none; None where a closer look is needed."""
     converts: list[tuple[int, Convert]] = []
     for p, (param, array) in enumerate(zip(params, arrays, strict=True)):
         if array is None or array is values[p]:

@@ -41,7 +41,7 @@ class Ready(abc.ABC):
         return False
 
     def executable(self, values: Sequence[Any]) -> Executable | None:
-        """What repeats it: `values` are those by parameter, then each cotangent, then each gradient that is wanted."""
+        """The executable that repeats it: `values` are those by parameter, then each cotangent and wanted gradient."""
         return None
 
 

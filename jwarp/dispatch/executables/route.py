@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.kinds import Kind
+from jwarp.dispatch.call.call import Call, Kind
 from jwarp.dispatch.executables import functional, host
 from jwarp.dispatch.executables.ready import Ready, stream_refusal
 from jwarp.dispatch.executables.table import Slot
@@ -62,7 +61,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def ready(call: Call) -> Ready:
-    """What runs the call again and again. Raises what `run` raises of the call."""
+    """Prepare the call, to be run again and again. Raises what `run` raises of the call."""
     if call.request is not None and call.request.cotangents is None:
         raise LaunchError(
             f"kernel '{call.kernel.name}': an adjoint launch needs adj_outputs",

@@ -15,7 +15,7 @@ from jwarp.frontend.kernel_base import Kernel
 
 
 class Executable(Protocol):
-    """What runs all calls of one layout. Those in this computer's memory are a `HostExecutable`, which is native."""
+    """The code of all calls of one layout. Those in this computer's memory are a `HostExecutable`, which is native."""
 
     def call(self, values: Sequence[Any]) -> Any:
         """Run it on the leaves of a call: what comes back, True for nothing.
@@ -109,8 +109,14 @@ _TELL = _tell, _told
 _OWNERS: Cache[tuple[Any, ...], object] = Cache("ways to name a device and a tape", 64)
 
 
-def owner_of(device: Any, *others: Any) -> object:
-    """What tells launches apart by the device that they name and whether `others` are said: only some may say so."""
-    if not isinstance(device, (str, Device, type(None))):
+_ON_HOST = object()
+
+
+def owner_of(device: Any, record_tape: Any, max_blocks: Any, has_gradients: bool) -> object:
+    """The owner of launches that name a device or say more than others, which only those on arrays may do."""
+    if device == "cpu" and record_tape is True and not max_blocks and not has_gradients:
+        return _ON_HOST
+    is_fixed = device is None or isinstance(device, Device) or (isinstance(device, str) and device != "cuda")
+    if not is_fixed:  # "cuda" is the GPU in use
         return object()
-    return _OWNERS.made((device, *map(bool, others)), object)
+    return _OWNERS.made((device, bool(record_tape), bool(max_blocks), has_gradients), object)

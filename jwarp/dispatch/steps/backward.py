@@ -19,8 +19,7 @@ from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
-from jwarp.dispatch.call.array_arguments import host_of
-from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
+from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, shown_on_device
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.device_adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps
@@ -224,7 +223,7 @@ class ArrayBackward:
         return found
 
     def kept(self, kept: Kept) -> Any:
-        """What the adjoint is given for content that was kept, as `shown` is for arrays."""
+        """The argument of the adjoint for content that was kept, as `shown` is for arrays."""
         return shown_on_device(array.of(kept.memory, kept.view)) if self.on_gpu else np.asarray(kept.array())
 
     def copied(self, a: array) -> Any:
@@ -237,7 +236,7 @@ class ArrayBackward:
         return self._plain.running(in_one_order)
 
     def number(self, p: int, value: Any) -> np.ndarray:
-        """What is given for a parameter that has no array."""
+        """The argument of the adjoint for a parameter that has no array."""
         param = self.program.params[p]
         if value is None:
             return _nothing(param)

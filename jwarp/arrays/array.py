@@ -327,7 +327,9 @@ class array(Operators, Written):
         if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
             raise LaunchError(
                 "single elements of an array cannot be read by an index outside of kernels",
-                hint="a.numpy()[i] reads one, and writes to it",
+                hint="wp.to_jax(a)[i] reads one while JAX traces, as in functions of wp.functionalize"
+                if self.memory.is_traced
+                else "a.numpy()[i] reads one, and writes to it",
             )
         return self.seen(self.layout.sliced(keys))
 

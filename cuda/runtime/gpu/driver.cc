@@ -102,7 +102,8 @@ void* open_library() {
   if (void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) return library;
   const char* reason = dlerror();
   unavailable(std::string("kernels for CUDA need the NVIDIA driver, whose library ") + path +
-                  (is_chosen ? " (JWARP_LIBCUDA is the path of libcuda.so.1)" : "") + " cannot be loaded: " + (reason ? reason : "no reason given"),
+                  (is_chosen ? " (JWARP_LIBCUDA is the path of libcuda.so.1)" : "") +
+                  " cannot be loaded: " + (reason ? reason : "no reason given"),
               newer_driver());
 }
 

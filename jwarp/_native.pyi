@@ -28,28 +28,39 @@ class HostLaunch:
     ) -> None: ...
     def __call__(self, arrays: list[np.ndarray]) -> None: ...
 
-class ArrayLaunches:
-    def add(
+class HostExecutable:
+    def __init__(self) -> None: ...
+    @property
+    def is_ready(self) -> bool: ...
+    def learn(
         self,
-        dim: object,
-        block_dim: object,
-        inputs: object,
-        outputs: object,
         launch: HostLaunch,
+        values: list[Any],
         arrays: list[np.ndarray],
         written: Sequence[int],
-        settings: object,
-        changes: int,
-        tag: object,
-    ) -> None: ...
+        results: Sequence[int] | None = None,
+        names: tuple[str, ...] | None = None,
+    ) -> bool: ...
+    def run(self, values: Sequence[Any]) -> Any: ...
 
-def run_array_launch(
-    launches: ArrayLaunches, dim: Any, block_dim: Any, inputs: Any, outputs: Any, tell: Callable[..., Any] | None, /
+def read_call(
+    owner: object, dim: object, block_dim: object, inputs: object, outputs: object, gradients: tuple[Any, Any] | None
+) -> tuple[bytes, list[Any], tuple[Any, ...]] | None: ...
+def repeat(
+    table: dict[Any, Any],
+    owner: object,
+    dim: object,
+    block_dim: object,
+    inputs: object,
+    outputs: object,
+    gradients: tuple[Any, Any] | None,
+    tell: tuple[Callable[..., Any], Callable[..., Any]] | None,
+    /,
 ) -> Any: ...
-def set_array_classes(classes: dict[str, Any]) -> None: ...
+def set_call_classes(classes: dict[str, Any]) -> None: ...
 
 class HostGraph:
-    def __init__(self, steps: Sequence[object]) -> None: ...
+    def __init__(self, steps: Sequence[object], watched: Sequence[tuple[np.ndarray, bool]] = ()) -> None: ...
     def __call__(self) -> None: ...
 
 class BoundHostLaunch:

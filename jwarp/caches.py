@@ -34,23 +34,23 @@ class Cache(Generic[K, V]):
     one look into one dictionary, without a lock.
     """
 
-    __slots__ = ("__weakref__", "_half", "_lock", "_recent", "_rest", "bound", "name")
+    __slots__ = ("__weakref__", "_half", "_lock", "bound", "name", "recent", "rest")
 
     def __init__(self, name: str, bound: int | str):
         assert isinstance(bound, str) or bound >= 2, "there are two halves"
         self.name, self.bound = name, bound
         self._half = None if isinstance(bound, str) else bound // 2
-        self._recent: dict[K, V] = {}
-        self._rest: dict[K, V] = {}
+        self.recent: dict[K, V] = {}
+        self.rest: dict[K, V] = {}
         self._lock = threading.Lock()
         with _registering:
             _caches.add(self)
 
     def get(self, key: K) -> V | None:
         """The cached value of the key, or None."""
-        found = self._recent.get(key, _MISSING)
+        found = self.recent.get(key, _MISSING)
         if found is _MISSING:
-            found = self._rest.get(key, _MISSING)
+            found = self.rest.get(key, _MISSING)
             return None if found is _MISSING else self.keep(key, found)
         return cast(V, found)
 
@@ -58,30 +58,30 @@ class Cache(Generic[K, V]):
         """Keep `value`, unless another thread was quicker: what is kept now."""
         forgotten = None
         with self._lock:
-            found = self._recent.get(key, _MISSING)
+            found = self.recent.get(key, _MISSING)
             if found is not _MISSING:
                 return cast(V, found)
-            found = self._rest.pop(key, value)
-            if self._half is not None and len(self._recent) >= self._half:
+            found = self.rest.pop(key, value)
+            if self._half is not None and len(self.recent) >= self._half:
                 # It ends after the lock is released, as what ends with it may use the cache.
-                forgotten, self._rest, self._recent = self._rest, self._recent, {}
-            self._recent[key] = found
+                forgotten, self.rest, self.recent = self.rest, self.recent, {}
+            self.recent[key] = found
         del forgotten
         return found
 
     def made(self, key: K, make: Callable[[], V]) -> V:
         """The cached value of the key, made now if there is none; it may be None."""
-        found = self._recent.get(key, _MISSING)
+        found = self.recent.get(key, _MISSING)
         if found is _MISSING:
-            found = self._rest.get(key, _MISSING)
+            found = self.rest.get(key, _MISSING)
             return self.keep(key, make() if found is _MISSING else found)
         return cast(V, found)
 
     def replace(self, key: K, value: V) -> None:
         """Keep `value` instead of what is kept for the key, if anything is."""
         with self._lock:
-            self._rest.pop(key, None)
-            self._recent.pop(key, None)
+            self.rest.pop(key, None)
+            self.recent.pop(key, None)
         self.keep(key, value)
 
     def __getitem__(self, key: K) -> V:
@@ -91,17 +91,17 @@ class Cache(Generic[K, V]):
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._recent, self._rest = {}, {}
+            self.recent, self.rest = {}, {}
 
     def __contains__(self, key: K) -> bool:
-        return key in self._recent or key in self._rest
+        return key in self.recent or key in self.rest
 
     def __iter__(self) -> Iterator[K]:
         with self._lock:
-            return iter([*self._rest, *self._recent])
+            return iter([*self.rest, *self.recent])
 
     def __len__(self) -> int:
-        return len(self._recent) + len(self._rest)
+        return len(self.recent) + len(self.rest)
 
     def __repr__(self) -> str:
         return f"<cache of {self.name}: {len(self)} entries, at most {self.bound}>"

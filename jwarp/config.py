@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from jwarp.caches import Cache
+
 
 class DeterministicMode(enum.IntEnum):
     """Values of `wp.config.deterministic`: which runs of a program give atomic operations the same results."""
@@ -135,6 +137,15 @@ def _from_environment() -> Settings:
     return Settings(**values)
 
 
+# Equal settings are one object, so that layout keys of calls tell settings by their identity.
+_KNOWN: Cache[Settings, Settings] = Cache("settings", 256)
+
+
+def _replaced(settings: Settings, **values: Any) -> Settings:
+    found = dataclasses.replace(settings, **values)
+    return _KNOWN.keep(found, found)
+
+
 class _OfThread(threading.local):
     settings: Settings | None = None  # in force in this thread
 
@@ -150,7 +161,7 @@ class Config:
     """
 
     def __init__(self) -> None:
-        object.__setattr__(self, "_process", _from_environment())
+        object.__setattr__(self, "_process", _replaced(_from_environment()))
         object.__setattr__(self, "_thread", _OfThread())
         object.__setattr__(self, "_of_warp", dict(_OF_WARP))
 
@@ -162,7 +173,7 @@ class Config:
     def with_values(self, **values: Any) -> Settings:
         """The values in force with some replaced; a ValueError or AttributeError where they do not fit."""
         checked = {name: _check(name, value, f"wp.config.{name}") for name, value in values.items()}
-        return dataclasses.replace(self.settings, **checked)
+        return _replaced(self.settings, **checked)
 
     def __getattr__(self, name: str) -> Any:
         if name in _FIELDS:
@@ -188,9 +199,9 @@ class Config:
         value = _check(name, value, f"wp.config.{name}")
         scoped = self._thread.settings
         if scoped is not None:
-            self._thread.settings = dataclasses.replace(scoped, **{name: value})
+            self._thread.settings = _replaced(scoped, **{name: value})
         else:
-            changed = dataclasses.replace(self._process, **{name: value})
+            changed = _replaced(self._process, **{name: value})
             object.__setattr__(self, "_process", changed)
 
     @contextlib.contextmanager

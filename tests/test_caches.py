@@ -132,6 +132,6 @@ def test_every_cache_of_the_package_says_its_bound():
     # alive, has one of, grids, meshes and arrays of grids among them; and the options that programs set for modules.
     others = re.compile(
         r"[A-Z_]+: dict|_REWRITTEN: weakref|foreign/\w+\.py: _\w+: weakref|handles\.py: _named|options\.py: _set"
-        r"|remade\.py: _known"
+        r"|rematerialised\.py: _known"
     )
     assert [x for x in found if not others.search(x)] == []

@@ -41,7 +41,7 @@ def number_of(array: ArrayName) -> int:
 
 def _sources_in_memory(node: Op) -> tuple[int, ...]:
     """The arrays that the result of a pure operation depends on by what its rule says."""
-    return node.told(Detached).arrays if node.name == "detach" and node.attr is not None else ()
+    return node.told(Detached).arrays if node.row.is_detached and node.attr is not None else ()
 
 
 @dataclass
@@ -103,7 +103,7 @@ class _Varied(_Flow):
             self.values.add(result)
 
     def op(self, node: Op) -> None:
-        if node.name == "push":
+        if node.row.adds_to_tape:
             tape = node.told(RecordFields).tape
             self.fields.update(RecordField(tape, k) for k, x in enumerate(node.args) if x in self.values)
             return
@@ -116,11 +116,11 @@ class _Varied(_Flow):
 
     def varies(self, node: Op) -> bool:
         """Whether the result of an operation depends on what is wanted."""
-        if node.name == "param" or node.row.is_access:
+        if node.row.is_parameter or node.row.is_access:
             return node.attr in self.arrays
         if node.row.is_native:
             return any(array in self.arrays for array in arrays_read(node)) or any(x in self.values for x in node.args)
-        if node.name == "top":
+        if node.row.reads_tape:
             return node.told(RecordField) in self.fields
         if not node.args:
             return False
@@ -152,11 +152,11 @@ class _Useful(_Flow):
 
     def sources(self, node: Op) -> Iterable[Operand]:
         """The operands that what is given depends on through an operation; notes such arrays and fields."""
-        if node.name == "push":
+        if node.row.adds_to_tape:
             tape = node.told(RecordFields).tape
             return [x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields]
         is_used = node.result in self.values
-        if node.name == "param" or node.row.is_access:
+        if node.row.is_parameter or node.row.is_access:
             if is_used:
                 self.arrays.add(node.array)
             return node.values if node.row.is_write and node.attr in self.arrays else ()
@@ -167,7 +167,7 @@ class _Useful(_Flow):
             return node.args
         if not is_used:
             return ()
-        if node.name == "top":
+        if node.row.reads_tape:
             self.fields.add(node.told(RecordField))
             return ()
         if not node.args:

@@ -67,7 +67,7 @@ def collisions(
             continue
         if not is_plain_store(node, used):
             others.add(node.array)
-            if node.name != "load":
+            if not node.row.is_load:
                 changed.add(node.array)
             else:
                 loads.setdefault(node.array, []).append(node)
@@ -111,7 +111,7 @@ def _counts(kernel: Kernel) -> Mapping[Value, Op]:
 def _counts_up(node: Op) -> bool:
     """Whether an access adds one to a counter that no launch has threads enough to take round to where it was."""
     amount = node.values[0]
-    return node.name == "atomic_add" and amount in (Const(int32, 1), Const(int64, 1))
+    return node.row.is_addition and amount in (Const(int32, 1), Const(int64, 1))
 
 
 class _Counted:
@@ -124,7 +124,7 @@ class _Counted:
             if isinstance(node, If):
                 pairs = zip(node.then.yields, node.orelse.yields, strict=True)
                 self.ways.update(zip(node.results, pairs, strict=True))
-            elif isinstance(node, Op) and node.name == "select" and node.result is not None:
+            elif isinstance(node, Op) and node.row.chooses and node.result is not None:
                 self.ways[node.result] = node.args[1:]
 
     def slot(self, accesses: Sequence[Op]) -> Slot | None:
@@ -151,7 +151,7 @@ class _Counted:
         """
         while isinstance(index, Value) and index not in self.counts and index in self.definitions:
             made = self.definitions[index]
-            if made.name != "cast" or index.type is not int64 or made.args[0].type is not int32:
+            if not made.row.converts or index.type is not int64 or made.args[0].type is not int32:
                 break  # with fewer bits, or as a float, two slots may be one
             (index,) = made.args
         if not isinstance(index, Value):
@@ -180,13 +180,13 @@ def why_untold(kernel: Kernel, array: int) -> str:
 
 def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
     """Whether an access overwrites an element, whatever was there: an exchange does whose result nothing reads."""
-    return node.name == "store" or (node.name == "atomic_exch" and node.result not in used)
+    return node.row.is_store or (node.name == "atomic_exch" and node.result not in used)
 
 
 def replays(kernel: Kernel) -> bool:
     """Whether a derivative computes some value of the kernel in another way than the kernel."""
     ops = contents_of(kernel.body).ops
-    return any(n.name == "replayed" or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
+    return any(n.row.has_replay or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
 
 
 __all__ = ["Collisions", "Slot", "collisions", "is_plain_store", "why_untold"]

@@ -51,7 +51,7 @@ def independent_axes(kernel: Kernel) -> tuple[Split | Obstacle, ...]:
     """For each coordinate that `kernel` reads, how a launch is cut along it, or why it may not be."""
     nodes = list(walk_all(kernel))
     used = used_values(kernel.body)
-    coordinates = {n.result: n.number for n in nodes if isinstance(n, Op) and n.name == "tid"}
+    coordinates = {n.result: n.number for n in nodes if isinstance(n, Op) and n.row.is_coordinate}
     lengths = {n.result: n.told(Extent) for n in nodes if isinstance(n, Op) and n.attr.__class__ is Extent}
     uses = [_Uses() for _ in range(kernel.tid_dims)]
     accesses: dict[int, list[Op]] = {}

@@ -181,7 +181,7 @@ class _Flow(Visitor):
     def standing(self, node: Op) -> Standing:
         """What the result of an operation other than an access is."""
         assert node.result is not None
-        if node.name == "param":
+        if node.row.is_parameter:
             return Kind.LINEAR if node.array in self.linear else Kind.FREE
         found = [self.of(x) for x in node.args]
         fault = self.first_fault(*found) or (self.untold(node) if arrays_read(node) else None)

@@ -31,9 +31,9 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
     if isinstance(index, Const) or index.type not in (int32, int64) or index not in definitions:
         return None
     node = definitions[index]
-    if node.name == "tid":
+    if node.row.is_coordinate:
         return node.array, 0
-    if node.name == "cast":
+    if node.row.converts:
         return shifted_of(node.args[0], definitions)
     added = added_to(node)
     if added is None or abs(added[1]) > MAX_OFFSET:
@@ -282,9 +282,7 @@ def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
         shifted = [shifted_of(i, definitions) for i in node.indices[:dims]]
         constant = all(isinstance(i, Const) for i in node.indices[dims:])
         axes = tuple(s[0] for s in shifted if s)
-        complete = (
-            constant and node.name == "load" and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
-        )
+        complete = constant and node.row.is_load and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
         if found.setdefault(node.array, axes) != axes or not complete:
             found[node.array] = None
     elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)

@@ -86,14 +86,14 @@ class _Search:
                 self.values[result] = np.where(cond, then, orelse)
 
     def op(self, node: Op, active: np.ndarray | None) -> None:
-        if node.name == "store":
+        if node.row.is_store:
             if active is not None and node.array in self.arrays:
                 self.store(node, active)
         elif node.result is None:
             return
-        elif node.name == "tid":
+        elif node.row.is_coordinate:
             self.values[node.result] = self.coordinates[node.array].astype(np.int32)
-        elif node.name == "shape":
+        elif node.row.is_extent:
             extent = node.told(Extent)
             shape = self.extents[extent.array]
             assert shape is not None

@@ -1,7 +1,7 @@
-"""Proves that array accesses stay inside their arrays, under conditions known at launch.
+"""Bounds proofs: accesses that stay inside their arrays, under conditions known at launch.
 
-An integer value is written as a linear form of thread coordinates, loop indices, launch symbols and
-values nothing is known of. `a = form` holds modulo 2^bits, as integers wrap; where the form is proved
+An integer value is written as a linear form of thread coordinates, loop indices, launch symbols and other values,
+of which the interval analysis knows bounds. `a = form` holds modulo 2^bits, as integers wrap; where the form is proved
 to lie inside an array the two are equal. Conditions of branches and loops bound the atoms.
 """
 
@@ -25,10 +25,11 @@ from jwarp.analysis.affine import (
     either,
     symbols_of,
 )
+from jwarp.analysis.intervals import Intervals
 from jwarp.errors import Span
 from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
-from jwarp.ir.ops import OPS
+from jwarp.ir.operation import Operation
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType, ScalarType
 from jwarp.wire import Cover
@@ -37,6 +38,8 @@ from jwarp.wire import Cover
 MAX_BOUNDS = 3
 MAX_DEPTH = 8
 MAX_STEPS = 300
+# What follows from the interval of a value alone is asked of launches up to this number.
+LARGE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Bound:
 class _Touch:
     """An access by an operation: whether to the thread's own element, if all threads make it, and which component."""
 
-    name: str
+    row: Operation
     own: bool
     certain: bool
     components: tuple[int | None, ...]
@@ -149,6 +152,8 @@ class _Analysis(Visitor):
         self.numbers: dict[Value, Number] = {}
         self.facts: dict[Value, Facts] = {}
         self.definitions: dict[Value, Node] = {}
+        self.loops: dict[Value, For] = {}
+        self.intervals = Intervals(self.definitions, self.loops)
         self.coordinates: dict[Value, int] = {}
         self.condition = set(components_fit(kernel, self.symbols))
         self.most_clauses = MAX_CLAUSES + CLAUSES_OF_A_SYMBOL * self.symbols.count
@@ -177,7 +182,7 @@ class _Analysis(Visitor):
     def op(self, node: Op) -> None:
         if node.row.is_access:
             self.access(node)
-        elif node.name == "inside":
+        elif node.row.is_bounds_test:
             self.prove_inside(node)
         if node.result is None:
             return
@@ -199,7 +204,7 @@ class _Analysis(Visitor):
         last = Bound(hi.form - (1 if node.step > 0 else -1), both(hi.side, self.exact(hi, kind)))
         (facts.lower if node.step > 0 else facts.upper).append(first)
         (facts.upper if node.step > 0 else facts.lower).append(last)
-        self.facts[node.index] = facts
+        self.facts[node.index], self.loops[node.index] = facts, node
         self.block(node.body)
 
     def conditional(self, node: While) -> None:
@@ -274,12 +279,12 @@ class _Analysis(Visitor):
             elif not holds and isinstance(then, Const) and then.value:  # not (a or b)
                 added = self.assume(node.cond, False) + self.assume(orelse, False)
         elif isinstance(node, Op):
-            if node.name == "not":
+            if node.row.is_complement:
                 return self.assume(node.args[0], not holds)
-            if node.name == ("and" if holds else "or"):
+            if node.row.absorbs is (not holds):
                 for arg in node.args:
                     added += self.assume(arg, holds)
-            elif node.name in _COMPARISONS and node.args[0].type.is_int:
+            elif node.row.is_comparison and node.args[0].type.is_int:
                 added = self.compare(node, holds)
         return added
 
@@ -288,7 +293,7 @@ class _Analysis(Visitor):
             getattr(self.facts[atom], side).remove(bound)
 
     def compare(self, node: Op, holds: bool) -> list[tuple[Value, str, Bound]]:
-        name = node.name if holds else _OPPOSITES[node.name]
+        name = node.name if holds else node.row.opposite
         kind = node.args[0].type
         x, y = (self.number(a) for a in node.args)
         side = both(x.side, y.side, self.exact(x, kind), self.exact(y, kind))
@@ -323,14 +328,19 @@ class _Analysis(Visitor):
             parts = [both(n.side, self.prove(rest + n.form * c, depth + 1)) for n in facts.choice]
             one_suffices = (facts.kind == "max" and c > 0) or (facts.kind == "min" and c < 0)
             result = either(*parts) if one_suffices else both(*parts)
-        natural = Bound(Affine.number(atom.type.min if c > 0 else atom.type.max))
+        interval = self.intervals.of(atom)
+        end = interval.low if c > 0 else interval.high
+        natural = Bound(Affine.number(end))
         known = (facts.lower if c > 0 else facts.upper)[-MAX_BOUNDS:]
         for bound in [*reversed(known), natural]:
             if result == ALWAYS:
                 break
             # `form` is an integer: above -1 is not negative.
             scaled = rest * bound.divisor + bound.form * c + (bound.divisor - 1)
-            result = either(result, both(bound.side, self.prove(scaled, depth + 1)))
+            found = both(bound.side, self.prove(scaled, depth + 1))
+            if bound is natural and found != ALWAYS and abs(end) >= LARGE:
+                break  # as good as no launch has extents that large
+            result = either(result, found)
         return result
 
     def prove_inside(self, node: Op) -> list[Number]:
@@ -360,7 +370,7 @@ class _Analysis(Visitor):
         own = own and len(numbers) >= dims == getattr(self.kernel.array(node.array).type, "dims", len(numbers))
         local = self.kernel.local(node.array)
         certain = node in self.certain and not (local is not None and local.shared)
-        self.touched.setdefault(node.array, []).append(_Touch(node.name, own, certain, tuple(components)))
+        self.touched.setdefault(node.array, []).append(_Touch(node.row, own, certain, tuple(components)))
         if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
             self.always.append(UnconditionalAccess(node.array, forms, node.span))
@@ -386,11 +396,11 @@ class _Analysis(Visitor):
 
     def cover(self, param: int) -> Cover:
         touched = self.touched.get(param, [])
-        if not all(touch.own for touch in touched) or not any(OPS[touch.name].writes for touch in touched):
+        if not all(touch.own for touch in touched) or not any(touch.row.changes_elements for touch in touched):
             return Cover.UNKNOWN  # what no thread changes needs no care by any
         type = self.kernel.params[param].type
         shape = type.components if isinstance(type, ArrayType) else ()
-        only_stored = all(touch.name == "store" for touch in touched)
+        only_stored = all(touch.row.is_store for touch in touched)
         stored = {touch.components for touch in touched if touch.certain}
         if only_stored and stored >= set(itertools.product(*map(range, shape))):
             return Cover.STORED
@@ -407,7 +417,6 @@ _COMPARISONS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "eq": ((1, 0), (-1, 0)),
     "ne": (),
 }
-_OPPOSITES = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
 # -- the forms of operations: one row each; an operation without a row gives an atom
@@ -484,15 +493,6 @@ def _remainder(a: _Analysis, node: Op) -> None:
     facts.upper.append(Bound(y.form - 1, positive))
 
 
-def _mask(a: _Analysis, node: Op) -> None:
-    assert node.result is not None
-    facts = a.facts.setdefault(node.result, Facts())
-    for arg in node.args:
-        if isinstance(arg, Const) and arg.value >= 0:
-            facts.lower.append(Bound(Affine.number(0)))
-            facts.upper.append(Bound(Affine.number(arg.value)))
-
-
 def _param(a: _Analysis, node: Op) -> Number | None:
     symbol = a.symbols.scalars.get(node.array)
     return None if symbol is None else Number(Affine.of(symbol))
@@ -518,5 +518,4 @@ _FORMS = {
     "div": _quotient,
     "floordiv": _quotient,
     "mod": _remainder,
-    "and": _mask,
 }

@@ -29,7 +29,7 @@ def sums_of(kernel: Kernel) -> frozenset[int]:
     atomic, if each thread of the processor adds to arrays of its own.
     """
     contents = contents_of(kernel.body)
-    others = {n.array for n in contents.accesses if n.name != "atomic_add" or n.result in contents.used}
+    others = {n.array for n in contents.accesses if not n.row.is_addition or n.result in contents.used}
     return frozenset(node.array for node in contents.accesses) - others - native_arrays(kernel.body)
 
 

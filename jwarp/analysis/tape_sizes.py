@@ -33,7 +33,7 @@ def _bytes(type_: ScalarType) -> int:
 
 def tape_fields(kernel: Kernel) -> dict[int, tuple[ScalarType, ...]]:
     """The types of the fields of each tape, by its number."""
-    pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
+    pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.adds_to_tape)
     return {n.told(RecordFields).tape: tuple(x.type for x in n.args) for n in pushes}
 
 

@@ -8,7 +8,7 @@ from jwarp.api.device import KERNEL_NAMES, kernel_of_header, reduce_rows, scan_r
 from jwarp.arrays.array import array, array1d, array2d
 from jwarp.arrays.create import empty
 from jwarp.caches import cached
-from jwarp.dispatch.executables.arrays import launch
+from jwarp.dispatch.executables.array_launch import launch
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import (

@@ -14,9 +14,10 @@ from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.call import Call, read_kernel
-from jwarp.dispatch.call.instances import choice_key, instance_for_call, with_handles, with_tables
+from jwarp.dispatch.call.instances import instance_for_call, with_handles, with_tables
 from jwarp.dispatch.call.tracebacks import shorten
-from jwarp.dispatch.executables import eager, route
+from jwarp.dispatch.executables import route
+from jwarp.dispatch.executables.table import NOT_REPEATED, Slot, repeat, slot_of
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
@@ -154,6 +155,10 @@ class KernelFunction:
         self._differentiable = enable_backward and kernel.enable_backward
         self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
         self._sharding_rule = sharding_rule
+        # What is passed are the first parameters.
+        self._is_in_order = not self._has_structs and list(self._fresh) == list(
+            range(len(self._inputs), len(self._roles))
+        )
         self._identity = object()  # of this function among the repeated calls of its kernel
         self._describe()
 
@@ -173,27 +178,31 @@ class KernelFunction:
     ) -> tuple[Any, ...]:
         if named:
             args = self._in_order(args, named)
-        if self.kernel.handles:
-            kernel, args = with_handles(self.kernel, args)
-            if kernel is not self.kernel:
-                return self.of(kernel)(*args, launch_dims=launch_dims, output_dims=output_dims)
-        if self.kernel.id_lists:
-            with_tables(self.kernel, args, None, "this is a function for JAX")  # refuses them
         if vmap_method is not None:
             _warn_without_effect(vmap_method=vmap_method)
-        key = None
-        if launch_dims is None and output_dims is None and not self._has_structs:
-            key = eager.key_of(args, self._identity)
-            plan = None if key is None else self.kernel.plans.get(key)
-            found = None if plan is None else plan.call(args)
-            if found is not None:
+        slot = None
+        if launch_dims is None and output_dims is None and self._is_in_order:
+            found = repeat(self.kernel, None, None, args, owner=self._identity)
+            if found is not NOT_REPEATED:
                 return found
+            slot = slot_of(self.kernel, None, None, args, owner=self._identity)
         try:
-            call = self._read(args, launch_dims, output_dims)
-            return route.run(call, None, call.given.values, key)
+            return self._run(args, launch_dims, output_dims, slot)
         except JwarpError as error:
             shorten(error)
             raise
+
+    def _run(
+        self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None, slot: Slot | None
+    ) -> tuple[Any, ...]:
+        """Run a call that is not repeated; what it finds out is kept in the slot."""
+        if self.kernel.handles:
+            kernel, args = with_handles(self.kernel, args)
+            if kernel is not self.kernel:
+                return self.of(kernel)._run(args, launch_dims, output_dims, slot)
+        if self.kernel.id_lists:
+            with_tables(self.kernel, args, None, "this is a function for JAX")  # refuses them
+        return route.run(self._read(args, launch_dims, output_dims), None, slot)
 
     def of(self, instance: Kernel) -> KernelFunction:
         """The function of an instance of the kernel, with the same keywords."""
@@ -301,26 +310,30 @@ class GenericFunction(KernelFunction):
         if keywords["launch_dims"] is not None:
             geometry.read_dim(keywords["launch_dims"], kernel.name, "launch_dims")
         _check_output_names(kernel, keywords["output_dims"], self._fresh)
+        self._identity = object()
         self._describe()
 
     def __call__(self, *args: Any, **options: Any) -> tuple[Any, ...]:
+        slot = None
+        if not options:
+            found = repeat(self.kernel, None, None, args, owner=self._identity)
+            if found is not NOT_REPEATED:
+                return found
+            slot = slot_of(self.kernel, None, None, args, owner=self._identity)
         if self.kernel.handles:
             _, args = with_handles(self.kernel, args)
-        key = None if options else choice_key(self.kernel, args)
-        found = None if key is None else _FUNCTIONS.of(self).get(key)
-        if found is None:
-            try:
-                named = {name: value for name, value in options.items() if name not in _CALL_KEYWORDS}
-                if named:
-                    args = self._in_order(args, named)
-                options = {name: options[name] for name in _CALL_KEYWORDS if name in options}
-                found = self._chosen(args, options)
-            except JwarpError as error:
-                shorten(error)
-                raise
-            if key is not None:
-                _FUNCTIONS.of(self).keep(key, found)
-        return found(*args, **options)
+        try:
+            named = {name: value for name, value in options.items() if name not in _CALL_KEYWORDS}
+            if named:
+                args = self._in_order(args, named)
+            options = {name: options[name] for name in _CALL_KEYWORDS if name in options}
+            instance = self._chosen(args, options)
+            _warn_without_effect(vmap_method=options.get("vmap_method"))
+            slot = slot if instance._is_in_order else None
+            return instance._run(args, options.get("launch_dims"), options.get("output_dims"), slot)
+        except JwarpError as error:
+            shorten(error)
+            raise
 
     def _chosen(self, args: Sequence[Any], options: Mapping[str, Any]) -> KernelFunction:
         """The function of the instance for these arguments."""
@@ -332,7 +345,7 @@ class GenericFunction(KernelFunction):
         return self.of(instance_for_call(self.kernel, args, made))
 
 
-# By instance, and by what tells the instance.
+# By instance.
 _FUNCTIONS: PerOwner[KernelFunction, Any, KernelFunction] = PerOwner("functions of instances", MAX_INSTANCES)
 
 

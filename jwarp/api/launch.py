@@ -10,12 +10,15 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
+from jwarp.dispatch.call.array_arguments import holds_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.call.tracebacks import shorten
-from jwarp.dispatch.executables import arrays, eager, route
-from jwarp.dispatch.executables.arrays import holds_arrays
+from jwarp.dispatch.executables import route
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import launch as launch_arrays
+from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slot_of
 from jwarp.dispatch.steps.array_adjoint import launch_adjoint
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -157,15 +160,25 @@ def launch(
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
-    is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
-    if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
-        return None
-    kernel, written, ids, lists = read_kernel(kernel, "wp.launch"), None, None, None
+    slot = lists = owner = None
+    gradients = (adj_inputs, adj_outputs) if adjoint else None
+    has_gradients = not (adjoint or adj_inputs is adj_outputs is None)  # which mean nothing for a launch on arrays
+    if device is not None or record_tape is not True or max_blocks or has_gradients:
+        owner = owner_of(device, record_tape, max_blocks, has_gradients)
+    is_once = record_cmd or unknown or stream is not None or type(adjoint) is not bool
+    if not is_once:
+        found = repeat(kernel, dim, block_dim, inputs, outputs, gradients, owner, record_tape)
+        if found is not NOT_REPEATED:
+            return found
+    kernel = read_kernel(kernel, "wp.launch")
+    if not is_once:
+        slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
     asked = kernel, inputs
+    ids: Mapping[int, tuple[str, Any]] = {}
     try:
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
-            kernel, inputs, written, ids = choose(kernel, inputs, outputs, why_no_ids)
+            kernel, inputs, ids = choose(kernel, inputs, outputs, why_no_ids)
         on_arrays = holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs))
         if unknown or not (on_arrays or (device is None and record_tape is True and not max_blocks)):
             others = {} if on_arrays else {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
@@ -173,26 +186,21 @@ def launch(
         if on_arrays:
             where = None if device is None else get_device(device)
             if not (record_cmd or adjoint):
-                if ids and listeners.capture is not None:
-                    lists = IdLists(_again(*asked, dim, outputs, block_dim, record_tape), ids)
-                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape, written, where, lists)
+                if ids:
+                    slot = None
+                    if listeners.capture is not None:
+                        lists = IdLists(_again(*asked, dim, outputs, block_dim, record_tape), ids)
+                return launch_arrays(kernel, dim, inputs, outputs, block_dim, record_tape, slot, where, lists)
             if not record_cmd:
                 return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
             if where is not None:
-                arrays.ArrayLaunch(
-                    kernel, (0,), inputs, outputs, None, where
-                )  # which refuses arrays that are elsewhere
+                ArrayLaunch(kernel, (0,), inputs, outputs, None, where)  # which refuses arrays that are elsewhere
             adj_inputs, adj_outputs = (None if _is_empty(adj) else adj for adj in (adj_inputs, adj_outputs))
         if record_cmd:
             refuse_stream(kernel, stream)
             return record(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
-        values, key = eager.key_of_launch(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
-        plan = None if key is None or stream is not None else kernel.plans.get(key)
-        results = None if plan is None else plan.call(values)
-        if results is None:
-            call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
-            results = route.run(call, stream, values, key)
-        return results
+        call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
+        return route.run(call, stream, None if ids else slot)
     except JwarpError as error:
         shorten(error)
         raise
@@ -247,8 +255,9 @@ def launch_tiled(
     # Of a launch that is repeated, all that follows has been looked at.
     if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
         threads = (*dim, block_dim)
-        if arrays.repeated(kernel, threads, inputs, outputs, block_dim, True):
-            return None
+        found = repeat(kernel, threads, block_dim, inputs, outputs)
+        if found is not NOT_REPEATED:
+            return found
     size = None if block_dim is None else geometry.one_block_dim(block_dim, kernel.name)
     if size is None:
         raise LaunchError(f"kernel '{kernel.name}': wp.launch_tiled needs block_dim, the threads of a block")

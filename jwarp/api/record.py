@@ -11,11 +11,12 @@ from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
+from jwarp.dispatch.call.array_arguments import check_value, holds_arrays, matched_values, read_block_dim
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.tracebacks import shorten
-from jwarp.dispatch.executables import arrays, route
-from jwarp.dispatch.executables.arrays import holds_arrays
+from jwarp.dispatch.executables import route
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.dispatch.steps.array_adjoint import adjoint_of, asked_gradients
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
@@ -281,13 +282,13 @@ class Launch(Record):
     def _set_in_place(self, values: Mapping[int, Any]) -> None:
         """Set parameters of a launch on mutable arrays."""
         for u, value in values.items():
-            arrays.check_value(self.kernel, u, value)
+            check_value(self.kernel, u, value)
         numbers = all(self.kernel.signature[u].is_value for u in values)
         for u, value in values.items():
             self._values[u] = value
         self._is_in_place, self._replay = True, None
         command = self._command
-        if not (isinstance(command, arrays.ArrayLaunch) and numbers and command.change(values)):
+        if not (isinstance(command, ArrayLaunch) and numbers and command.change(values)):
             self._command = None
 
     def _set_gradient_in_place(self, index: int, value: Any) -> None:
@@ -364,7 +365,7 @@ class Launch(Record):
                     raise
             if not listeners.idle:
                 return submit(command if listeners.capture is None else copy.copy(command))
-            self._replay = command.replayer() if isinstance(command, arrays.ArrayLaunch) else command.run
+            self._replay = command.replayer() if isinstance(command, ArrayLaunch) else command.run
             return self._replay()
         if self._handles:
             self._follow()
@@ -379,7 +380,7 @@ class Launch(Record):
     def _prepare_in_place(self) -> Command:
         self._require_all()
         assert self._dim is not None
-        launch = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
+        launch = ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
         launch.program = self._program
         command: Command = adjoint_of(launch, self._asked) if self.adjoint else launch
         command.prepare()
@@ -455,11 +456,11 @@ def record(
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
-        in_place = Launch(kernel, adjoint, block_dim=arrays.read_block_dim(block_dim, kernel.name))
+        in_place = Launch(kernel, adjoint, block_dim=read_block_dim(block_dim, kernel.name))
         if adjoint:
             in_place._asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)
         in_place._is_in_place, in_place._dim = True, geometry.read_dim(dim, kernel.name)
-        in_place._values = list(arrays.matched_values(kernel, inputs, outputs))
+        in_place._values = list(matched_values(kernel, inputs, outputs))
         in_place._prepare_in_place()
         return in_place
     call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)

@@ -42,14 +42,12 @@ class Memory(abc.ABC):
         is_watched: Whether somebody asked for its content or its version as they are now. Whoever writes calls
             `will_write` then.
         keepers: The handles to its content as it is now, which `will_write` saves.
-        plans: The launches that begin with an array of it and may be repeated, a cache; None for none.
-        uses: How many launches began with an array of it that were not among them.
         is_traced: Whether it stands for a value of JAX's.
     """
 
     is_traced: ClassVar[bool] = False
 
-    __slots__ = ("__weakref__", "_version", "device", "is_watched", "keepers", "origin", "plans", "uses")
+    __slots__ = ("__weakref__", "_version", "device", "is_watched", "keepers", "origin")
 
     def __init__(self, device: Device):
         self.device = device
@@ -57,8 +55,6 @@ class Memory(abc.ABC):
         self.keepers: list[weakref.ref[Kept]] = []
         self._version = 0
         self.is_watched = False
-        self.plans: Any = None
-        self.uses = 0
 
     @property
     def made_at(self) -> str:

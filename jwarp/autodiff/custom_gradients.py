@@ -26,7 +26,7 @@ class _Plain(Cloner):
     def nodes(self, node: Node) -> list[Node]:
         if not isinstance(node, Op) or not node.row.for_derivatives:
             return [self.node(node)]
-        if node.name == "recall":  # which nothing needs that is left
+        if node.row.reads_final:  # which nothing needs that is left
             self.known[_result(node)] = zero(_result(node).type)
         elif node.result is not None:
             self.known[node.result] = self.operand(node.args[0])
@@ -43,7 +43,7 @@ def loaded_by_gradients(kernel: Kernel) -> frozenset[int]:
     found = set()
     for gradient in kernel.gradients:
         for node in walk(gradient.kernel.body):
-            if isinstance(node, Op) and node.name == "load" and gradient.feeds[node.array][0] == "array":
+            if isinstance(node, Op) and node.row.is_load and gradient.feeds[node.array][0] == "array":
                 found.add(gradient.feeds[node.array][1])
     return frozenset(found)
 
@@ -109,14 +109,14 @@ class Inlined(Cloner):
     def build(self, node: Node) -> None:
         if not isinstance(node, Op):
             self.builder.append(self.node(node))
-        elif node.name == "param":
+        elif node.row.is_parameter:
             assert node.result is not None
             self.known[node.result] = self.component(node.array, 0)
-        elif node.name == "load":
+        elif node.row.is_load:
             self.load(node)
         elif node.row.is_write:
             self.write(node)
-        elif node.name == "shape":
+        elif node.row.is_extent:
             self.shape(node)
         else:
             self.builder.append(self.node(node))
@@ -166,7 +166,7 @@ class Inlined(Cloner):
         number, prefix = self.row(node.array)
         args = (*prefix, *self.operands(node.args))
         origin = self.memory.origin(number) if kind == "array" else self.memory.cotangent(number)
-        if kind == "array" or (origin is not None and node.name == "store"):
+        if kind == "array" or (origin is not None and node.row.is_store):
             made = None if node.result is None else self.fresh(node.result)
             self.builder.append(Op(node.name, args, origin, made, node.span))
         elif origin is not None:

@@ -110,9 +110,9 @@ class _Forward(Rebuilder):
         self.written = frozenset(written_params(kernel))
         contents = contents_of(kernel.body)
         self.used = contents.used
-        pushes = (n for n in contents.ops if n.name == "push")
+        pushes = (n for n in contents.ops if n.row.adds_to_tape)
         self.pushes = {n.told(RecordFields).tape: n for n in pushes}
-        self.marks = {n.result for n in contents.ops if n.name == "mark"}
+        self.marks = {n.result for n in contents.ops if n.row.reads_log}
 
     def tangent(self, x: Operand) -> Operand:
         return self.tangents.total(x) if isinstance(x, Value) else zero(x.type)
@@ -169,11 +169,11 @@ class _Forward(Rebuilder):
 
     def placed(self, node: Op) -> Op:
         """The operation itself, on the arrays of the tangent kernel."""
-        if node.name == "detach":
+        if node.row.is_detached:
             return dataclasses.replace(node, args=node.args[:1], attr=None)
-        if node.name == "recall":
+        if node.row.reads_final:
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
-        if node.name == "replayed":
+        if node.row.has_replay:
             return dataclasses.replace(node, name="cast", args=node.args[1:])
         if node.row.is_native:
             return renumbered(node, self.origin)  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ class _Forward(Rebuilder):
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
-        if node.name == "rule" and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
+        if node.row.is_rule and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
         if node.row.is_native and (
             (node.result is not None and node.result in self.active)
@@ -203,7 +203,7 @@ class _Forward(Rebuilder):
 
     def pure(self, node: Op) -> None:
         assert node.result is not None
-        if node.name == "detach":
+        if node.row.is_detached:
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
         rules = rules_of(node)
         through_bits = any(a.type.is_int and a in self.active for a in node.args)
@@ -274,7 +274,7 @@ class _Forward(Rebuilder):
             )
         args = (*node.indices, tangent)
         if node.result is None or not self.is_used(node.result):
-            if node.name == "atomic_add" and node.args[-1] not in self.tangents:
+            if node.row.is_addition and node.args[-1] not in self.tangents:
                 return  # the adjoint has nothing to do here either, and what it does not read is not kept
             self.builder.append(Op(node.name, args, origin, None, node.span))
             return

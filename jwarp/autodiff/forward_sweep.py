@@ -124,7 +124,7 @@ class ForwardSweep(Rebuilder):
         if row.is_lasting and row.effect != "write":
             return  # the launch itself has checked and printed
         args = self.operands(node.args)
-        if node.name == "param":
+        if node.row.is_parameter:
             self.scalar(node)
         elif row.is_access and node.array in self.counters:
             self.shared_access(node, args)
@@ -136,16 +136,16 @@ class ForwardSweep(Rebuilder):
             if node.array in self.loaded:
                 self.builder.effect("save", *self.operands(node.indices), attr=self.origin(node.array))
                 self.builder.append(Op(node.name, args, self.origin(node.array), made, span))
-        elif node.name == "recall":
+        elif node.row.reads_final:
             assert result is not None
             self.builder.append(Op("load", args, recalled(node, self.written), self.fresh(result), span))
-        elif node.name == "replayed":
+        elif node.row.has_replay:
             assert result is not None
             self.known[result] = args[1]
         elif row.attribute is ArrayNumber:  # a load or a clear
             made = self.fresh(result) if result is not None else None
             self.builder.append(Op(node.name, args, self.origin(node.array), made, span))
-        elif node.name == "detach":
+        elif node.row.is_detached:
             assert result is not None
             self.known[result] = self.builder.op("detach", args[0])
         elif args:

@@ -34,7 +34,7 @@ def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset
     """
     definitions = definitions_of(body)
     targets = {Origin("gradient", p): axes[p] for p in axes}
-    adds = [n for n in walk(body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in targets]
+    adds = [n for n in walk(body) if isinstance(n, Op) and n.row.is_addition and n.attr in targets]
     touched = {n.attr for n in walk(body) if isinstance(n, Op) and n.attr in targets and n not in adds}
     if not adds or touched or any(_key(n, targets, definitions) is None for n in adds):
         return body
@@ -74,7 +74,7 @@ def _key(
 
 
 def _arrays_loaded(block: Block) -> set[ArrayName]:
-    return {n.origin for n in walk(block) if isinstance(n, Op) and n.name == "load"}
+    return {n.origin for n in walk(block) if isinstance(n, Op) and n.row.is_load}
 
 
 def _count(block: Block) -> int:
@@ -210,7 +210,7 @@ class _Assembly:
             known: dict[Value, Operand] = {}
             kept = []
             for node in copy.nodes:
-                if isinstance(node, Op) and node.name == "tid" and node.result is not None:
+                if isinstance(node, Op) and node.row.is_coordinate and node.result is not None:
                     known[node.result] = self.shifted(node.number, offsets[node.number])
                 else:
                     kept.append(node)

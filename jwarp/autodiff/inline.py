@@ -108,15 +108,15 @@ class _Directions(Rebuilder):
                 "let it call the function that stands for it on processors",
             )  # fmt: skip
         self.keep(node)
-        if node.name == "rule":
+        if node.row.is_rule:
             self.rules[node.told(Rule).gradient] = node
         if node.result is None:
             return
         self.repeat(node)
         self.tangents.pop(node.result, None)
-        if node.name == "detach":
+        if node.row.is_detached:
             made = self.detached(node)
-        elif node.name == "load":
+        elif node.row.is_load:
             made = self.loaded(node)
         else:
             made = self.pure(node) if any(self.of(x) for x in node.args) else {}
@@ -125,7 +125,7 @@ class _Directions(Rebuilder):
 
     def write(self, node: Op) -> None:
         """Let the tangents of a local array change as its elements do."""
-        if node.name == "clear":
+        if node.row.clears:
             for twin in self.twins_of(node.array).values():
                 self.builder.effect("clear", attr=twin)
             return
@@ -164,7 +164,7 @@ class _Directions(Rebuilder):
         assert node.result is not None
         self.again.pop(node.result, None)
         args = self.repeated(node.args)
-        if node.name == "replayed":
+        if node.row.has_replay:
             self.again[node.result] = args[1]
         elif node.row.is_pure and args != self.operands(node.args):
             self.again[node.result] = self.builder.op(node.name, *args, attr=node.attr, type=node.result.type)
@@ -177,7 +177,7 @@ class _Directions(Rebuilder):
         if row_gives_none(node):
             return {}
         rules = rules_of(node)
-        through_bits = any(a.type.is_int and self.of(a) for a in node.args) or node.name == "bitcast"
+        through_bits = any(a.type.is_int and self.of(a) for a in node.args) or node.row.reinterprets
         if rules is None or through_bits:
             raise NotDifferentiableError(
                 f"wp.grad({self.name}): there is no derivative of {node.name}",
@@ -289,7 +289,7 @@ class _Directions(Rebuilder):
 def row_gives_none(node: Op) -> bool:
     """True if the result has no derivative: a truth value, or a float rounded to an integer."""
     assert node.result is not None
-    rounded = node.result.type.is_int and node.name != "bitcast"
+    rounded = node.result.type.is_int and not node.row.reinterprets
     return node.result.type.kind == "bool" or rounded
 
 

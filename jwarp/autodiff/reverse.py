@@ -369,14 +369,14 @@ class _Reverse(ForwardSweep):
             self.reverse_write(node)
         elif node.row.is_native:
             self.reverse_native(node)
-        elif node.name == "rule":
+        elif node.row.is_rule:
             self.reverse_call(node)
-        elif node.name == "clear":
+        elif node.row.clears:
             if node.attr in self.active.arrays:
                 self.builder.effect("clear", attr=Origin("gradient", node.attr))
         elif node.result is not None and node.result in self.active:
             g = self.gradients.get(node.result)
-            if node.name == "param":
+            if node.row.is_parameter:
                 first = self.scalars[node.array]
                 if first is not node.result and g is not None:
                     del self.gradients[node.result]
@@ -387,7 +387,7 @@ class _Reverse(ForwardSweep):
 
     def reverse_value(self, node: Op, given: Conditional) -> None:
         assert node.result is not None
-        if node.name == "load":
+        if node.row.is_load:
             indices, g = self.operands(node.args), self.gradients.settled(given)
             if (slot := self.conflicts.slots.get(node.array)) is not None:
                 g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
@@ -396,7 +396,7 @@ class _Reverse(ForwardSweep):
         if node.name == "native_part":
             self.native_parts.setdefault(node.args[0], {})[node.number] = given
             return
-        if node.name == "detach":
+        if node.row.is_detached:
             detached = node.told(Detached)
             if detached.result >= 0:
                 self.cotangents[detached.rule, detached.result] = given
@@ -592,7 +592,7 @@ def _refuse_notes(kernel: Kernel, body: Block) -> None:
 
 
 def _is_taken_back(node: Op) -> bool:
-    return node.name == "detach" and node.attr is not None and node.told(Detached).result == TAKEN_BACK
+    return node.row.is_detached and node.attr is not None and node.told(Detached).result == TAKEN_BACK
 
 
 def _components(param: Param) -> int:

@@ -51,22 +51,22 @@ def carries(node: Op) -> tuple[bool, ...]:
         NotDifferentiableError: no table has a rule for it, nor says that there is none.
     """
     assert node.result is not None
-    if node.name == "recall":
+    if node.row.reads_final:
         return tuple(False for _ in node.args)
     if node.name == "native_part":
         return (node.result.type.is_float,)
-    if node.name == "detach":
+    if node.row.is_detached:
         return (False, *(True for _ in node.args[1:]))
     rules = rules_of(node) if node.result.type.is_float else None
     if rules is not None:
-        return (True,) if node.name == "cast" else tuple(rule is not None for rule in rules)
+        return (True,) if node.row.converts else tuple(rule is not None for rule in rules)
     if node.result.type.is_float and any(a.type.is_float for a in node.args) and not _has_none(node):
         raise NotDifferentiableError(
             f"`{node.name}` has no derivative yet: no rule says what it is",
             node.span,
             "give the function that computes this one of its own: @wp.func_grad",
         )
-    through_bits = node.name == "bitcast" or not any(a.type.is_float for a in node.args)
+    through_bits = node.row.reinterprets or not any(a.type.is_float for a in node.args)
     return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
 
 
@@ -97,7 +97,7 @@ def derivative_reads(node: Op, k: int) -> frozenset[int] | None:
 
 def _has_none(node: Op) -> bool:
     """True if an operation is known to have no derivative; one that no table knows is not."""
-    return node.row.is_step or node.name == "bitcast" or node.name in _TILE_RULES
+    return node.row.is_step or node.row.reinterprets or node.name in _TILE_RULES
 
 
 def _both(rule: Rule) -> Directions | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dispatch, source_info_util
 from jax._src.array import ArrayImpl as Array
@@ -60,6 +61,7 @@ __all__ = [
     "traced_file",
     "traced_name",
     "user_place",
+    "wide_types",
     "with_x64",
     "x64_enabled",
     "zero_tangent",
@@ -69,6 +71,10 @@ _trace, _axes = _core.trace_state_strong_ref, _core.axis_env_state
 _outside = _core.eval_trace, _core.top_axis_env
 # Where the state of JAX's transformations is kept, and what is there while none is at work.
 outermost: tuple[Any, Any, Any, Any] = (_trace, _axes, *_outside)
+
+
+# Its `value` says whether JAX keeps 64-bit types in this thread.
+wide_types: Any = _config.enable_x64
 
 
 def is_not_tracing() -> bool:

@@ -15,11 +15,9 @@ from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.bind.targets import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET, note_place
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
-from jwarp.compiler.batch_to_threads import spread_launch
 from jwarp.compiler.cpu import lower_kernel
-from jwarp.compiler.private_elements import with_private_elements
+from jwarp.compiler.launch_forms import spread_launch, with_lanes, with_private_elements
 from jwarp.compiler.program import GeneratedProgram, GpuCode, Program
-from jwarp.compiler.vector_axis import with_lanes
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch

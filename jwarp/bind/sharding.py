@@ -20,13 +20,13 @@ from jwarp.bind import compat
 from jwarp.bind.derivatives import DERIVATIVES
 from jwarp.bind.primitive import Shapes, core_extents, cut_launch_p, launch_p
 from jwarp.caches import PerOwner
+from jwarp.compiler import pipeline
+from jwarp.compiler.passes import run
 from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.errors import CompileError, LaunchError
-from jwarp.ir.functions import without_reading_functions
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor
 from jwarp.launching.sizes import Symbolic
-from jwarp.passes.simplify import simplify
 from jwarp.wire import Role
 
 _AXES: PerOwner[GeneratedProgram, str, tuple[Split | Obstacle, ...]] = PerOwner(
@@ -53,7 +53,7 @@ class Factor:
 def axes_of(program: GeneratedProgram) -> tuple[Split | Obstacle, ...]:
     """For each coordinate of the threads, how launches of a program are cut along it, or why they are not."""
     return _AXES.of(program).made(
-        "forward", lambda: independent_axes(simplify(without_reading_functions(program.kernel)))
+        "forward", lambda: independent_axes(run(pipeline.PARTITIONED, program.kernel, program.context))
     )
 
 

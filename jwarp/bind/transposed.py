@@ -26,7 +26,6 @@ from jwarp.compiler.write_conflicts import write_conflicts
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.descriptor import Descriptor
-from jwarp.passes.simplify import simplify
 from jwarp.wire import Role
 
 Numbers = tuple[int, ...]
@@ -91,7 +90,7 @@ def _refuse_nonlinear(program: GeneratedProgram, wanted: Numbers, outputs: Numbe
     """Refuse a kernel that is not linear in the parameters `wanted`, by the line that shows it."""
 
     def found(linear: Numbers) -> Fault | None:
-        kernel = simplify(program.differentiated)
+        kernel = program.simplified
         return _FAULTS.of(program).made(
             (linear, outputs), lambda: nonlinearity(kernel, linear, outputs, derivative_reads)
         )

@@ -62,6 +62,11 @@ class AnalysedKernel:
         self._store = Store(settings.cache_dir if identity() else "")
 
     @property
+    def entry(self) -> str:
+        """The symbol of the kernel's entry in code; ASCII for every name of a kernel."""
+        return "jwarp_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in self.kernel.name)
+
+    @property
     def context(self) -> Context:
         """The facts that passes depend on."""
         return Context(self.settings, is_tested=self.bounds)

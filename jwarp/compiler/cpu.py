@@ -11,13 +11,13 @@ from typing import Any
 import jwarp._native as _native
 from jwarp import forks
 from jwarp.analysis.thread_order import keeps_order
+from jwarp.backend.cpu.access.shared_loads import emit
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
-from jwarp.backend.cpu.module import optimized_code
+from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import host_target, machine_code
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
-from jwarp.backend.entry_names import entry_name
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.caches import MAX_KERNELS, Cache
@@ -31,6 +31,8 @@ from jwarp.passes.native_code import refuse_native_code
 from jwarp.store import key_of
 from jwarp.types.arrays import Extents
 
+LOCAL_PASSES = ("sroa",)
+UNROLLING_PASSES = ("loop_rotate", "loop_unroll")
 # From here on, LLVM gives up early what takes long, at no cost that was seen.
 LONG_TEXT = 1 << 17
 
@@ -58,7 +60,7 @@ class CpuKernel(AnalysedKernel):
                 content, source = self.object_code(version)
                 line, _, code = content.partition(b"\n")
                 units = from_line(line)
-                address = link(code, entry_name(self.kernel), addresses(units, self.kernel.name, self._store))
+                address = link(code, self.entry, addresses(units, self.kernel.name, self._store))
                 fast, checked = (address if v == version else 0 for v in VERSIONS)
                 _native.register_kernel(self.fingerprint, self.plan.tobytes(), fast, checked, self.failures)
                 seconds = time.perf_counter() - start
@@ -95,7 +97,7 @@ class CpuKernel(AnalysedKernel):
         """The code of one version, and how it makes its accesses."""
         refuse_native_code(self.proofs.kernel)
         checked = version == "checked"
-        name, failures = entry_name(self.kernel), failure_texts(self.kernel)
+        name, failures = self.entry, failure_texts(self.kernel)
         return generate(self.proofs, name, options, checked=checked, bounds=self.bounds, failures=failures)
 
     def module(self, version: str = "fast", options: Options | None = None) -> Any:
@@ -116,6 +118,16 @@ class CpuKernel(AnalysedKernel):
         in_step = (in_step and kernel.order != Order.APART) or kernel.block_dim > 0
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
+
+
+def optimized_code(made: Generated, options: Options) -> Any:
+    """The verified and optimised LLVM module of what was generated."""
+    # Elements of local arrays with constant indices become values.
+    passes: tuple[str, ...] = LOCAL_PASSES if " = alloca " in made.text else ()
+    if options.fast_math:  # where sums may be made in any order, a few iterations at once are worth three percent
+        passes += UNROLLING_PASSES
+    in_line = [emit(load, options.target, is_near=True) for load in made.in_line]
+    return optimized_module(made.text, options.target, passes, in_line)
 
 
 # The native module keeps compiled code for the life of the process, as executables of XLA may still run it.

@@ -41,7 +41,6 @@ from jwarp.backend.cuda.records import HEAP, grows, texts_on_gpu
 from jwarp.backend.cuda.shared import LEAST_ROOM, refuse_large, room_of
 from jwarp.backend.cuda.version import Access, Version
 from jwarp.backend.cuda.warpgroups import SM_90, SM_90A
-from jwarp.backend.entry_names import entry_name
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.caches import MAX_KERNELS, Cache
@@ -158,7 +157,7 @@ class CudaKernel(AnalysedKernel):
         if known is not None:
             return Needs.from_bytes(known)
         lowered = self.proofs.kernel
-        products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
+        products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.row.is_product]
         made = Needs(
             shared_of(self.proofs, self.bounds, room, *how).size,
             tuple(dict.fromkeys(request_of(lowered, n).key for n in products)),
@@ -166,10 +165,6 @@ class CudaKernel(AnalysedKernel):
         )
         self._store.save(key, made.to_bytes())
         return made
-
-    @property
-    def entry(self) -> str:
-        return entry_name(self.kernel)
 
     def image(self, version: Version, architectures: Sequence[str], block_dim: int | None = None) -> Image:
         """The compiled version for the architectures, from memory, disk or NVRTC.

@@ -185,7 +185,8 @@ def derivative_steps(
         for feed, param, shape in zip(derived.feeds, params, shapes, strict=True):
             slot = _slot(builder, feed, shape, param.dtype.dtype, geometry, in_place=in_place)
             if feed.result is not None and slot != (target := Slot(into, feed.result)):
-                builder.after.append(Add(slot, target))
+                own = extents[feed.result] or ()
+                builder.after.append(Add(slot, target, None if own == shape else own))
             slots.append(slot)
         roles = tuple(feed.role for feed in derived.feeds)
         launch = descriptor_of(derived.program, derived.covering(geometry, extents), roles, block_dim)

@@ -24,8 +24,7 @@ from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler import pipeline
 from jwarp.compiler.derivation_cache import DerivationCache
-from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant
-from jwarp.compiler.derived_entries import read, write
+from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant, read_entry, write_entry
 from jwarp.compiler.order import as_written, in_one_order
 from jwarp.compiler.passes import note, run
 from jwarp.compiler.program import GeneratedProgram, Program
@@ -69,14 +68,14 @@ def _kept(program: GeneratedProgram, variant: Variant) -> DerivedLaunch | NotDif
         except NotDifferentiableError as error:
             return error.with_traceback(None)
 
-    return cache.made("derivative", made, write, lambda entry: read(entry, program, cache))
+    return cache.made("derivative", made, write_entry, lambda entry: read_entry(entry, program, cache))
 
 
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant, cache: DerivationCache) -> DerivedLaunch:
     kernel = _differentiated(program, 2 if variant.along else 1)
     if variant.along and kernel.gradients:
-        rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
+        rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.row.is_rule)
         raise authored_refusal(kernel, rule, "a second derivative")
     found = _firsts(kernel, variant)
     origins = [_wiring(slot, variant) for slot in found[0].origins]

@@ -206,7 +206,7 @@ def explain_launch(
         tuple(_rows(kernel, known, may_run[0])),
         variant=program.variant,
         taped=_taped(program),
-        undone=tuple(dict.fromkeys(program.array(n.array).name for n in _ops(program) if n.name == "save")),
+        undone=tuple(dict.fromkeys(program.array(n.array).name for n in _ops(program) if n.row.adds_to_log)),
         block_dim=program.block_dim,
     )
 
@@ -219,7 +219,7 @@ def _taped(kernel: Kernel) -> dict[int, int]:
     """Bytes that an iteration of the loop in a line adds to a thread's tape; what all threads share is not counted."""
     sizes: dict[int, int] = {}
     for node in _ops(kernel):
-        if node.name == "push":
+        if node.row.adds_to_tape:
             pairs = zip(node.args, node.told(RecordFields).uniform, strict=True)
             values = (x.type for x, is_uniform in pairs if not is_uniform)
             own = (t.bits // 8 * math.prod(shape_of(t)) for t in values)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from jwarp.analysis.affine import symbols_of
-from jwarp.backend.cuda.advice import advice_on
 from jwarp.backend.cuda.assembler import plain_name
 from jwarp.backend.cuda.headers import cuda_headers, included_files, own_files
 from jwarp.backend.cuda.host_code import device_part, kernel_part
@@ -24,6 +23,7 @@ from jwarp.backend.cuda.nvrtc import (
     Message,
     Rejected,
     Unit,
+    advice_on,
     as_compile_error,
     bundle,
     compile_unit,

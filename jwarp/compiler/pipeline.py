@@ -85,6 +85,9 @@ DIFFERENTIATED = (
 DERIVED = (PLAIN, ORDER, CHECKS)
 DERIVED_ON_GPU = (Pass("drop checks", step(without_checks), when=lambda k, c: not c.checks_bounds),)
 
+# The kernel that is asked along which axes XLA may cut a launch.
+PARTITIONED = (READING, Pass("simplify", step(simplify), gives=SIMPLE))
+
 # Forms of the kernel that some launches run instead: a batch as threads, vectors along another dimension, and on GPUs.
 BATCH_TO_THREADS = (Pass("batch to threads", lambda k, c: batch_to_threads(k, c.batched), RULES),
                     Pass("simplify", step(simplify), gives=SIMPLE))

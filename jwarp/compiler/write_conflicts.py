@@ -67,7 +67,7 @@ def _stencils(program: GeneratedProgram) -> Stencils:
         if not places:
             return {}
         proven = prove(simple).proven
-        loads = [n for n in nodes.walk(simple.body) if isinstance(n, nodes.Op) and n.name == "load"]
+        loads = [n for n in nodes.walk(simple.body) if isinstance(n, nodes.Op) and n.row.is_load]
         conditions = {p: [proven.get(n) for n in loads if n.attr == p] for p in places}
         return {p: [c for c in own if c is not None] for p, own in conditions.items() if None not in own}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Never
 
-from jwarp.caches import PerOwner
+from jwarp.caches import Cache, PerOwner
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.adj import Adjoint, adjoint_of
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
@@ -83,6 +83,7 @@ class GenericKernel(Kernel):
         super().__init__(name, signature, span, enable_backward)
         self._make = make
         self._explicit: dict[tuple[Any, ...], Kernel] = {}
+        self._overloads_then = 0
 
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -116,6 +117,15 @@ class GenericKernel(Kernel):
     def overload_count(self) -> int:
         """A number that grows with the instances that somebody has asked for."""
         return len(self._explicit) + (0 if self.found_elsewhere is None else len(self.found_elsewhere()))
+
+    @property
+    def executables(self) -> Cache[Any, Any]:
+        """The executables of its calls, by layout key. An overload that comes later may be preferred for some."""
+        count = self.overload_count
+        if count != self._overloads_then:
+            self._overloads_then = count
+            self._executables.clear()
+        return self._executables
 
     # -- instances
 

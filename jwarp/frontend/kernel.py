@@ -100,10 +100,10 @@ class PythonKernel(Kernel):
         return _IRS.of(self)
 
     @property
-    def plans(self) -> Cache[Any, Any]:
+    def executables(self) -> Cache[Any, Any]:
         if self._modules:
             self._check_modules()
-        return self._plans
+        return self._executables
 
     def _check_modules(self) -> None:
         """Forget what was read, if a module that the code names something of has been reloaded since."""
@@ -112,7 +112,7 @@ class PythonKernel(Kernel):
         with self._lock:
             self._modules, self._tiled = {}, None
             self._irs.clear()
-        self._plans.clear()
+        self._executables.clear()
 
     @functools.cached_property
     def source(self) -> Source:

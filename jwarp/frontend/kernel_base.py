@@ -111,13 +111,13 @@ class Kernel(ByName):
         return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
 
     @functools.cached_property
-    def _plans(self) -> Cache[Any, Any]:
+    def _executables(self) -> Cache[Any, Any]:
         return _PLANS.of(self)
 
     @property
-    def plans(self) -> Cache[Any, Any]:
-        """The cached launch plans of this kernel."""
-        return self._plans
+    def executables(self) -> Cache[Any, Any]:
+        """The executables of its calls, by layout key."""
+        return self._executables
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).

@@ -177,6 +177,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         ANY,
         same,
         "x, with its derivative; where a derivative goes through the kernel again, y",
+        has_replay=True,
         for_derivatives=True,
     ),
     Operation(
@@ -229,6 +230,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         typed_by="array",
         attribute=ArrayNumber,
         indices=_ALL,
+        reads_final=True,
         stages=BEFORE_DERIVATIVES,
         for_derivatives=True,
     ),

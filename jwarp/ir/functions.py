@@ -43,7 +43,7 @@ def arrays_of_functions(kernel: Kernel) -> list[frozenset[int]]:
         own: set[int] = set()
         for node in walk(function.body):
             if isinstance(node, Op):
-                own |= found[node.number] if node.name == "call" else set(arrays_in(node))
+                own |= found[node.number] if node.row.is_call else set(arrays_in(node))
         found.append(frozenset(own))
     return found
 
@@ -103,7 +103,7 @@ def _reading_beside(kernel: Kernel) -> set[int]:
     return {
         node.number
         for node in walk(kernel.body)
-        if isinstance(node, Op) and node.name == "call" and any(node.args[k] in own for k in places[node.number])
+        if isinstance(node, Op) and node.row.is_call and any(node.args[k] in own for k in places[node.number])
     }
 
 
@@ -113,7 +113,7 @@ def _reads_beside(kernel: Kernel, block: Block, own: set[Value], places: Sequenc
     for node in walk(block):
         if not isinstance(node, Op):
             continue
-        if node.name == "call":
+        if node.row.is_call:
             if any(node.args[k] in own for k in places[node.number]):
                 return True
         elif node.row.is_access and node.array < len(kernel.params):
@@ -153,7 +153,7 @@ def _calls(block: Block) -> dict[int, int]:
     """How often each function is called in a block."""
     found: dict[int, int] = {}
     for node in walk(block):
-        if isinstance(node, Op) and node.name == "call":
+        if isinstance(node, Op) and node.row.is_call:
             found[node.number] = found.get(node.number, 0) + 1
     return found
 
@@ -180,7 +180,7 @@ class _Inliner(Rebuilder):
     def op(self, node: Op) -> None:
         if node.row.effect != "call" or node.result is None:
             self.keep(node)
-        elif node.name == "call":
+        elif node.row.is_call:
             if node.number in self.kept:
                 self.keep(dataclasses.replace(node, attr=self.kept[node.number]))
                 return

@@ -479,7 +479,7 @@ def failure_texts(kernel: Kernel) -> tuple[str, ...]:
     """What the kernel's checks say where they fail, each text once."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.failure_texts
-    checks = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "check")
+    checks = (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_check)
     return tuple(dict.fromkeys(check.text for check in checks))
 
 
@@ -487,7 +487,7 @@ def prints(kernel: Kernel) -> bool:
     """Whether the kernel writes lines of text."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.prints
-    return any(isinstance(n, Op) and n.name == "print" for n in walk(kernel.body))
+    return any(isinstance(n, Op) and n.row.prints for n in walk(kernel.body))
 
 
 def rounds_as_written(kernel: Kernel) -> bool:

@@ -1,13 +1,24 @@
-"""What a row of the table of operations says."""
+"""The row of the table of operations: the facts that are written down, and those that follow."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from jwarp.ir.attributes import ArrayNumber, Axis, Extent, FunctionNumber, NativeCall, ParamNumber, Text, checker
+from jwarp.ir.attributes import (
+    ArrayNumber,
+    Axis,
+    BlockMatmul,
+    Detached,
+    Extent,
+    FunctionNumber,
+    NativeCall,
+    ParamNumber,
+    Text,
+    checker,
+)
 from jwarp.types import ScalarType, TileType, ValueType, bool_, scalar_of, shape_of, with_shape
 
 Kinds = frozenset[str]
@@ -18,12 +29,13 @@ BOOL: Kinds = frozenset({"bool"})
 BITS: Kinds = INT | BOOL
 ANY: Kinds = NUMBER | BOOL
 
+T = TypeVar("T")
 Args = tuple[ScalarType, ...]
 Types = tuple[ValueType, ...]
 
 
 class Memory(enum.Flag):
-    """What operations read and write beside their operands and result."""
+    """The memory that operations read and write apart from their operands and result."""
 
     NONE = 0
     ELEMENTS = enum.auto()  # of arrays
@@ -63,8 +75,19 @@ def to_bool(args: Args) -> ScalarType | None:
 
 
 def selected(args: Args) -> ScalarType | None:
-    """What a condition chooses between: two values of one type."""
+    """The type of the two values that a condition chooses between."""
     return args[1] if args[0] is bool_ and args[1] is args[2] else None
+
+
+class fact(Generic[T]):
+    """A property of a row that follows from its fields: computed once, as code asks often."""
+
+    def __init__(self, compute: Callable[[Any], T]):
+        self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
+
+    def __get__(self, row: Any, owner: type) -> T:
+        found = row.__dict__[self.name] = self.compute(row)
+        return found
 
 
 @dataclass(frozen=True)
@@ -94,7 +117,8 @@ class Operation:
     One that `chooses` gives one of the operands after the first, which says which; one that `converts` gives a number
     of another type, and one that `reinterprets` the same bits. One that `absorbs` a bool gives it where an operand is
     it. A comparison names its `opposite`, which holds where it does not (of numbers, not of NaN), and the comparison
-    of `swapped` operands.
+    of `swapped` operands. One that `reads_final` finds an element as the launch leaves it; one that `has_replay` has
+    another value where a derivative runs the kernel again; one that `asks_target` depends on the device.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is. Those that are `is_total` have, and so have their
@@ -129,6 +153,9 @@ class Operation:
     chooses: bool = False
     converts: bool = False
     reinterprets: bool = False
+    reads_final: bool = False
+    has_replay: bool = False
+    asks_target: bool = False
     absorbs: bool | None = None
     opposite: str = ""
     swapped: str = ""
@@ -136,105 +163,248 @@ class Operation:
     is_composed: bool = False
     combines: str = ""
     least: int = 1
-    # What follows, for code that asks often. `fits` says whether an attribute is of the type that it should be.
-    fits: Callable[[object], bool] = field(init=False)
-    is_pure: bool = field(init=False)
-    is_tile: bool = field(init=False)
-    is_lasting: bool = field(init=False)  # kept where nothing reads its result
-    reads_elements: bool = field(init=False)
-    changes_elements: bool = field(init=False)
-    is_access: bool = field(init=False)  # of the element at its indices: nothing but a load, a store, or both in one
-    is_load: bool = field(init=False)  # such an access that only reads the element
-    is_store: bool = field(init=False)  # such an access that only changes the element
-    is_addition: bool = field(init=False)  # an atomic one that adds to the element
-    is_coordinate: bool = field(init=False)  # the place of the thread along an axis of the launch
-    is_parameter: bool = field(init=False)  # the value of a scalar parameter
-    is_extent: bool = field(init=False)  # of an array along an axis
-    is_call: bool = field(init=False)  # of a function of the kernel
-    is_check: bool = field(init=False)  # ends the launch where a condition does not hold
-    adds_to_tape: bool = field(init=False)
-    reads_tape: bool = field(init=False)
-    adds_to_log: bool = field(init=False)
-    is_write: bool = field(init=False)  # such an access that changes the element
-    is_atomic: bool = field(init=False)  # such an access that does both
-    takes_all: bool = field(init=False)  # scalars of every kind
-    is_logical: bool = field(init=False)  # combines bits
-    changes_tile: bool = field(init=False)  # gives a tile with another element, or with other elements
-    uses_log: bool = field(init=False)
-    uses_tape: bool = field(init=False)
-    uses_notes: bool = field(init=False)
-    is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
-    is_native: bool = field(init=False)  # runs a text in C++
-    is_shared: bool = field(init=False)  # run once where it is written twice
-    in_functions: bool = field(init=False)  # may be in a function of a kernel
-    in_copies: bool = field(init=False)  # may be in what is copied to where a function is called again
-    settles: bool = field(
-        init=False
-    )  # an atomic one that, done again with the same values, leaves the element as it is
-    in_order: bool = field(init=False)  # happens in the order of the program: with the tape, logs and lines
 
     def __post_init__(self) -> None:
         if self.result is not None:
             object.__setattr__(self, "result", _mapped(self, self.result))
-        used = self.reads | self.writes | self.adds | self.takes
-        reads, changes = Memory.ELEMENTS in self.reads, Memory.ELEMENTS in self.writes
-        at_indices = self.indices is not None and self.attribute is ArrayNumber
-        is_access = at_indices and (reads or changes) and self.adds is Memory.NONE
-        in_functions = (
-            self.effect == "call"
-            or (self.effect == "pure" and self.attribute is None and self.arity != 0)
-            or self.reads is Memory.EXTENTS
-            or (self.effect == "read" and is_access and not self.for_derivatives)
-        )
-        has_effect = is_access or self.effect in ("print", "check")
-        facts = {
-            "fits": checker(self.attribute),
-            "is_pure": self.effect == "pure",
-            "is_tile": self.effect == "tile",
-            "is_lasting": self.effect in ("write", "check", "print", "rule"),
-            "reads_elements": reads,
-            "changes_elements": changes,
-            "is_access": is_access,
-            "is_load": is_access and not changes,
-            "is_store": is_access and not reads,
-            "is_addition": is_access and changes and reads and self.combines == "add",
-            "is_coordinate": self.tells_threads and self.attribute is Axis,
-            "is_parameter": self.attribute is ParamNumber and self.reads is Memory.NONE,
-            "is_extent": self.attribute is Extent,
-            "is_call": self.attribute is FunctionNumber,
-            "is_check": self.effect == "check" and self.attribute is Text,
-            "adds_to_tape": Memory.TAPE in self.adds,
-            "reads_tape": Memory.TAPE in self.reads,
-            "adds_to_log": Memory.LOG in self.adds,
-            "is_write": is_access and changes,
-            "is_atomic": is_access and changes and reads,
-            "settles": is_access and changes and reads and self.combines not in ("add", "mul", "xor"),
-            "is_extremum": self.combines in ("min", "max"),
-            "takes_all": self.kinds == ANY,
-            "is_logical": self.kinds == BITS,
-            "changes_tile": self.effect == "tile" and self.indices is not None and self.indices.stop is not None,
-            "uses_log": Memory.LOG in used,
-            "uses_tape": Memory.TAPE in used,
-            "is_native": self.attribute is NativeCall,
-            "is_shared": self.effect in ("pure", "tile", "read", "call"),
-            "in_functions": in_functions,
-            "in_copies": in_functions or (has_effect and not self.for_derivatives),
-            "makes_nan": self.makes_nan and self.effect == "pure",
-            "uses_notes": Memory.NOTES in used,
-            "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES)),
-        }
-        for name, fact in facts.items():
-            object.__setattr__(self, name, fact)
+        object.__setattr__(self, "makes_nan", self.makes_nan and self.effect == "pure")
 
-    @property
+    # -- memory
+
+    @fact
+    def reads_elements(self) -> bool:
+        """It reads elements of arrays."""
+        return Memory.ELEMENTS in self.reads
+
+    @fact
+    def changes_elements(self) -> bool:
+        """It changes elements of arrays."""
+        return Memory.ELEMENTS in self.writes
+
+    @fact
+    def is_access(self) -> bool:
+        """It accesses the element at its indices: nothing but a load, a store, or both in one."""
+        return self.at_indices and (self.reads_elements or self.changes_elements) and self.adds is Memory.NONE
+
+    @fact
+    def at_indices(self) -> bool:
+        """It is about the element of one array at its indices."""
+        return self.indices is not None and self.attribute is ArrayNumber
+
+    @fact
+    def is_load(self) -> bool:
+        """An access that only reads the element."""
+        return self.is_access and not self.changes_elements
+
+    @fact
+    def is_write(self) -> bool:
+        """An access that changes the element."""
+        return self.is_access and self.changes_elements
+
+    @fact
+    def is_store(self) -> bool:
+        """An access that only changes the element."""
+        return self.is_write and not self.reads_elements
+
+    @fact
+    def is_atomic(self) -> bool:
+        """An access that reads and changes the element in one step."""
+        return self.is_write and self.reads_elements
+
+    @fact
+    def is_addition(self) -> bool:
+        """An atomic one that adds to the element."""
+        return self.is_atomic and self.combines == "add"
+
+    @fact
+    def settles(self) -> bool:
+        """An atomic one that, done again with the same values, leaves the element as it is."""
+        return self.is_atomic and self.combines not in ("add", "mul", "xor")
+
+    @fact
+    def is_extremum(self) -> bool:
+        """It leaves the smaller or larger of two numbers."""
+        return self.combines in ("min", "max")
+
+    @fact
+    def clears(self) -> bool:
+        """It sets all elements of an array to zero."""
+        return self.changes_elements and self.arity == 0 and self.attribute is ArrayNumber
+
+    @fact
+    def is_extent(self) -> bool:
+        """It gives an extent of an array."""
+        return self.attribute is Extent
+
+    @fact
+    def is_bounds_test(self) -> bool:
+        """It tells if indices are those of an element."""
+        return self.reads is Memory.EXTENTS and self.attribute is ArrayNumber
+
+    @fact
+    def adds_to_tape(self) -> bool:
+        """It adds a record to a tape."""
+        return Memory.TAPE in self.adds
+
+    @fact
+    def reads_tape(self) -> bool:
+        """It reads a record of a tape."""
+        return Memory.TAPE in self.reads
+
+    @fact
+    def adds_to_log(self) -> bool:
+        """It adds a record to a log."""
+        return Memory.LOG in self.adds
+
+    @fact
+    def reads_log(self) -> bool:
+        """It tells how many records a log has."""
+        return Memory.LOG in self.reads
+
+    @fact
+    def uses_tape(self) -> bool:
+        """It is about a tape."""
+        return Memory.TAPE in self.used
+
+    @fact
+    def uses_log(self) -> bool:
+        """It is about a log."""
+        return Memory.LOG in self.used
+
+    @fact
+    def uses_notes(self) -> bool:
+        """It is about notes."""
+        return Memory.NOTES in self.used
+
+    @fact
+    def in_order(self) -> bool:
+        """It happens in the order of the program: with the tape, logs and lines."""
+        return bool(self.used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES))
+
+    @fact
+    def used(self) -> Memory:
+        """All memory that it has to do with."""
+        return self.reads | self.writes | self.adds | self.takes
+
+    # -- effects
+
+    @fact
+    def is_pure(self) -> bool:
+        """It depends on its operands alone, and does nothing else."""
+        return self.effect == "pure"
+
+    @fact
+    def is_tile(self) -> bool:
+        """It is pure, but not element by element."""
+        return self.effect == "tile"
+
+    @fact
+    def is_lasting(self) -> bool:
+        """It is kept where nothing reads its result."""
+        return self.effect in ("write", "check", "print", "rule")
+
+    @fact
+    def is_shared(self) -> bool:
+        """It is run once where it is written twice."""
+        return self.effect in ("pure", "tile", "read", "call")
+
+    @fact
+    def is_check(self) -> bool:
+        """It ends the launch where a condition does not hold."""
+        return self.effect == "check" and self.attribute is Text
+
+    @fact
+    def prints(self) -> bool:
+        """It prints a line."""
+        return self.effect == "print"
+
+    @fact
+    def is_call(self) -> bool:
+        """It calls a function of the kernel."""
+        return self.attribute is FunctionNumber
+
+    @fact
+    def is_native(self) -> bool:
+        """It runs a text in C++."""
+        return self.attribute is NativeCall
+
+    @fact
+    def is_product(self) -> bool:
+        """It multiplies matrices in the memory of a block."""
+        return self.attribute is BlockMatmul
+
+    @fact
+    def changes_tile(self) -> bool:
+        """It gives a tile with another element, or with other elements."""
+        return self.effect == "tile" and self.indices is not None and self.indices.stop is not None
+
+    @fact
+    def is_rule(self) -> bool:
+        """It is a derivative that the author of a function wrote."""
+        return self.effect == "rule"
+
+    @fact
+    def is_detached(self) -> bool:
+        """It is a value that has no derivative but that of a rule."""
+        return self.attribute == Detached | None
+
+    @fact
+    def in_functions(self) -> bool:
+        """It may be in a function of a kernel."""
+        return (
+            self.effect == "call"
+            or (self.is_pure and self.attribute is None and self.arity != 0)
+            or self.reads is Memory.EXTENTS
+            or (self.is_load and not self.for_derivatives)
+        )
+
+    @fact
+    def in_copies(self) -> bool:
+        """It may be in what is copied to where a function is called again."""
+        has_effect = self.is_access or self.prints or self.effect == "check"
+        return self.in_functions or (has_effect and not self.for_derivatives)
+
+    # -- values
+
+    @fact
+    def is_coordinate(self) -> bool:
+        """It gives the place of the thread along an axis of the launch."""
+        return self.tells_threads and self.attribute is Axis
+
+    @fact
+    def is_thread_number(self) -> bool:
+        """It gives the number of the thread among all of its launch."""
+        return self.tells_threads and self.attribute is None
+
+    @fact
+    def is_parameter(self) -> bool:
+        """It gives the value of a scalar parameter."""
+        return self.attribute is ParamNumber and self.reads is Memory.NONE
+
+    @fact
     def is_comparison(self) -> bool:
-        """True for an operation that orders two numbers or tells whether they are equal."""
+        """It orders two numbers or tells if they are equal."""
         return bool(self.opposite)
 
-    @property
+    @fact
+    def is_logical(self) -> bool:
+        """It combines bits."""
+        return self.kinds == BITS
+
+    @fact
     def is_complement(self) -> bool:
-        """True for the operation that is undone by itself and turns every bit, or a bool, into the other one."""
+        """It turns every bit, or a bool, into the other one, and is undone by itself."""
         return self.is_logical and self.arity == 1
+
+    @fact
+    def takes_all(self) -> bool:
+        """It takes scalars of every kind."""
+        return self.kinds == ANY
+
+    @fact
+    def fits(self) -> Callable[[object], bool]:
+        """The test if an attribute is of the type that it should be."""
+        return checker(self.attribute)
 
     def shape_of(self, types: Types) -> tuple[int, ...] | None:
         """The shape that it works on element by element, () for scalars; None where operands do not fit."""

@@ -359,7 +359,9 @@ _TABLE: list[Operation] = [
         typed_by="call",
         stages=EVERYWHERE - {Stage.TILING},
     ),
-    Operation("on_gpu", 0, ANY, lambda _: bool_, "whether a GPU runs this, where native code is compiled"),
+    Operation(
+        "on_gpu", 0, ANY, lambda _: bool_, "whether a GPU runs this, where native code is compiled", asks_target=True
+    ),
     Operation(
         "native",
         None,

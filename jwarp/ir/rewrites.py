@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from jwarp.ir.nodes import Const, Operand
 from jwarp.ir.operation import ANY, BITS, BOOL, FLOAT, INT, NUMBER, Kinds
 from jwarp.types import ValueType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variable:
     """An operand of any kind; where a pattern has one twice, both operands are the same."""
 
@@ -81,48 +81,61 @@ REWRITES: tuple[Rewrite, ...] = (
 )
 
 
-def _by_operation(rows: Iterable[Rewrite]) -> dict[str, tuple[Rewrite, ...]]:
-    found: dict[str, tuple[Rewrite, ...]] = {}
+class _Matcher(NamedTuple):
+    """A row as positions: of constants in the pattern, of operands that are the same, and of the result."""
+
+    constants: tuple[tuple[int, Term], ...]
+    same: tuple[tuple[int, int], ...]
+    result: int  # the position of an operand, or -1 for the constant of the row
+    row: Rewrite
+
+
+def _matcher(row: Rewrite) -> _Matcher:
+    first = {term: k for k, term in reversed(list(enumerate(row.pattern))) if isinstance(term, Variable)}
+    constants = tuple((k, term) for k, term in enumerate(row.pattern) if not isinstance(term, Variable))
+    pairs = ((first[term], k) for k, term in enumerate(row.pattern) if isinstance(term, Variable))
+    result = first[row.result] if isinstance(row.result, Variable) else -1
+    return _Matcher(constants, tuple((i, k) for i, k in pairs if i != k), result, row)
+
+
+Key = tuple[str, str]  # an operation, and the kind of its result
+
+
+def _by_key(rows: Iterable[Rewrite]) -> dict[Key, tuple[_Matcher, ...]]:
+    found: dict[Key, tuple[_Matcher, ...]] = {}
     for row in rows:
-        found[row.operation] = (*found.get(row.operation, ()), row)
+        for kind in row.kinds:
+            found[row.operation, kind] = (*found.get((row.operation, kind), ()), _matcher(row))
     return found
 
 
 # Most operations have no constant among their operands, and few rows match those.
-_ON_CONSTANTS = _by_operation(REWRITES)
-_ON_VALUES = _by_operation(row for row in REWRITES if all(isinstance(term, Variable) for term in row.pattern))
+_ON_CONSTANTS = _by_key(REWRITES)
+_ON_VALUES = _by_key(row for row in REWRITES if all(isinstance(term, Variable) for term in row.pattern))
 
 
 def rewritten(name: str, args: tuple[Operand, ...], type: ValueType, has_constant: bool) -> Operand | None:
     """The operand that an operation with a result of this type equals, by the first row that matches; or None."""
-    for row in (_ON_CONSTANTS if has_constant else _ON_VALUES).get(name, ()):
-        if type.kind in row.kinds:
-            found = _match(row, args, type)
-            if found is not None:
-                return found
+    for constants, same, result, row in (_ON_CONSTANTS if has_constant else _ON_VALUES).get((name, type.kind), ()):
+        for k, term in constants:
+            arg = args[k]
+            if arg.__class__ is not Const or (arg.value != term and term is not ALL_BITS) or not equals(arg, term):
+                break
+        else:
+            if not same or all(args[i] is args[k] or args[i] == args[k] for i, k in same):
+                if result < 0:
+                    return Const(type, constant_of(type, row.result))
+                if args[result].type is type:
+                    return args[result]
     return None
-
-
-def _match(row: Rewrite, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-    bound: dict[Variable, Operand] = {}
-    for term, arg in zip(row.pattern, args, strict=True):
-        if not isinstance(term, Variable):
-            if not (isinstance(arg, Const) and equals(arg, term)):
-                return None
-        elif (other := bound.setdefault(term, arg)) is not arg and other != arg:
-            return None
-    if isinstance(row.result, Variable):
-        result = bound[row.result]
-        return result if result.type == type else None
-    return Const(type, constant_of(type, row.result))
 
 
 def equals(constant: Const, term: Any) -> bool:
     """True if a constant is the number of a pattern: of floats, the sign of zero counts."""
-    value = constant.value
-    if constant.type.is_float:
-        return bool(value == term) and math.copysign(1.0, value) == math.copysign(1.0, term)
-    return bool(value == constant_of(constant.type, term))
+    value, type = constant.value, constant.type
+    if value != term:
+        return term is ALL_BITS and type.kind == "uint" and bool(value == type.max)
+    return bool(value) or not type.is_float or math.copysign(1.0, value) == math.copysign(1.0, term)
 
 
 def constant_of(type: ValueType, term: Any) -> Any:

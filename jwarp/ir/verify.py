@@ -150,7 +150,7 @@ def _check_write(kernel: Kernel, node: Op) -> ValueType | None:
     for value in node.args[len(indices) :]:
         if value.type is not element:
             raise _Fault(f"{value.type} is written to an array of {element}")
-    return None if node.result is None or node.name == "store" else element
+    return None if node.result is None or node.row.is_store else element
 
 
 def _check_clear(kernel: Kernel, node: Op) -> None:
@@ -179,7 +179,7 @@ def _check_pop(kernel: Kernel, node: Op) -> None:
 
 def _record(kernel: Kernel, tape: int) -> Op:
     """The operation that adds records to a tape."""
-    found = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"]
+    found = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.adds_to_tape]
     found = [n for n in found if n.told(RecordFields).tape == tape]
     if len(found) != 1:
         raise _Fault(f"tape {tape!r} has {len(found)} operations that add records")
@@ -402,7 +402,7 @@ class _Verifier:
         for node in walk(function.body):
             if isinstance(node, Op) and not node.row.in_functions:
                 raise _Fault(f"{node.name} in function {function.name}")
-            if isinstance(node, Op) and node.name == "call" and not node.number < number:
+            if isinstance(node, Op) and node.row.is_call and not node.number < number:
                 raise _Fault(f"function {function.name} calls function {node.number}, which is not before it")
         self.block(function.body, function.params, [y.type for y in function.body.yields])
 
@@ -513,7 +513,7 @@ class _Verifier:
         self.result(node, row, from_attr)
         if row.effect == "call":
             self.call(node)
-        if node.name == "clear":
+        if node.row.clears:
             self.cleared.add(node.array)
         elif row.is_access:
             local = self.kernel.local(node.array)
@@ -522,7 +522,7 @@ class _Verifier:
 
     def call(self, node: Op) -> None:
         """Check that a part is one of a call."""
-        if node.name == "call":
+        if node.row.is_call:
             assert node.result is not None
             self.calls[node.result] = node
             return

@@ -81,10 +81,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Add:
-    """The elements of `source` are added to those of `target`."""
+    """The elements of `source` are added to those of `target`, whose `shape` is given where it is another one."""
 
     source: Slot
     target: Slot
+    shape: Shape | None = None
 
 
 Step = Allocate | Copy | Launch | Add

@@ -26,7 +26,7 @@ def becomes_threads(kernel: Kernel, batched: Container[int]) -> bool:
     if tells or runs_in_order(kernel) or any(p.type.dims >= MAX_DIMS for p in arrays):  # type: ignore[union-attr]
         return False
     return not has_native_code(kernel.body) and not any(
-        isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)
+        isinstance(n, Op) and n.row.is_thread_number for n in walk(kernel.body)
     )
 
 
@@ -53,19 +53,19 @@ class _Batcher(Cloner):
     def nodes(self, node: Node) -> list[Node]:
         if not isinstance(node, Op):
             return [self.node(node)]
-        if node.name == "tid" and node.attr == self.axis:
+        if node.row.is_coordinate and node.attr == self.axis:
             assert node.result is not None
             self.known[node.result] = Const(int32, 0)
             return []
         made = self.node(node)
         assert isinstance(made, Op)
-        if node.name == "shape" and node.told(Extent).array in self.batched:
+        if node.row.is_extent and node.told(Extent).array in self.batched:
             extent = node.told(Extent)
             return [dataclasses.replace(made, attr=Extent(extent.array, extent.axis + 1))]
         at_indices = node.row.indices is not None and node.row.attribute is ArrayNumber
-        if not (at_indices or node.name == "param") or node.attr not in self.batched:
+        if not (at_indices or node.row.is_parameter) or node.attr not in self.batched:
             return [made]
         element = Value(int32)
-        name = "load" if node.name == "param" else node.name
+        name = "load" if node.row.is_parameter else node.name
         own = Op("tid", (), self.axis, element, node.span)
         return [own, dataclasses.replace(made, name=name, args=(element, *made.args))]

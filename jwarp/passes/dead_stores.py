@@ -52,7 +52,7 @@ class _Dropper(Rewriter):
                 # What a branch or loop does to the log is not followed.
                 for array in {a for n in walk_node(node) if isinstance(n, Op) for a in _touched(n)}:
                     open_.pop(array, None)
-            elif node.name == "save":
+            elif node.row.adds_to_log:
                 open_.setdefault(node.array_name, []).append(_Overwritten(k))
             elif node.name == "undo":
                 found = open_[node.array_name].pop() if open_.get(node.array_name) else None
@@ -109,7 +109,7 @@ def _without_unread(block: Block, arrays: Container[ArrayName], later: _Later) -
             later = {array: _joined(first.get(array, ()), second.get(array, ())) for array in {*first, *second}}
             same = then is node.then and orelse is node.orelse
             kept.append(node if same else dataclasses.replace(node, then=then, orelse=orelse))
-        elif isinstance(node, Op) and node.name == "store" and node.array_name in arrays:
+        elif isinstance(node, Op) and node.row.is_store and node.array_name in arrays:
             read = later.get(node.array_name, ())
             if read is None or any(_may_meet(node.indices, indices) for indices in read):
                 kept.append(node)

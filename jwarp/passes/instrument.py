@@ -55,7 +55,7 @@ def without_checks(kernel: Kernel) -> Kernel:
 
 class _Unchecked(Rewriter):
     def nodes(self, node: Node) -> Iterable[Node]:
-        return () if isinstance(node, Op) and node.name == "check" else super().nodes(node)
+        return () if isinstance(node, Op) and node.row.is_check else super().nodes(node)
 
 
 def _manner(node: Op) -> str:
@@ -87,7 +87,7 @@ def _only_selected(body: Block) -> set[Operand]:
     read: set[Operand] = set(body.yields)
     for node in walk(body):
         used = operands(node)
-        if isinstance(node, Op) and node.name == "select":
+        if isinstance(node, Op) and node.row.chooses:
             chosen.update(used[1:])
             used = used[:1]
         read.update(used, *(block.yields for block in blocks(node)))
@@ -171,7 +171,7 @@ class _Instrumenter(Rebuilder):
 
     def check_nan(self, node: Op, result: Value) -> None:
         """Refuse a NaN made of numbers; one that a `select` may pass over, where it is selected."""
-        tests = self.selected_tests(node) if node.name == "select" else self.own_test(node, result)
+        tests = self.selected_tests(node) if node.row.chooses else self.own_test(node, result)
         if result in self.selected:
             self.pending[result] = tests
             return

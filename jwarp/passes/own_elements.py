@@ -106,7 +106,7 @@ def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
             continue
         if not _is_held(node) or not _is_own(kernel, node, type, definitions):
             return False
-        only_stored = only_stored and node.name == "store"
+        only_stored = only_stored and node.row.is_store
         if node in top:
             stored.add(node.indices[type.dims :])
     return not (only_stored and len(stored) == size)

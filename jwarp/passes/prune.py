@@ -49,7 +49,7 @@ class _Liveness(Liveness):
         for node in block.nodes:
             if isinstance(node, Op):
                 self.place[node] = (len(self.place), loops)
-                if node.name == "push":
+                if node.row.adds_to_tape:
                     self.pushes.setdefault(node.told(RecordFields).tape, []).append(node)
             inner = loops if isinstance(node, (Op, If)) else (*loops, node)
             for owned in blocks(node):
@@ -59,12 +59,12 @@ class _Liveness(Liveness):
         row = node.row
         if row.changes_elements:
             return any(array in self.returned or self.is_read_after(node, array) for array in arrays_changed(node))
-        if node.name == "save":
+        if node.row.adds_to_log:
             return node.attr in self.undone
         if row.uses_notes:
             return row.is_lasting and node.attr in self.noted
         if row.uses_tape:
-            return (node.told(RecordFields).tape if node.name == "push" else node.attr) in self.tapes
+            return (node.told(RecordFields).tape if node.row.adds_to_tape else node.attr) in self.tapes
         return row.is_lasting
 
     def is_read_after(self, node: Op, array: ArrayName) -> bool:
@@ -74,13 +74,13 @@ class _Liveness(Liveness):
         return self.last_read.get(array, -1) > position or any((array, l) in self.reading_loops for l in loops)
 
     def mark_op(self, node: Op) -> None:
-        if node.name == "push":
+        if node.row.adds_to_tape:
             tape = node.told(RecordFields).tape
             self.need(x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields)
             return
         self.need(node.args)
         row = node.row
-        if node.name == "top":
+        if node.row.reads_tape:
             field = node.told(RecordField)
             self.fields.add(field)
             self.tapes.add(field.tape)
@@ -106,14 +106,14 @@ class _Sweep(Sweep):
     liveness: _Liveness
 
     def op(self, node: Op) -> Op:
-        if node.name == "push":
+        if node.row.adds_to_tape:
             record = node.told(RecordFields)
             tape = record.tape
             kept = self.liveness.kept_fields(tape)
             return dataclasses.replace(
                 node, args=at(node.args, kept), attr=RecordFields(tape, at(record.uniform, kept))
             )
-        if node.name == "top":
+        if node.row.reads_tape:
             field = node.told(RecordField)
             left = self.liveness.kept_fields(field.tape).index(field.field)
             return dataclasses.replace(node, attr=RecordField(field.tape, left))

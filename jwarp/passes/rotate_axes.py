@@ -21,7 +21,7 @@ def rotates(kernel: Kernel) -> bool:
     if has_native_code(kernel.body):
         return False
     ops, used = (node for node in walk(kernel.body) if isinstance(node, Op)), used_values(kernel.body)
-    return not any(node.name == "thread" or (node.row.is_atomic and node.result in used) for node in ops)
+    return not any(node.row.is_thread_number or (node.row.is_atomic and node.result in used) for node in ops)
 
 
 def rotated(kernel: Kernel) -> Kernel:
@@ -29,7 +29,7 @@ def rotated(kernel: Kernel) -> Kernel:
     count = kernel.tid_dims
 
     def moved(node: Op) -> Op:
-        return dataclasses.replace(node, attr=(node.number - 1) % count) if node.name == "tid" else node
+        return dataclasses.replace(node, attr=(node.number - 1) % count) if node.row.is_coordinate else node
 
     return dataclasses.replace(kernel, body=map_ops(kernel.body, moved))
 
@@ -46,7 +46,7 @@ class _Split(Rewriter):
         self.size, self.last = size, kernel.tid_dims
 
     def nodes(self, node: Node) -> Iterable[Node]:
-        if not isinstance(node, Op) or node.name != "tid" or node.number != 0:
+        if not isinstance(node, Op) or not node.row.is_coordinate or node.number != 0:
             return super().nodes(node)
         block, first, inner = (Value(int32) for _ in range(3))
         return (

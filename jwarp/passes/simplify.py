@@ -141,9 +141,9 @@ class _Simplifier(Rebuilder):
         definition = self.definitions.get(x)
         if definition is None:
             return
-        if definition.name == "not":
+        if definition.row.is_complement:
             self.learn(definition.args[0], Const(constant.type, not constant.value), learnt)
-        elif definition.name == ("and" if constant.value else "or"):
+        elif definition.row.absorbs is (not constant.value):
             for arg in definition.args:
                 self.learn(arg, constant, learnt)
 

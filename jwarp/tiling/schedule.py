@@ -37,7 +37,7 @@ class Scheduler:
         self.kernel, self.forms = kernel, forms
         self.stored: set[Value] = set()
         self.pushes = {
-            n.told(RecordFields).tape: n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"
+            n.told(RecordFields).tape: n for n in walk(kernel.body) if isinstance(n, Op) and n.row.adds_to_tape
         }
         self.tapes: dict[tuple[int, int], int] = {}  # of the fields that are tiles: each has one of its own
 
@@ -96,7 +96,7 @@ class _BlockScheduler:
 
     def scalar(self, node: Op) -> None:
         row = node.row
-        if row.is_pure or row.effect == "read" or node.name == "detach":
+        if row.is_pure or row.effect == "read" or node.row.is_detached:
             first = max((self.ready.get(x, 0) for x in node.args if isinstance(x, Value)), default=0)
             if row.reads_elements:
                 first = max(first, self.readable.get(node.array, 0))
@@ -173,12 +173,12 @@ class _BlockScheduler:
         Nor may a scalar be loaded from the array between the two.
         """
         nest = self.made.parts[at]
-        if not isinstance(node, Op) or node.name != "store" or not isinstance(nest, Nest):
+        if not isinstance(node, Op) or not node.row.is_store or not isinstance(nest, Nest):
             return False
         if any(node.array in arrays_read(n) for n in self.made.before[at + 1]):
             return False
         touching = (n for n in nest.nodes if node.array in set.union(*_memory(n)[:2]))
-        return all(isinstance(n, Op) and n.name == "store" and _are_disjoint_components(n, node) for n in touching)
+        return all(isinstance(n, Op) and n.row.is_store and _are_disjoint_components(n, node) for n in touching)
 
     def fits(self, at: int, shape: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
         nest = self.made.parts[at]

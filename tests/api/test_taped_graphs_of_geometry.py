@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jwarp as wp
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 
 N, H, STEPS = 40, 0.4, 3
 

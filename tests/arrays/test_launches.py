@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.dispatch.executables import array_plans
-from jwarp.dispatch.executables import arrays as array_launches
+from jwarp.dispatch.executables import route
 
 pytestmark = pytest.mark.quick
 
@@ -219,20 +218,19 @@ def test_records():
 
 
 def test_many_launches_that_begin_with_one_array(monkeypatch):
-    """As many as it keeps are made ready once, and of more, few are made again; each does what it is to do."""
-    made, prepare = [], array_launches.ArrayLaunch.prepare
-    monkeypatch.setattr(array_launches.ArrayLaunch, "prepare", lambda self: made.append(None) or prepare(self))
-    monkeypatch.setattr(array_plans, "MAX_LAUNCHES", 40)
+    """They are checked once for all arrays of their shapes, and each does what it is to do."""
+    made, ready = [], route.ready
+    monkeypatch.setattr(route, "ready", lambda call: made.append(call) or ready(call))
     x = wp.array(np.arange(3.0), dtype=float)
-    for count, again in ((15, 0), (50, 1)):
+    scaled.executables.clear()
+    for count in (15, 50):
         outs = [wp.zeros(3, dtype=float) for _ in range(count)]
         for k in range(5):
-            before = len(made)
             for j, y in enumerate(outs):
                 wp.launch(scaled, 3, inputs=[x, float(j + k), y])
-        assert len(made) - before <= again
         for j, y in enumerate(outs):
             np.testing.assert_array_equal(y.numpy(), (j + 4) * np.arange(3.0))
+    assert len(made) == 1
 
 
 def test_one_array_for_two_parameters_that_are_written():

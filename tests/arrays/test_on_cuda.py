@@ -12,6 +12,7 @@ import pytest
 from foreign_gpu_arrays import Lender
 from forked_tests import own_process
 from mock_driver import driver
+from repeated_calls import repeats
 
 import jwarp as wp
 from jwarp import _native
@@ -332,11 +333,13 @@ def test_launches_that_are_repeated_keep_no_arrays():
     wp.config.cuda_arch = "sm_90"
     x = wp.array(numbers(), device="cuda")
     gone = []
-    for _ in range(3):
-        y = wp.zeros(N, dtype=float, device="cuda")
-        for _ in range(4):
-            wp.launch(doubled, N, [x], [y])
-        gone.append(weakref.ref(y.memory))
+    with repeats() as made:
+        for _ in range(3):
+            y = wp.zeros(N, dtype=float, device="cuda")
+            for _ in range(4):
+                wp.launch(doubled, N, [x], [y])
+            gone.append(weakref.ref(y.memory))
+    assert made == [False] + [True] * 11  # the arrays are others, and their layout is not
     del y
     assert all(memory() is None for memory in gone)
     gc.collect()

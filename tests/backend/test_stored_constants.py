@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cpu.module import LOCAL_PASSES, optimized_code
 from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import machine_code
-from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.cpu import LOCAL_PASSES, lower_kernel, optimized_code
 from jwarp.config import Settings
 
 

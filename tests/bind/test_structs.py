@@ -407,10 +407,10 @@ def test_repeated_launches_look_at_all_fields():
         given = Shifted(offset=Offset(scale=k, shift=s), x=jnp.asarray(x) if turn % 2 else x)
         (y,) = wp.launch(nested_fields, n, [given, c], [n])
         np.testing.assert_allclose(y, np.float32(k) * x + s + np.float32(c), rtol=1e-5, atol=1e-5)
-    assert nested_fields.plans
-    before = len(nested_fields.plans)
+    assert nested_fields.executables
+    before = len(nested_fields.executables)
     (y,) = wp.launch(nested_fields, n, [given, c], [n])
-    assert len(nested_fields.plans) == before
+    assert len(nested_fields.executables) == before
     with pytest.raises(wp.KernelTypeError, match=r"p\.offset\.shift"):
         wp.launch(nested_fields, n, [Shifted(offset=Offset(scale=k, shift=0.5), x=given.x), c], [n])
     with pytest.raises(wp.KernelTypeError, match="'p'"):

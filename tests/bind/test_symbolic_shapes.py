@@ -540,7 +540,7 @@ def test_what_is_kept_by_kernel_has_no_symbolic_sizes():
 
     def kept():
         program = program_of(scale, wp.config.settings)
-        return [len(x) for x in (scale.plans, _LAUNCHES.of(program), _DERIVED.of(program), _JITTED.of(scale))]
+        return [len(x) for x in (scale.executables, _LAUNCHES.of(program), _DERIVED.of(program), _JITTED.of(scale))]
 
     def function(x):
         y = wp.launch(scale, x.shape, [np.ones(4, np.float32), 2.0], [4])[0]

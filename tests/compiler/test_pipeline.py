@@ -1,7 +1,9 @@
 """The lists of passes: what each needs is given by those before it, and kernels have the forms that passes give."""
 
+import ast
 import random
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import golden_kernels
 import pytest
@@ -192,3 +194,33 @@ def test_code_is_generated_after_all_passes_of_the_list(kind, passes):
         proofs = kind(program.kernel, PLAIN).proofs
     assert [name for name, _ in states] == [p.name for p in passes]
     assert states[-1][1] is proofs.kernel
+
+
+# -- nothing else decides what kernels go through
+
+# Files that run a pass by themselves: on what is no program's kernel, or for one look at it.
+EXCEPTED = {
+    ("jwarp/api/inspect.py", "simplify"),  # the IR as users see it
+    ("jwarp/backend/library.py", "simplify"),  # functions of the library
+    ("jwarp/compiler/derive.py", "simplify"),  # an analysis
+    ("jwarp/dispatch/call/aliases.py", "without_reading_functions"),  # an analysis
+    ("jwarp/frontend/lowering/lower.py", "settled_functions"),  # while a kernel is read
+}
+# Passes of which others are made.
+MAKERS = ("jwarp/passes/", "jwarp/autodiff/", "jwarp/tiling/", "jwarp/ir/", "jwarp/lib/")
+
+
+def imported(path: Path) -> set[tuple[str, str]]:
+    """The names that a file imports from modules of the package, each with its module."""
+    nodes = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom) and n.module)
+    return {(n.module, alias.name) for n in nodes for alias in n.names}
+
+
+def test_passes_run_from_the_lists_alone():
+    root = Path(wp.__file__).parent.parent
+    homes = ("jwarp.passes", "jwarp.tiling", "jwarp.ir.functions", "jwarp.backend.cpu.loops", "jwarp.autodiff")
+    lists = root / "jwarp/compiler/pipeline.py"
+    passes = {name for name in imported(lists) if name[0].startswith(homes)} - {("jwarp.passes.simplify", "is_cheap")}
+    files = {p.relative_to(root).as_posix(): imported(p) for p in (root / "jwarp").rglob("*.py") if p != lists}
+    others = {(f, name) for f, names in files.items() if not f.startswith(MAKERS) for _, name in names & passes}
+    assert others == EXCEPTED and len(passes) > 20

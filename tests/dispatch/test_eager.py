@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.dispatch.executables import eager
+from jwarp.dispatch.executables import route
 
 pytestmark = pytest.mark.quick
 
@@ -29,20 +29,20 @@ X = jnp.arange(4.0)
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Counts the calls that had no plan."""
+    """The calls that had no executable."""
     calls = []
-    keep = eager.keep
+    ready = route.ready
 
-    def counted(*args, **kwargs):
-        calls.append(args)
-        keep(*args, **kwargs)
+    def counted(call):
+        calls.append(call)
+        return ready(call)
 
-    monkeypatch.setattr(eager, "keep", counted)
+    monkeypatch.setattr(route, "ready", counted)
     return calls
 
 
 def test_other_values_of_the_same_kind_need_no_checks(slow):
-    affine.plans.clear()
+    affine.executables.clear()
     for a, n, flag in ((2.0, 1, True), (3.5, -7, True), (-1.0, 9, False)):
         (y,) = wp.launch(affine, 4, [X * a, a, n, flag], [4])
         np.testing.assert_allclose(y, (X * a * a + n) * flag, rtol=1e-6)
@@ -50,7 +50,7 @@ def test_other_values_of_the_same_kind_need_no_checks(slow):
 
 
 def test_other_kinds_and_shapes_are_other_calls(slow):
-    affine.plans.clear()
+    affine.executables.clear()
     (y,) = wp.launch(affine, 4, [X, 2, 1, True], [4])
     np.testing.assert_allclose(y, 2 * X + 1)
     (y,) = wp.launch(affine, (4,), [np.asarray(X), 2, 1, True], [6])
@@ -90,7 +90,7 @@ def test_traced_values_and_transformations_after_eager_calls():
 
 
 def test_initial_contents_stay(slow):
-    bump.plans.clear()
+    bump.executables.clear()
     for _ in range(3):
         (y,) = wp.launch(bump, 4, [X], [X])
         np.testing.assert_allclose(y, 2 * X)
@@ -101,7 +101,7 @@ def test_initial_contents_stay(slow):
 
 
 def test_jax_kernel_functions_are_told_apart(slow):
-    bump.plans.clear()
+    bump.executables.clear()
     plain, shaped = wp.jax_kernel(bump), wp.jax_kernel(bump, launch_dims=2, output_dims=4)
     for _ in range(2):
         np.testing.assert_allclose(plain(X)[0], X)

@@ -9,7 +9,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.caches import MAX_SHAPES
-from jwarp.dispatch.executables import eager
+from jwarp.dispatch.executables import route
 
 RNG = np.random.default_rng(31)
 
@@ -45,17 +45,17 @@ def floats(*shape):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Counts the calls that had no plan."""
+    """The calls that had no executable."""
     calls = []
-    keep = eager.keep
+    ready = route.ready
 
-    def counted(*args, **kwargs):
-        calls.append(args)
-        keep(*args, **kwargs)
+    def counted(call):
+        calls.append(call)
+        return ready(call)
 
-    monkeypatch.setattr(eager, "keep", counted)
+    monkeypatch.setattr(route, "ready", counted)
     for kernel in (axpy, damped, shifted, smallest):
-        kernel.plans.clear()
+        kernel.executables.clear()
     return calls
 
 
@@ -201,7 +201,7 @@ def test_so_many_shapes_are_kept_and_no_more():
         wp.launch(damped, size, [x, 0.5], [x.copy()])
         wp.launch(damped, size, [x, 0.5], [x.copy()], adjoint=True, adj_inputs=[grad, None], adj_outputs=[w])
         assert grad[-1] == 5.0
-    assert MAX_SHAPES // 2 <= len(damped.plans) <= MAX_SHAPES
+    assert MAX_SHAPES // 2 <= len(damped.executables) <= MAX_SHAPES
 
 
 def test_what_is_kept_ends_with_the_kernel():
@@ -215,7 +215,7 @@ def test_what_is_kept_ends_with_the_kernel():
         for _ in range(2):
             wp.launch(local, 3, [given], [3], adjoint=True, adj_outputs=[given])
             wp.launch(local, 3, [x], [3], adjoint=True, adj_inputs=[x.copy()], adj_outputs=[given])
-    assert len(local.plans) == 4
+    assert len(local.executables) == 4
     kernel = weakref.ref(local)
     del local
     gc.collect()

@@ -7,8 +7,8 @@ import pytest
 import jwarp as wp
 from jwarp.backend.cpu.target import host_target
 from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.launch_forms import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
 from jwarp.compiler.program import program_of
-from jwarp.compiler.vector_axis import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
 from jwarp.config import config
 from jwarp.launching.geometry import Geometry
 

@@ -224,3 +224,214 @@ def is_compared(seed, folder):
 @pytest.mark.usefixtures("x64")
 def test_gradients_of_many_random_kernels(tmp_path):
     check_seeds(lambda seed: is_compared(seed, tmp_path))
+
+
+@wp.struct
+class Spring:
+    k: wp.float64
+    rest: wp.array[wp.float64]
+
+
+@wp.kernel
+def stretched(x: wp.array[wp.float64], s: Spring, w: wp.array[wp.float64], y: wp.array[wp.float64]):
+    """A struct with an array, an array that may be None, and an array that is read and overwritten."""
+    i = wp.tid()
+    d = x[i] - s.rest[i]
+    if w:
+        d = d * w[i]
+    y[i] = y[i] * d + s.k * wp.sin(d)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("with_weights", [True, False])
+def test_structs_and_absent_arrays(with_weights):
+    """Gradients of the fields of a struct and of arrays that None is given for, by tapes, adjoint launches and JAX."""
+    make = np.random.default_rng(3)
+    x, rest, y, w, ct = (make.normal(size=7) for _ in range(5))
+    k = 0.7
+
+    def f(x, rest, y, w):
+        d = (x - rest) * w
+        return y * d + k * np.sin(d)
+
+    def slopes(at):
+        """By differences in float64."""
+        given = [x, rest, y, w if with_weights else np.ones(7)]
+        found = []
+        for h in (STEP, -STEP):
+            moved = [a + h * (n == at) for n, a in enumerate(given)]
+            found.append(ct * f(*moved))
+        return (found[0] - found[1]) / (2 * STEP)
+
+    want = [slopes(n) for n in range(3 + with_weights)]
+
+    def program():
+        arrays = [wp.array(a, dtype=wp.float64, requires_grad=True) for a in (x, rest, y, w)]
+        spring = Spring()
+        spring.k, spring.rest = k, arrays[1]
+        return arrays, [arrays[0], spring, arrays[3] if with_weights else None], [arrays[2]]
+
+    def check_gradients(arrays, where):
+        for n, slope in enumerate(want):
+            np.testing.assert_allclose(arrays[n].grad.numpy(), slope, rtol=1e-7, atol=1e-8, err_msg=where)
+
+    arrays, inputs, outputs = program()
+    seed = {arrays[2]: wp.array(ct, dtype=wp.float64)}
+    for n in range(4):
+        arrays[2].assign(y)
+        for a in arrays:
+            a.grad.zero_()
+        with wp.Tape() as tape:
+            wp.launch(stretched, 7, inputs, outputs)
+        tape.backward(grads=seed)
+        check_gradients(arrays, f"tape {n}")
+    arrays, inputs, outputs = program()
+    with wp.ScopedCapture() as capture:
+        with wp.Tape() as tape:
+            wp.launch(stretched, 7, inputs, outputs)
+        tape.backward(grads={arrays[2]: wp.array(ct, dtype=wp.float64)})
+    for n in range(4):
+        arrays[2].assign(y)
+        for a in arrays:
+            a.grad.zero_()
+        wp.capture_launch(capture.graph)
+        check_gradients(arrays, f"graph {n}")
+    arrays, inputs, outputs = program()
+    arrays[2].grad.assign(ct)
+    wp.launch(stretched, 7, inputs, outputs, adjoint=True, adj_inputs=[None] * 3, adj_outputs=[None])
+    check_gradients(arrays, "adjoint launch")
+    gx, gy = np.ones(7), np.full(7, 2.0)
+    given = [x, Spring(k=k, rest=rest), w if with_weights else None]
+    wp.launch(
+        stretched, 7, given, [y], adjoint=True, adj_inputs=[gx, None, None, gy], adj_outputs=[ct]
+    )  # fmt: skip
+    np.testing.assert_allclose(gx, 1.0 + want[0], rtol=1e-7)
+    np.testing.assert_allclose(gy, 2.0 + want[2], rtol=1e-7)
+
+
+@wp.kernel
+def blended(x: wp.array[wp.float64], y: wp.array[wp.float64], z: wp.array[wp.float64]):
+    i = wp.tid()
+    z[i] = wp.sin(x[i]) * y[i] + z[i] * x[i]
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("same", [(0, 0, 1), (0, 1, 0), (0, 1, 1), (0, 0, 0)])
+def test_parameters_that_are_one_array(same):
+    """Tapes, graphs and adjoint launches where parameters are given one array, written or not."""
+    make = np.random.default_rng(5)
+    contents, ct = [make.normal(size=5) for _ in range(2)], make.normal(size=5)
+
+    def f(values):
+        x, y, z = (values[k] for k in same)
+        out = np.sin(x) * y + z * x
+        return [out if k == same[2] else value for k, value in enumerate(values)]
+
+    def slope(at):
+        sides = []
+        for h in (STEP, -STEP):
+            out = f([a + h * (k == at) for k, a in enumerate(contents)])
+            sides.append(ct * out[same[2]])
+        return (sides[0] - sides[1]) / (2 * STEP)
+
+    used = sorted(set(same))
+    bases = [wp.array(a, dtype=wp.float64, requires_grad=True) for a in contents]
+    given = [bases[k] for k in same]
+
+    def restart():
+        for base, content in zip(bases, contents, strict=True):
+            base.assign(content)
+            base.grad.zero_()
+
+    def check_gradients(where):
+        for k in used:
+            np.testing.assert_allclose(bases[k].grad.numpy(), slope(k), rtol=1e-7, atol=1e-8, err_msg=where)
+
+    seed = {bases[same[2]]: wp.array(ct, dtype=wp.float64)}
+    for n in range(4):
+        restart()
+        with wp.Tape() as tape:
+            wp.launch(blended, 5, given[:2], given[2:])
+        tape.backward(grads=seed)
+        check_gradients(f"tape {n}")
+    with wp.ScopedCapture() as capture:
+        with wp.Tape() as tape:
+            wp.launch(blended, 5, given[:2], given[2:])
+        tape.backward(grads=seed)
+    for n in range(4):
+        restart()
+        wp.capture_launch(capture.graph)
+        check_gradients(f"graph {n}")
+    restart()
+    bases[same[2]].grad.assign(ct)
+    wp.launch(blended, 5, given[:2], given[2:], adjoint=True, adj_inputs=[None, None], adj_outputs=[None])
+    check_gradients("adjoint launch")
+
+
+@wp.kernel
+def first_of(x: wp.array[wp.float64], y: wp.array[wp.float64], z: wp.array[wp.float64]):
+    """The adjoint reads what the launch left: of equal values one thread takes the gradient."""
+    i = wp.tid()
+    wp.atomic_max(z, i % 2, x[i] * y[i])
+
+
+@pytest.mark.usefixtures("x64")
+def test_adjoints_that_run_the_launch_once_more():
+    make = np.random.default_rng(8)
+    x, y, z, ct = make.normal(size=6), make.normal(size=6), np.full(2, -9.0), make.normal(size=2)
+    top = [max(range(k, 6, 2), key=lambda i: x[i] * y[i]) for k in range(2)]
+    want = np.zeros(6)
+    want[top] = ct * y[top]
+    gx = np.zeros(6)
+    record = wp.launch(
+        first_of, 6, [x, y], [z], adjoint=True, adj_inputs=[gx, None], adj_outputs=[ct], record_cmd=True
+    )  # fmt: skip
+    for n in range(1, 4):
+        record.launch()
+        np.testing.assert_allclose(gx, n * want, rtol=1e-12)
+    np.testing.assert_array_equal(z, -9.0)
+    a, b, c = (wp.array(v, dtype=wp.float64, requires_grad=True) for v in (x, y, z))
+    for n in range(4):
+        c.fill_(-9.0)
+        a.grad.zero_()
+        with wp.Tape() as tape:
+            wp.launch(first_of, 6, [a, b], [c])
+        tape.backward(grads={c: wp.array(ct, dtype=wp.float64)})
+        np.testing.assert_allclose(a.grad.numpy(), want, rtol=1e-12, err_msg=f"tape {n}")
+    (found,) = wp.launch(
+        first_of, 6, [jnp.asarray(x), jnp.asarray(y)], [jnp.asarray(z)], adjoint=True, adj_inputs=[True, None],
+        adj_outputs=[ct],
+    )  # fmt: skip
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+def test_gradients_whose_memory_has_gone_are_refused():
+    """A record adds to arrays natively; one that was resized by force, or made read-only, is an error each time."""
+    x, ct, g = np.ones(6, np.float32), np.ones(6, np.float32), np.zeros(6, np.float32)
+    y = np.zeros(6, np.float32)
+
+    def recorded(gradient):
+        return wp.launch(
+            doubled, 6, [x], [y], adjoint=True, adj_inputs=[gradient], adj_outputs=[ct], record_cmd=True
+        )  # fmt: skip
+
+    record = recorded(g)
+    for _ in range(3):
+        record.launch()
+    np.testing.assert_array_equal(g, 6.0)
+    g.flags.writeable = False
+    with pytest.raises(wp.LaunchError, match="read-only"):
+        record.launch()
+    own = np.zeros(6, np.float32)
+    record = recorded(own)
+    for _ in range(3):
+        record.launch()
+    own.resize((2, 3), refcheck=False)
+    with pytest.raises(wp.LaunchError, match="changed its shape"):
+        record.launch()
+
+
+@wp.kernel
+def doubled(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]

@@ -18,11 +18,9 @@ from jwarp import _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated
 from jwarp.backend.cpu.linker import new_linker
-from jwarp.backend.cpu.module import optimized_code
 from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.backend.cpu.units import Unit, unit_object
-from jwarp.backend.entry_names import entry_name
-from jwarp.compiler.cpu import CpuKernel
+from jwarp.compiler.cpu import CpuKernel, optimized_code
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, written_params
 
@@ -81,7 +79,7 @@ class Compiled:
         options = Options(TARGETS[variant.target], variant.contract)
         versions = ("fast", "checked") if variant.version == "launcher" else (variant.version,)
         self.linked = [self._link(version, options) for version in versions]
-        entries = [library[entry_name(self.kernel)] for library, _ in self.linked]
+        entries = [library[self.made.entry] for library, _ in self.linked]
         _native.register_kernel(self.fingerprint, self.made.plan, entries[0], entries[-1], self.made.failures)
 
     def _link(self, version: str, options: Options) -> tuple[Any, Any]:
@@ -89,7 +87,7 @@ class Compiled:
         generated = known.get((version, options))
         if generated is None:
             generated = known[version, options] = self.made.generate(version, options)
-        return _linked(generated.text, generated.units, generated.in_line, options, entry_name(self.kernel))
+        return _linked(generated.text, generated.units, generated.in_line, options, self.made.entry)
 
     def run(
         self, dims: tuple[int, ...], args: Sequence[Any], threads: int = 1, zeros: Sequence[int] = ()

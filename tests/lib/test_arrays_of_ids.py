@@ -9,7 +9,7 @@ import pytest
 from tape_programs import in_a_graph_if
 
 import jwarp as wp
-from jwarp.dispatch.executables import array_shapes
+from jwarp.dispatch.call import layout
 
 RNG = np.random.default_rng(6)
 COUNT = 60
@@ -506,8 +506,8 @@ def test_memory_of_others_that_a_mesh_is_made_of_is_told_from_such_that_it_is_no
     mesh = meshes()[0]
     places = np.ndarray((3, 3), np.float32, mesh.bounds)
     shown = [wp.array(each, dtype=wp.vec3, copy=False) for each in (np.array(places), places)]
-    keys = [array_shapes.read(3, None, [mesh, x])[0] for x in shown]
-    assert None not in keys and keys[0] != keys[1]
+    calls = [layout.read(None, 3, None, [mesh, x]) for x in shown]
+    assert None not in calls and calls[0].key != calls[1].key
 
 
 @wp.kernel

@@ -16,7 +16,7 @@
 #include "cpu/share.h"
 #include "cpu/table.h"
 #include "cpu/worker_pool.h"
-#include "python/array_launches.h"
+#include "python/executables.h"
 #include "python/arrays.h"
 #include "python/compiler.h"
 #include "python/errors.h"
@@ -155,11 +155,14 @@ PYBIND11_MODULE(_native, m) {
       .def("replace", &jwarp::BoundHostLaunch::replace, py::arg("arrays"), py::arg("launch") = py::none(),
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
   py::class_<jwarp::HostGraph>(m, "HostGraph", "Launches on NumPy arrays, copies, loops and branches, run in one call.")
-      .def(py::init<const py::sequence&>(), py::arg("steps"),
+      .def(py::init<const py::sequence&, const py::sequence&>(), py::arg("steps"), py::arg("watched") = py::tuple(),
            "Steps are bound launches, pairs (target, source) of arrays, triples (target, source, \"add\") for a sum,"
-           " (condition, graph, graph) for a branch, and (condition, graph, None) for a loop.")
+           " (condition, graph, graph) for a branch, and (condition, graph, None) for a loop."
+           " Of copies and sums it looks at the arrays that are `watched` before it runs, pairs of one and whether it is"
+           " written.")
       .def("__call__", &jwarp::HostGraph::run, "Runs the steps without the GIL.");
-  jwarp::add_array_launches(m);
+  jwarp::add_layout_key(m);
+  jwarp::add_executables(m);
   jwarp::gpu::add_bindings(m);
   jwarp::cpu::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
   // Before Python ends, so that no thread runs a kernel whose code is being freed.

@@ -24,30 +24,37 @@ constexpr int64_t kTripsPerLook = 1024;
 // A fill copies about so many bytes at once, which stay in the nearest cache.
 constexpr int64_t kFillBytes = 1 << 14;
 
-// Where an array was when a step was made of it. Its attributes can be set, and it can be resized by force, which frees
-// its memory.
-struct Place {
+}  // namespace
+
+// Where an array of a copy or a sum was when the graph was made. Its attributes can be set, and it can be resized by
+// force, which frees its memory.
+struct HostGraph::Place {
   py::array array;
+  const py::detail::PyArray_Proxy* fields;
   const void* data;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
+  std::vector<int64_t> extents;  // and then the strides
   bool writes;
 
   Place(const py::array& given, bool is_written)
-      : array(given),
-        data(given.data()),
-        shape(given.shape(), given.shape() + given.ndim()),
-        strides(given.strides(), given.strides() + given.ndim()),
-        writes(is_written) {}
+      : array(given), fields(py::detail::array_proxy(given.ptr())), data(given.data()), writes(is_written) {
+    extents.assign(given.shape(), given.shape() + given.ndim());
+    extents.insert(extents.end(), given.strides(), given.strides() + given.ndim());
+  }
 
   void check() const {
-    const bool same = array.data() == data && array.ndim() == static_cast<py::ssize_t>(shape.size()) &&
-                      std::equal(shape.begin(), shape.end(), array.shape()) &&
-                      std::equal(strides.begin(), strides.end(), array.strides());
+    const size_t rank = extents.size() / 2;
+    const size_t bytes = rank * sizeof(int64_t);
+    const bool same = fields->data == data && static_cast<size_t>(fields->nd) == rank &&
+                      std::memcmp(fields->dimensions, extents.data(), bytes) == 0 &&
+                      std::memcmp(fields->strides, extents.data() + rank, bytes) == 0;
     if (!same) throw py::value_error("an array has changed its shape or its place since it was recorded");
-    if (writes && !array.writeable()) throw py::value_error("an array has become read-only");
+    if (writes && !(fields->flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_)) {
+      throw py::value_error("an array has become read-only");
+    }
   }
 };
+
+namespace {
 
 // A copy of elements of any strides.
 struct Copy {
@@ -148,11 +155,6 @@ struct Sum {
   }
 };
 
-// The places of the target and the source of a copy or a sum.
-std::vector<Place> places_of(const py::tuple& parts) {
-  return {Place(parts[0].cast<py::array>(), true), Place(parts[1].cast<py::array>(), false)};
-}
-
 void look_for_signals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -164,7 +166,6 @@ struct HostGraph::Step {
   BoundHostLaunch* launch = nullptr;
   std::unique_ptr<Copy> copy = nullptr;
   std::unique_ptr<Sum> sum = nullptr;
-  std::vector<Place> places = {};  // of a copy or a sum
   const int32_t* condition = nullptr;
   const HostGraph* first = nullptr;   // of a branch or a loop
   const HostGraph* second = nullptr;  // of a branch
@@ -173,7 +174,11 @@ struct HostGraph::Step {
 
 HostGraph::~HostGraph() = default;
 
-HostGraph::HostGraph(const py::sequence& steps) {
+HostGraph::HostGraph(const py::sequence& steps, const py::sequence& watched) {
+  for (const py::handle item : watched) {
+    const auto parts = py::reinterpret_borrow<py::tuple>(item);
+    places_.emplace_back(parts[0].cast<py::array>(), parts[1].cast<bool>());
+  }
   for (const py::handle item : steps) {
     kept_.push_back(py::reinterpret_borrow<py::object>(item));
     Step step;
@@ -186,10 +191,8 @@ HostGraph::HostGraph(const py::sequence& steps) {
           throw py::type_error("jwarp: a copy is between NumPy arrays");
         }
         step.copy = std::make_unique<Copy>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
-        step.places = places_of(parts);
       } else if (parts.size() == 3 && py::isinstance<py::array>(parts[1])) {
         step.sum = std::make_unique<Sum>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
-        step.places = places_of(parts);
       } else {
         const auto condition = parts[0].cast<py::array>();
         if (parts.size() != 3 || condition.size() < 1 || condition.itemsize() != sizeof(int32_t)) {
@@ -206,9 +209,9 @@ HostGraph::HostGraph(const py::sequence& steps) {
 }
 
 void HostGraph::check() const {
+  for (const Place& place : places_) place.check();
   for (const Step& step : steps_) {
     if (step.launch != nullptr) step.launch->check();
-    for (const Place& place : step.places) place.check();
     if (step.first != nullptr) step.first->check();
     if (step.second != nullptr) step.second->check();
   }

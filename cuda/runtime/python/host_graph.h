@@ -17,9 +17,12 @@ namespace jwarp {
 // (target, source, "add") of arrays of one shape and type that do not overlap, where elements are added to those of the
 // target; a triple (condition, true, false) of an int32 array and two graphs, of which one runs; or a triple
 // (condition, graph, None), where the graph runs while the first element of the condition is not 0.
+//
+// Launches look at their arrays before anything runs. Of those that only copies and sums have, the ones that others may
+// change are `watched`: pairs of an array and whether it is written.
 class HostGraph {
  public:
-  explicit HostGraph(const pybind11::sequence& steps);
+  HostGraph(const pybind11::sequence& steps, const pybind11::sequence& watched);
   ~HostGraph();
   HostGraph(const HostGraph&) = delete;
   HostGraph& operator=(const HostGraph&) = delete;
@@ -28,12 +31,14 @@ class HostGraph {
   void run();
 
  private:
+  struct Place;
   struct Step;
 
   void check() const;
   void run_steps() const;
 
   std::vector<pybind11::object> kept_;
+  std::vector<Place> places_;
   std::vector<Step> steps_;
 };
 

@@ -134,7 +134,7 @@ def _touches(node: Node, array: int) -> bool:
 
 
 def _products(node: Node) -> list[Op]:
-    return [n for n in walk_node(node) if isinstance(n, Op) and n.name == "tile_matmul"]
+    return [n for n in walk_node(node) if isinstance(n, Op) and n.row.is_product]
 
 
 class _Search:
@@ -181,7 +181,7 @@ class _Search:
 
     def is_target(self, node: Op, array: int) -> bool:
         """True if a node is a product that changes the array, and does not multiply it."""
-        if node.name != "tile_matmul":
+        if not node.row.is_product:
             return False
         attr = node.told(BlockMatmul)
         return attr.c == array and array not in (attr.a, attr.b)
@@ -235,7 +235,7 @@ class _Search:
         (store,), local = last.body.nodes, self.kernel.local(array)
         assert local is not None
         whole = last.lo, last.hi, last.step
-        if not (isinstance(store, Op) and store.name == "store") or any(not isinstance(x, Const) for x in whole[:2]):
+        if not (isinstance(store, Op) and store.row.is_store) or any(not isinstance(x, Const) for x in whole[:2]):
             return None
         is_all = [x.value if isinstance(x, Const) else x for x in whole] == [0, local.size, 1]
         index, value = store.args[0], store.args[-1]

@@ -71,7 +71,7 @@ def first_lane(node: For) -> int | None:
 
 def is_broadcast(kernel: Kernel, node: Op, written: Container[int], used: Container[Value]) -> bool:
     """True if the first thread reads for all, in code that all run alike: other blocks may change what is there."""
-    if node.name == "load":
+    if node.row.is_load:
         return node.array in written
     is_asked = node.row.is_atomic and node.result is not None and node.result in used
     return is_asked and is_common(kernel, node.array)
@@ -83,7 +83,7 @@ def is_checked(loop: For, remembers: bool) -> bool:
     Records need a check where they `remember` on the device's heap.
     """
     ops = [n for n in walk(loop.body) if isinstance(n, Op)]
-    return any(n.name == "check" or (remembers and n.row.adds in RECORDS) for n in ops)
+    return any(n.row.is_check or (remembers and n.row.adds in RECORDS) for n in ops)
 
 
 def is_common(kernel: Kernel, array: int) -> bool:

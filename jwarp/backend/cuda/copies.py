@@ -170,11 +170,11 @@ class Reader:
         self.loads: dict[Value, Op] = {}
 
     def copies(self) -> tuple[Copy, ...] | None:
-        return self._read(lambda node: node.name == "store", self.copy)
+        return self._read(lambda node: node.row.is_store, self.copy)
 
     def additions(self, used: Container[Value | None]) -> tuple[Addition, ...] | None:
         """The additions of the loop, if it does nothing else, and nothing reads the old values."""
-        return self._read(lambda node: node.name == "atomic_add" and node.result not in used, self.addition)
+        return self._read(lambda node: node.row.is_addition and node.result not in used, self.addition)
 
     def _read(self, is_wanted: Callable[[Op], bool], made_of: Callable[[Op], _Made | None]) -> tuple[_Made, ...] | None:
         """The replacement of each wanted node, if the loop has only these, their loads and operations on indices."""
@@ -190,7 +190,7 @@ class Reader:
                 if made is None:
                     return None
                 found.append(made)
-            elif node.name == "load":
+            elif node.row.is_load:
                 assert node.result is not None
                 self.loads[node.result] = node
             elif OPS[node.name].effect == "pure" and node.result is not None:

@@ -81,7 +81,7 @@ def headers_of(kernel: Kernel, wgmma: bool = False) -> tuple[str, ...]:
     loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
     if any(n.params for n in loops):
         called.add(REDUCTIONS)
-    if any(isinstance(n, Op) and n.name == "atomic_add" for loop in loops for n in loop.body.nodes):
+    if any(isinstance(n, Op) and n.row.is_addition for loop in loops for n in loop.body.nodes):
         called.add(ADDITIONS)
     if has_native_code(kernel.body):
         called.add(NATIVE_HEADER)
@@ -118,7 +118,7 @@ def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
     if kernel.block_dim or kernel.order:
         return ()  # one thread adds
     only_added = sums_of(kernel)
-    adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "atomic_add" and n.array in only_added]
+    adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_addition and n.array in only_added]
     places: dict[tuple, None] = {}
     for param in sorted(only_added):
         # A local array is the thread's own already, and indices count from the start here.

@@ -110,7 +110,7 @@ class NarrowEmitter(BodyEmitter):
     def is_own(self, index: Operand, axis: int) -> bool:
         """True if an index is the thread's coordinate along an axis."""
         node = self.definitions.get(index) if isinstance(index, Value) else None
-        return node is not None and node.name == "tid" and node.number == axis
+        return node is not None and node.row.is_coordinate and node.number == axis
 
     def peeled(self, index: Operand) -> tuple[Operand, int]:
         """A value and a small number that are the index together."""

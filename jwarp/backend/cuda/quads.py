@@ -49,7 +49,7 @@ class _Search:
         for node in block.nodes:
             for inner in blocks(node):
                 yield from self.block(inner)
-            if not isinstance(node, Op) or node.name != "load" or node not in self.trusted:
+            if not isinstance(node, Op) or not node.row.is_load or node not in self.trusted:
                 continue
             if node.array >= len(self.kernel.params) or node.array in self.written:
                 continue

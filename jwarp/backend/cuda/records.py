@@ -80,13 +80,13 @@ def restored_together(kernel: Kernel) -> frozenset[int]:
     loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
     in_lanes = [[n for n in walk(loop.body) if isinstance(n, Op)] for loop in loops]
     known = {n for ops in in_lanes for n in ops}
-    saved = {n.array for ops in in_lanes for n in ops if n.name == "save"}
+    saved = {n.array for ops in in_lanes for n in ops if n.row.adds_to_log}
     found = {
         n.array: n for n in walk(kernel.body)
         if isinstance(n, Op) and n.name == "rollback" and n.array in saved and n not in known
     }  # fmt: skip
     for ops in in_lanes:
-        for array in {n.array for n in ops if n.name == "save"} & found.keys():
+        for array in {n.array for n in ops if n.row.adds_to_log} & found.keys():
             if any(n.row.is_atomic and n.array == array for n in ops):
                 raise NotDifferentiableError(
                     f"kernel `{kernel.name}`: a loop adds to elements of `{kernel.array(array).name}` by atomics of "

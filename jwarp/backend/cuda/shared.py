@@ -169,7 +169,7 @@ def _whole(size: int, alignment: int = ALIGNMENT) -> int:
 
 
 def _products(kernel: Kernel) -> list[Op]:
-    return [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "tile_matmul"]
+    return [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_product]
 
 
 def paddings(kernel: Kernel, copies: Copies, tf32: bool = False) -> dict[int, Padding]:
@@ -183,7 +183,7 @@ def paddings(kernel: Kernel, copies: Copies, tf32: bool = False) -> dict[int, Pa
     for node in walk(kernel.body):
         if not isinstance(node, Op) or not node.row.is_unit:
             continue
-        if node.name != "tile_matmul":
+        if not node.row.is_product:
             excluded |= {*arrays_read(node), *arrays_changed(node)}
             continue
         for array, (columns, unit) in _rows(kernel, node, tf32).items():

@@ -64,7 +64,7 @@ def staged_arrays(kernel: Kernel, trusted: Container[Node], block: int) -> Stage
             continue
         if p not in written:
             loaded[p] = size
-        elif len(own) == len(touching) and all(n.name == "store" for n in touching):
+        elif len(own) == len(touching) and all(n.row.is_store for n in touching):
             stored[p] = size
     return Staged(loaded, stored)
 

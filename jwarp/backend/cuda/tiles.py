@@ -93,7 +93,7 @@ class TileEmitter(BodyEmitter):
             self.line("jw::tile::wait_async();")
             return
         assert self.lanes is None, "lanes have no lanes"
-        kept = {n.array for n in walk(node.body) if isinstance(n, Op) and n.name == "save"}
+        kept = {n.array for n in walk(node.body) if isinstance(n, Op) and n.row.adds_to_log}
         for array in sorted(kept & self.restored):
             self.line(f"++{self.logs[array].turn};")
         self.lanes, self.failed = node, ""

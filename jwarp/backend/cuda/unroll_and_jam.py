@@ -91,7 +91,7 @@ def _is_worth_it(loop: For) -> bool:
 
 
 def _reads_constant(node: Op, written: frozenset[int], params: int) -> bool:
-    return node.name == "load" and node.array < params and node.array not in written
+    return node.row.is_load and node.array < params and node.array not in written
 
 
 def _is_single(node: Op) -> bool:
@@ -180,7 +180,7 @@ def _line(emitter: Emitter, loop: For, first: dict[Value, str], distance: int, s
     if not isinstance(index, Value):
         return None
     made = emitter.definitions.get(index)
-    source = made.args[0] if made is not None and made.name == "cast" else index
+    source = made.args[0] if made is not None and made.row.converts else index
     if source is not loop.index or not all(isinstance(i, Const) for i in rest) or sum not in emitter.trusted:
         return None
     stride = " * ".join(emitter.extent(sum.array, axis) for axis in range(1, len(sum.indices))) or "1"

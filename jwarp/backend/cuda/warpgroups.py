@@ -98,7 +98,7 @@ def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[Node]) -> tupl
 
 
 def _products(kernel: Kernel) -> Iterator[Op]:
-    return (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "tile_matmul")
+    return (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_product)
 
 
 def _factors(attr: BlockMatmul) -> Iterator[tuple[int, Swizzle]]:

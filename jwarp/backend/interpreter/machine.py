@@ -167,7 +167,7 @@ class _Interpreter:
         decision = None
         if node.name in _DECISIONS:
             decision = _DECISIONS[node.name](*args)
-        elif node.row.is_step or (node.name != "bitcast" and not node.result.type.is_float):
+        elif node.row.is_step or (not node.row.reinterprets and not node.result.type.is_float):
             decision = result
         if decision is not None:
             self.trace.append(np.where(active, decision, np.zeros_like(decision)))

@@ -26,7 +26,7 @@ def identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:
 
 
 def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
-    """Whether a launch may read a copy of one array, made before, while it changes another that overlaps it.
+    """True if a launch may read a copy of one array, made before, while it changes another that overlaps it.
 
     So it may if no thread would see by one name what it wrote by the other one: Warp promises nothing about other
     threads.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import enum
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from jwarp.compiler.program import Program
-from jwarp.dispatch.call.kinds import Kind, is_mutable, is_on_device, kind_of
+from jwarp.dispatch.call import dlpack
+from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -18,6 +21,43 @@ from jwarp.launching import grouping
 from jwarp.launching.adjoints import Request
 from jwarp.launching.arguments import Matched, without_absent
 from jwarp.launching.geometry import BlockDim
+
+
+class Kind(enum.Enum):
+    """Where a launch leaves what it computes.
+
+    JAX      in new JAX arrays
+    HOST     in the caller's arrays in this computer's memory
+    DEVICE   in the caller's arrays on a GPU
+    """
+
+    JAX = enum.auto()
+    HOST = enum.auto()
+    DEVICE = enum.auto()
+
+
+def is_mutable(value: Any) -> bool:
+    """True if `value` is an array in this computer's memory that a launch writes in place when it is an output."""
+    if isinstance(value, np.ndarray):
+        return True
+    immutable = (jax.Array, jax.ShapeDtypeStruct, tuple, list, int, np.generic)
+    return not isinstance(value, immutable) and dlpack.is_exporter(value)
+
+
+def is_on_device(value: Any) -> bool:
+    """True if `value` is an array on a GPU that is no JAX array."""
+    return not isinstance(value, (jax.Array, np.ndarray, tuple, int)) and cuda_arrays.is_cuda_array(value)
+
+
+def kind_of(outputs: Iterable[Any]) -> Kind:
+    """How a launch with these outputs runs. Whether the others fit the one that decides is found out there."""
+    found = Kind.JAX
+    for value in outputs:
+        if is_on_device(value):
+            return Kind.DEVICE
+        if is_mutable(value):
+            found = Kind.HOST
+    return found
 
 
 @dataclass(frozen=True)
@@ -46,7 +86,7 @@ class Call:
 
     @functools.cached_property
     def parts(self) -> Matched:
-        """What is given by parameter of the IR, where structs are taken apart.
+        """The given values by parameter of the IR, where structs are taken apart.
 
         Raises:
             KernelTypeError, LaunchError: a struct does not fit, or the kernel writes to an input.
@@ -61,7 +101,7 @@ class Call:
 
     @functools.cached_property
     def matched(self) -> Matched:
-        """What the launch takes by parameter of the IR: `parts`, where an array without elements stands for None."""
+        """The values that the launch takes: `parts`, where an array without elements stands for None."""
         if not self.absent:
             return self.parts
         in_place = self.kind is not Kind.JAX
@@ -112,7 +152,7 @@ class Call:
         return self._names_of(self.request.wanted) if self.request.is_named else None
 
     def results(self, by_index: Mapping[int, Any]) -> Any:
-        """What the call returns, from the outputs or, for an adjoint, the gradients by parameter of the IR."""
+        """The result of the call, from the outputs or, for an adjoint, the gradients by parameter of the IR."""
         users = self.given.outputs if self.request is None else tuple(self.request.wanted)
         if self.request is None and self.kernel.has_structs:
             # An output of structs may have numbers among its fields, which the kernel only reads.

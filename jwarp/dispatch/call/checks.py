@@ -1,4 +1,4 @@
-"""What is found out about the arguments of a launch before it runs, as a record does when one is set."""
+"""Checks of arguments before a launch runs, as a record makes them when one is set."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import jax
 
 from jwarp.bind import compat, values
 from jwarp.dispatch.call import host_arguments
-from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.kinds import is_mutable
+from jwarp.dispatch.call.call import Call, is_mutable
 from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
@@ -18,7 +17,7 @@ from jwarp.wire import Role
 
 
 def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
-    """What is wrong with the value of a parameter of the IR, or None."""
+    """The fault of the value of a parameter of the IR, or None."""
     if is_borrowed(value):
         return None  # looked at in each launch, as its owner may still change it
     if value is None and not param.is_value:
@@ -35,12 +34,12 @@ def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
 
 
 def is_borrowed(value: Any) -> bool:
-    """Whether it is an array on a GPU of another library."""
+    """True if it is an array on a GPU of another library."""
     return not isinstance(value, jax.Array) and cuda_arrays.is_cuda_array(value)
 
 
 def has_content(value: Any) -> bool:
-    """Whether it is an array, which an output starts from, and not the shape of one."""
+    """True if it is an array, which an output starts from, and not the shape of one."""
     return values.describe(value).origin in ("jax", "numpy") or cuda_arrays.is_cuda_array(value)
 
 

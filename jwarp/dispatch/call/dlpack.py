@@ -16,7 +16,7 @@ _capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_obje
 
 
 def is_exporter(value: Any) -> bool:
-    """Whether `value` lends memory of this computer by DLPack."""
+    """True if `value` lends memory of this computer by DLPack."""
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What launches on arrays that change are given of a grid, tree or mesh: kept for as long as that stays as it is."""
+"""Cached arguments of launches for grids, trees and meshes, valid until these change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jwarp.types.structs import unchecked
 
 
 class Held:
-    """What a grid, tree or mesh holds, its arrays as NumPy has them, but for those that change or are on a GPU.
+    """The content of a grid, tree or mesh, its arrays as NumPy has them, but for those that change or are on a GPU.
 
     Attributes:
         struct: What a kernel is given.
@@ -44,7 +44,7 @@ _KINDS: Cache[tuple[Any, ...], object] = Cache("kinds of grids, trees and meshes
 
 
 def held(value: Any) -> Held | None:
-    """What a grid, tree or mesh, or the one of an id, holds now.
+    """The present content of a grid, tree or mesh, or of the one of an id.
 
     It is None where that is not in this computer's memory as a whole, or could change unseen, or JAX traces it.
     """
@@ -65,20 +65,20 @@ def held(value: Any) -> Held | None:
 
 
 def struct_of(owner: Geometry) -> Any:
-    """What a launch that runs now, on arrays that change, is given of a grid, tree or mesh."""
+    """The argument for a grid, tree or mesh of a launch that runs now, on arrays that change."""
     found = held(owner)
     return arrays_of(owner) if found is None else found.struct
 
 
 def fixed_of(owner: Geometry) -> Any:
-    """What a launch is given of a grid, tree or mesh where no argument changes: what does in it, as it is now."""
+    """The argument for a grid, tree or mesh of a launch where no argument changes: its content as it is now."""
     struct: Any = owner.arrays
     changing = {name: part for name in type(struct).fields if isinstance(part := getattr(struct, name), array)}
     return mark(struct.replace(**{name: part.host() for name, part in changing.items()}) if changing else struct, owner)
 
 
 def reader(is_changing: bool) -> Callable[[Geometry], Any]:
-    """What reads grids, trees and meshes for a launch, where some argument is an array that changes or none is."""
+    """The function that reads grids, trees and meshes for a launch, where an argument may be an array that changes."""
     if not is_changing:
         return fixed_of
     return struct_of if is_not_tracing() else arrays_of
@@ -131,5 +131,5 @@ def _leaves(struct: Struct) -> Iterator[Any]:
 
 
 def _kind(leaf: Any) -> Any:
-    """What leaves have in common that a launch does not tell apart."""
+    """The layout of a leaf, which is alike for leaves that a launch does not tell apart."""
     return (leaf.shape, leaf.strides, leaf.dtype) if isinstance(leaf, np.ndarray) else type(leaf)

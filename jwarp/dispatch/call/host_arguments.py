@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.bind import compat, values
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call import dlpack
-from jwarp.dispatch.call.kinds import is_mutable
+from jwarp.dispatch.call.call import is_mutable
 from jwarp.dispatch.executables.host_arrays import Place, Use
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param

@@ -27,7 +27,7 @@ ON_TAPE = "a tape is open"
 
 
 def table_of(name: str, value: Any, why_not: str) -> Any:
-    """What a kernel is given for an array of ids, the parameter `name`; None for arrays of other numbers.
+    """The struct that a kernel is given for an array of ids, the parameter `name`; None for arrays of other numbers.
 
     It is the same struct as long as neither the ids nor what they name have changed.
 
@@ -77,14 +77,14 @@ def _check_runs(name: str, why_not: str) -> None:
 
 
 def names_nothing(value: Any) -> bool:
-    """Whether it is what an array of ids is where there are no grids, trees or meshes: zeros."""
+    """True if it is what an array of ids is where there are no grids, trees or meshes: zeros."""
     if type(value) is array and value.dtype is uint64 and type(value.memory) is HostMemory:
         value = value.host()
     return isinstance(value, np.ndarray) and value.dtype == np.uint64 and not value.any()
 
 
 def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int, Any]) -> dict[int, Any]:
-    """What a kernel takes arrays of ids for that name nothing, of the parameters at `places`, where it asks for that.
+    """The types of arrays of ids that name nothing, of the parameters at `places`, where a kernel asks for that.
 
     The rest of its arrays of ids are `before`. A kernel that cannot be read has an error at its launch.
     """
@@ -165,7 +165,7 @@ def _table(name: str, numbered: Numbered, owners: list[Geometry]) -> Struct:
 
 
 class Table:
-    """What kernels are given for ids: the parts of all that they name, one after the other, in copies."""
+    """The value that kernels are given for ids: the parts of all that they name, one after the other, in copies."""
 
     __slots__ = ("_changing", "_kind", "_last")
 
@@ -192,7 +192,7 @@ class Table:
         self._last: tuple[Struct, list[Any], list[int | None] | None] = self._struct(leaves), leaves, None
 
     def now(self) -> Struct:
-        """What they are given now: another struct where what may change has."""
+        """The value that they are given now: another struct where what may change has."""
         struct, leaves, versions = self._last
         if not self._changing:
             return struct
@@ -245,7 +245,7 @@ class IdLists:
         self._known: dict[int, tuple[int, Struct]] = {}  # versions of arrays that name nothing, and what is given then
 
     def changed(self, before: Sequence[Any]) -> dict[int, Any]:
-        """What is given now for parameters for which that is not what was `before`; None where no such kernel is."""
+        """The new values of parameters that were given something else `before`; None where no such kernel is."""
         found: dict[int, Any] = {}
         for u, (name, value) in self._given.items():
             struct, version = before[u], _version(value)
@@ -263,14 +263,14 @@ class IdLists:
         return found
 
     def memories(self, given: Sequence[Any]) -> Iterator[Memory]:
-        """What a launch on what is `given` reads before it runs: the memory of the ids, and of what these name."""
+        """The memory that a launch on what is `given` reads before it runs: that of the ids, and of what these name."""
         for u, (_, value) in self._given.items():
             owners = (named(given[u].known[1:].tolist()) or {}).values() if not _is_nothing(given[u]) else ()
             parts = [leaf for owner in owners for leaf in _leaves(owner.in_place)]
             yield from (x.memory for x in (value, *parts) if type(x) is array)
 
     def name_some(self, given: Sequence[Any]) -> bool:
-        """Whether some of what is given has parts, by which tapes would miss gradients."""
+        """True if some of what is given has parts, by which tapes would miss gradients."""
         return not all(_is_nothing(given[u]) for u in self._given)
 
 

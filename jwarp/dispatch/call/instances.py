@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch.call import dlpack
+from jwarp.dispatch.call.array_arguments import holds_arrays
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
 from jwarp.dispatch.call.tracebacks import shorten
-from jwarp.dispatch.executables.arrays import holds_arrays
 from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
@@ -30,16 +29,14 @@ MAX_CHOICES = 256
 
 
 class Chosen(NamedTuple):
-    """The kernel that a launch runs, its inputs, and which launch that was as it was written.
+    """The kernel that a launch runs, its inputs, and the arrays of ids among them.
 
-    `written` is its kernel and inputs, by which the same launch is known again. Arrays of ids may name others then:
-    there is none for such, and `ids` are their names and themselves by parameter.
+    These may name others the next time: `ids` are their names and themselves by parameter.
     """
 
     kernel: Kernel
     inputs: Any
-    written: tuple[Kernel, Any] | None = None
-    ids: Mapping[int, tuple[str, Any]] | None = None
+    ids: Mapping[int, tuple[str, Any]]
 
 
 def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen:
@@ -49,18 +46,14 @@ def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen
         KernelTypeError, LaunchError: an argument does not fit or tell its type, or an array of ids is given to a
             launch that reads none, as `why_no_ids` says.
     """
-    given, written = (kernel, inputs), None
+    ids: Mapping[int, tuple[str, Any]] = {}
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)
-        written = None if kernel is given[0] else given
     if kernel.is_generic:
-        written = written or (kernel, inputs)
         kernel = instance_for_launch(kernel, inputs, outputs)
     if kernel.id_lists:
         kernel, inputs, ids = with_tables(kernel, inputs, outputs, why_no_ids)
-        if ids:
-            return Chosen(kernel, inputs, ids=ids)
-    return Chosen(kernel, inputs, written)
+    return Chosen(kernel, inputs, ids)
 
 
 def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:
@@ -130,7 +123,7 @@ def with_tables(
 
 
 def _asks_what_ids_name(kernel: Kernel) -> bool:
-    """Whether a kernel is nothing as long as the elements of its arrays of ids are numbers alone."""
+    """True if a kernel is nothing as long as the elements of its arrays of ids are numbers alone."""
 
     def asks() -> bool:
         try:
@@ -139,7 +132,7 @@ def _asks_what_ids_name(kernel: Kernel) -> bool:
             return True
         return False
 
-    found: bool = kernel.plans.made("asks what ids name", asks)
+    found: bool = kernel.executables.made("asks what ids name", asks)
     return found
 
 
@@ -154,19 +147,12 @@ def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
         KernelTypeError, LaunchError: counts or names do not fit, or an argument does not fit or tell its type.
     """
     assert isinstance(kernel, GenericKernel)
-    key = None
-    if type(inputs) in _LISTS and (outputs is None or type(outputs) in _LISTS):
-        key = choice_key(kernel, inputs, () if outputs is None else outputs)
-        found = None if key is None else _CHOICES.of(kernel).get(key)
-        if found is not None:
-            return found
     try:
         matched = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
-        made = _chosen(kernel, matched.values, [role is Role.ZEROS for role in matched.roles])
+        return _chosen(kernel, matched.values, [role is Role.ZEROS for role in matched.roles])
     except JwarpError as error:
         shorten(error)
         raise
-    return made if key is None else _CHOICES.of(kernel).keep(key, made)
 
 
 def instance_for_call(kernel: Kernel, args: Sequence[Any], shapes: Sequence[Any]) -> Kernel:
@@ -176,53 +162,15 @@ def instance_for_call(kernel: Kernel, args: Sequence[Any], shapes: Sequence[Any]
         KernelTypeError: an argument does not fit or tell its type.
     """
     assert isinstance(kernel, GenericKernel)
-
-    key = choice_key(kernel, args, shapes)
-    found = None if key is None else _CHOICES.of(kernel).get(key)
-    if found is None:
-        found = _chosen(kernel, [*args, *shapes], [u >= len(args) for u in range(len(args) + len(shapes))])
-    return found if key is None else _CHOICES.of(kernel).keep(key, found)
+    return _chosen(kernel, [*args, *shapes], [u >= len(args) for u in range(len(args) + len(shapes))])
 
 
 def _chosen(kernel: GenericKernel, values: Sequence[Any], is_output: Sequence[bool]) -> Kernel:
     return kernel.chosen(list(map(_seen, values, is_output)))
 
 
-_LISTS = (list, tuple)
-_CHOICES: PerOwner[GenericKernel, Any, Kernel] = PerOwner("choices of an instance", MAX_CHOICES)
-
-
-def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) -> Any:
-    """What must be alike for the instance to be the same; None where a closer look is needed."""
-    # Those that `wp.overload` made are preferred, so a choice made while there were fewer may be another one.
-    parts: list[Any] = [kernel.overload_count, len(outputs)]
-    for value in inputs:
-        kind = type(value)
-        if kind is compat.Array:
-            parts.append((value.shape, value.dtype, value.weak_type))
-        elif kind is float or kind is bool or kind is int:
-            parts.append(kind)
-        elif kind is np.ndarray:
-            parts.append((value.shape, value.dtype))
-        elif kind is array:
-            parts.append((value.ndim, value.dtype))
-        else:
-            return None
-    for value in outputs:
-        kind = type(value)
-        if kind is compat.Array or kind is np.ndarray:
-            parts.append((value.shape, value.dtype))
-        elif kind is array:
-            parts.append((value.ndim, value.dtype))
-        elif kind is int or (kind is tuple and all(type(n) is int for n in value)):
-            parts.append(value)
-        else:
-            return None
-    return tuple(parts)
-
-
 def _seen(value: Any, is_output: bool) -> Seen:
-    """What is known of the type of an argument."""
+    """The known part of the type of an argument."""
     if isinstance(value, array):
         return Seen(f"{value!r}", kind=array_of(value.dtype, value.ndim))
     if isinstance(value, Struct):
@@ -266,7 +214,7 @@ def _outline(value: Any) -> Any:
 
 
 def _seen_shape(value: Any) -> Seen:
-    """What is known of an output that is given by its shape."""
+    """The known part of the type of an output that is given by its shape."""
     entries = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     return Seen(f"the shape {value}", shape=entries)
 

@@ -15,7 +15,7 @@ from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import is_fixed
 from jwarp.bind.sharding import cut_launch
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.executables.eager import Convert, converter
+from jwarp.dispatch.call.numbers import Convert, converter
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
@@ -24,7 +24,7 @@ from jwarp.launching.arguments import Argument
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a repeated call runs: `feeds` are the places of the operands among the values, and what converts them."""
+    """The executable of a call on JAX values: `feeds` are the places of operands among the values, and conversions."""
 
     run: Callable[..., Sequence[Any]]
     feeds: tuple[tuple[int, Convert | None], ...]
@@ -64,12 +64,12 @@ class Forward(Ready):
 
     @functools.cached_property
     def _is_traced(self) -> bool:
-        """Whether JAX traces it, which stays so: a change to a traced value makes another one."""
+        """True if JAX traces it, which stays so: a change to a traced value makes another one."""
         return any(isinstance(x, compat.Tracer) for x in self.operands)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it computes nothing that anyone could see."""
+        """True if it computes nothing that anyone could see."""
         return not self.order and not self.call.program.lasts
 
     @property
@@ -118,8 +118,8 @@ class Forward(Ready):
             return None
         return values.to_operand(param, given)
 
-    def plan(self, values: Sequence[Any]) -> Plan | None:
-        if not self.order or not is_fixed(self.launch, self.zeros):
+    def executable(self, values: Sequence[Any]) -> Plan | None:
+        if not self.order or not is_fixed(self.launch, self.zeros) or max(self.places, default=0) >= len(values):
             return None
         feeds: list[tuple[int, Convert | None]] = []
         for k, (place, operand) in enumerate(zip(self.places, self.operands, strict=True)):

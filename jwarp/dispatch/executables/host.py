@@ -1,4 +1,4 @@
-"""Launches and adjoint launches on arrays in this computer's memory, which are written in place."""
+"""Launches on arrays in this computer's memory, which are written in place, and what repeats them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,49 @@ from typing import Any
 
 import numpy as np
 
+from jwarp import _native
 from jwarp.bind import compat, values
-from jwarp.compiler.vector_axis import with_lanes
+from jwarp.compiler.launch_forms import with_lanes
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
-from jwarp.dispatch.executables.host_plans import ForwardPlan, forward_plan
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
 from jwarp.launching.descriptor import extents_of
 from jwarp.launching.sizes import refuse_symbolic
+
+
+class HostExecutable(_native.HostExecutable):
+    """A launch for all calls of one layout, which the native module runs once it has learnt it."""
+
+    __slots__ = ()
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """Run it on the leaves of a call: what comes back, True for nothing; None where nothing has run."""
+        found = self.run(values)
+        return None if found is NotImplemented else True if found is None else found
+
+    def learn_from(
+        self,
+        run: InPlace,
+        leaves: Sequence[Any],
+        results: Sequence[int] | None = None,
+        names: tuple[str, ...] | None = None,
+    ) -> bool:
+        """Do from now on what a launch does that ran on these leaves, if that may be repeated: True if it may.
+
+        It gives back the leaves `results`, under `names` if there are any.
+        """
+        places = run.places
+        if len(places) != len(leaves) or run.program.shadowed:
+            return False
+        if any(place.use not in (Use.READ, Use.IN_OUT) for place in places):
+            return False
+        written = [p for p, place in enumerate(places) if p in run.program.written and leaves[p] is not None]
+        arrays = [place.array for place in places]
+        return self.learn(run.one_call(), list(leaves), arrays, written, results, names)
 
 
 class Forward(Ready):
@@ -72,10 +103,13 @@ class Forward(Ready):
         self.run.set_geometry(threads)
         return True
 
-    def plan(self, values: Sequence[Any]) -> ForwardPlan | None:
-        return forward_plan(self.run, self.call.matched.outputs, values, self.call.names)
+    def executable(self, values: Sequence[Any]) -> HostExecutable | None:
+        if len(values) != len(self.call.matched.values):
+            return None
+        made = HostExecutable()
+        return made if made.learn_from(self.run, values, self.call.matched.outputs, self.call.names) else None
 
 
 def _number(param: Param, value: Any) -> np.ndarray:
-    """What is written to the array of shape () that a launch reads a scalar from."""
+    """The content of the array of shape () that a launch reads a scalar from."""
     return arguments.to_scalar(param.dtype, values.describe(value, param))

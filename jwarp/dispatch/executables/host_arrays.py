@@ -25,7 +25,7 @@ _CHECKED: PerOwner[Descriptor, Extents, bool] = PerOwner("checked extents of a l
 
 
 class Use(enum.Enum):
-    """What an in-place launch does with an array.
+    """The use that an in-place launch makes of an array.
 
     READ      it is read; a scalar is an array of shape ()
     IN_OUT    it is written where it is
@@ -255,7 +255,7 @@ def _overlap_error(program: Program, p: int, what: str, params: tuple[int, ...] 
 
 
 def _overlaps_itself(array: np.ndarray) -> bool:
-    """Whether two indices may mean one element: some axis steps by less than those inside it reach."""
+    """True if two indices may mean one element: some axis steps by less than those inside it reach."""
     reach = array.itemsize
     if array.size == 0:
         return False
@@ -271,7 +271,7 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _identical(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays are one view of one memory."""
+    """True if two arrays are one view of one memory."""
 
     def view(x: np.ndarray) -> tuple:
         steps = tuple(s for s, n in zip(x.strides, x.shape, strict=True) if n > 1)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy import may_share_memory
 
-from jwarp import _native
 from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.executables import eager
-from jwarp.dispatch.executables.host_arrays import InPlace
+from jwarp.dispatch.call.numbers import converter
 from jwarp.ir.nodes import Param
 
 Convert = Callable[[Any], Any]
@@ -21,7 +19,7 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """What the values of a repeated call have to be, and the `names` under which its results come back, if any.
+    """The conditions on the values of a repeated call, and the `names` under which its results come back, if any.
 
     `converts` are those that are no arrays of NumPy, and what makes arrays of them. Those that are `written` must
     have no memory in common with the others, which calls with the same shapes can differ in.
@@ -52,52 +50,16 @@ class HostPlan:
         return arrays
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardPlan(HostPlan):
-    """A launch, whose outputs are what is written."""
-
-    native: _native.HostLaunch
-
-    def call(self, values: Sequence[Any]) -> Any:
-        """The outputs; None where the checks have to look at the values anew."""
-        arrays = self.read(values)
-        if arrays is None:
-            return None
-        self.native(arrays)
-        results = tuple([values[p] for p in self.written])
-        return results if self.names is None else dict(zip(self.names, results, strict=True))
-
-
-def forward_plan(
-    run: InPlace, outputs: Sequence[int], values: Sequence[Any], names: tuple[str, ...] | None
-) -> ForwardPlan | None:
-    """What repeats a launch, if nothing but arrays and plain numbers was given."""
-    if not _is_plain(run):
-        return None
-    params = run.program.params
-    converts = converts_of(params, values, [place.array for place in run.places])
-    if converts is None:
-        return None
-    arrays = [p for p, param in enumerate(params) if param.is_array]
-    apart = tuple((q, p) for q in outputs for p in arrays if p != q and (p not in outputs or p > q))
-    return ForwardPlan(converts, tuple(outputs), apart, names, run.one_call())
-
-
-def _is_plain(run: InPlace) -> bool:
-    """Whether a launch has no arrays but those it is given, each for a parameter of its own."""
-    return run.launch.program is run.program and not run.program.shadowed
-
-
 def converts_of(
     params: Sequence[Param], values: Sequence[Any], arrays: Sequence[np.ndarray | None]
 ) -> tuple[tuple[int, Convert], ...] | None:
-    """What makes the arrays of the values that are none, as cheap as it gets; None where a closer look is needed."""
+    """The cheapest conversions to arrays of the values that are none; None where a closer look is needed."""
     converts: list[tuple[int, Convert]] = []
     for p, (param, array) in enumerate(zip(params, arrays, strict=True)):
         if array is None or array is values[p]:
             continue
         is_view = param.is_array and not param.is_value and type(values[p]) is compat.Array
-        convert = np.asarray if is_view else eager.converter(param, type(values[p]))
+        convert = np.asarray if is_view else converter(param, type(values[p]))
         if convert is None:
             return None
         converts.append((p, convert))

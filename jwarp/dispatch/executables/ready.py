@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.executables.table import Executable
 from jwarp.errors import LaunchError
-
-
-class Plan(Protocol):
-    """What repeats a launch for other values of the same kinds and shapes, without its checks."""
-
-    def call(self, values: Sequence[Any]) -> Any:
-        """The results; None where the checks have to look at the values anew."""
 
 
 class Ready(abc.ABC):
@@ -46,8 +40,8 @@ class Ready(abc.ABC):
         """Run other threads; False where all is to be made anew. What raises changes nothing."""
         return False
 
-    def plan(self, values: Sequence[Any]) -> Plan | None:
-        """What repeats it: `values` are those by parameter, then each cotangent, then each gradient that is wanted."""
+    def executable(self, values: Sequence[Any]) -> Executable | None:
+        """The executable that repeats it: `values` are those by parameter, then each cotangent and wanted gradient."""
         return None
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.kinds import Kind
-from jwarp.dispatch.executables import eager, functional, host
+from jwarp.dispatch.call.call import Call, Kind
+from jwarp.dispatch.executables import functional, host
 from jwarp.dispatch.executables.ready import Ready, stream_refusal
+from jwarp.dispatch.executables.table import Slot
 from jwarp.dispatch.gpu import device
 from jwarp.dispatch.steps import device_adjoint, host_adjoint
 from jwarp.errors import LaunchError
+from jwarp.types import StructArrayType, StructType
+from jwarp.wire import Role
 
 # By where the results go, and whether they are gradients.
 _WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
@@ -24,10 +26,10 @@ _WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
 }
 
 
-def run(call: Call, stream: Any = None, values: Sequence[Any] = (), key: Hashable | None = None) -> Any:
+def run(call: Call, stream: Any = None, slot: Slot | None = None) -> Any:
     """Check the call, compile what it needs, run it and return its results.
 
-    What was found out is kept for calls with the same `key`, which `eager` made of the `values`.
+    What was found out is kept in the `slot`, for calls of the same layout.
 
     Raises:
         KernelTypeError, LaunchError: an argument, `dims` or the stream does not fit.
@@ -38,12 +40,28 @@ def run(call: Call, stream: Any = None, values: Sequence[Any] = (), key: Hashabl
         raise stream_refusal(call.kernel.name, stream)
     made = ready(call)
     results = made.once(stream)
-    eager.keep(made, key, values)
+    if slot is not None and stream is None and _are_parts(call, slot.leaves):
+        slot.keep(made.executable(slot.leaves))
     return results
 
 
+def _are_parts(call: Call, leaves: Sequence[Any]) -> bool:
+    """True if the leaves of a call are the values of its parameters in order, and no struct comes back."""
+    users = call.given.outputs if call.request is None else tuple(call.request.wanted)
+    if call.kernel.has_structs and any(_is_struct(call.kernel.signature[u].type) for u in users):
+        return False
+    # The shapes of outputs are no values where a function of JAX's knows them.
+    made = call.given.roles.count(Role.ZEROS) if call.is_functional else 0
+    count = len(call.parts.values) - made
+    return len(leaves) == count if call.request is None else len(leaves) > count
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, (StructType, StructArrayType))
+
+
 def ready(call: Call) -> Ready:
-    """What runs the call again and again. Raises what `run` raises of the call."""
+    """Prepare the call, to be run again and again. Raises what `run` raises of the call."""
     if call.request is not None and call.request.cotangents is None:
         raise LaunchError(
             f"kernel '{call.kernel.name}': an adjoint launch needs adj_outputs",

@@ -23,7 +23,7 @@ _DTYPES = {
 
 
 def is_cuda_array(value: Any) -> bool:
-    """Whether `value` lends memory of a GPU by DLPack."""
+    """True if `value` lends memory of a GPU by DLPack."""
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         return False
     try:

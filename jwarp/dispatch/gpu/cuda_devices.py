@@ -47,12 +47,12 @@ class CudaDevice(Device):
 
     @property
     def is_mempool_supported(self) -> bool:  # type: ignore[override]
-        """Whether the driver has pools for its memory, which arrays come from."""
+        """True if the driver has pools for its memory, which arrays come from."""
         return bool(_native.cuda_attribute(_POOLS, self.ordinal))
 
     @property
     def is_mempool_enabled(self) -> bool:  # type: ignore[override]
-        """Whether arrays come from the pool: yes, where there is one."""
+        """True if arrays come from the pool: yes, where there is one."""
         return self.is_mempool_supported
 
     @property
@@ -83,7 +83,7 @@ class CudaDevice(Device):
         return _native.cuda_memory_info(self.ordinal)[0]
 
     def get_cuda_output_format(self, preferred_cuda_output: str | None = None) -> Any:
-        """What kernels are compiled to: code of the device."""
+        """The kind of code that kernels are compiled to: that of the device."""
         return "cubin"
 
     def get_cuda_compile_arch(self) -> Any:

@@ -68,7 +68,7 @@ class CudaMemory(Memory):
             self._write_between(view, given)
 
     def filling(self, view: View, given: np.ndarray) -> Callable[[_native.DeviceMemory], None] | None:
-        """What fills the elements in the order of a stream; None where the driver has no such fill."""
+        """A function that fills the elements in the order of a stream; None where the driver has no such fill."""
         pattern = _pattern(given)
         if pattern is None or not view.is_contiguous:
             return None
@@ -76,7 +76,7 @@ class CudaMemory(Memory):
         return lambda stream: stream.set(target, *pattern, count)
 
     def copying(self, view: View, source: Memory, shown: View) -> Callable[[_native.DeviceMemory], None] | None:
-        """What copies the elements from another array in the order of a stream; None where the driver cannot."""
+        """A function that copies the elements from another array, on a stream; None where the driver cannot."""
         if not isinstance(source, CudaMemory) or source.device is not self.device or source is self:
             return None
         if not (view.is_contiguous and shown.is_contiguous):
@@ -146,7 +146,7 @@ class CudaMemory(Memory):
         )
 
     def described(self, view: View) -> dict[str, Any]:
-        """What `__cuda_array_interface__` says of what a view shows."""
+        """The `__cuda_array_interface__` of the elements that a view shows."""
         self.is_exposed = True
         return {
             "data": (self.start + view.offset if view.size else 0, self.is_read_only), "shape": view.full_shape,
@@ -186,7 +186,7 @@ def outline(memory: CudaMemory, view: View) -> np.ndarray:
 
 @cached("one for each GPU")
 def stream_of(device: Device) -> _native.DeviceMemory:
-    """What puts copies on the stream of a device."""
+    """The object that puts copies on the stream of a device."""
     DEVICES.used.setdefault(device)
     return _native.DeviceMemory(0, STREAM, device.ordinal, _who(device))
 

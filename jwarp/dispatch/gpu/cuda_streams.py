@@ -47,7 +47,7 @@ class Stream:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of its work is done: it is waited for."""
+        """True if all of its work is done: it is waited for."""
         wait(self.device)
         return True
 
@@ -99,7 +99,7 @@ class Event:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the work before it is done: it is waited for."""
+        """True if the work before it is done: it is waited for."""
         wait(self.device)
         return True
 

@@ -11,10 +11,13 @@ import jax
 import numpy as np
 
 from jwarp import _native
+from jwarp.arrays.array import array
 from jwarp.bind import values
+from jwarp.bind.compat import is_not_tracing
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.host_arguments import refuse_tracing
+from jwarp.dispatch.call.numbers import Convert, content_of
 from jwarp.dispatch.executables.host_arrays import Place, Use, without_aliases
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.dispatch.gpu import cuda_arrays
@@ -44,24 +47,6 @@ class Given:
         return cls(Place(found.outline, Use.IN_OUT if changes else Use.READ), placed, found.lent)
 
 
-@dataclass(frozen=True)
-class Repeater:
-    """A launch on arrays that stay, with what its numbers are then: `places` are those of all parameters."""
-
-    settled: Settled
-    stream: int
-    device: int
-    kept: Sequence[Any]
-    places: tuple[Place, ...]
-    numbers: Sequence[tuple[int, np.ndarray]]  # where in the launch each is
-
-    def __call__(self) -> None:
-        placed = [*self.settled.placed]
-        for at, number in self.numbers:
-            placed[at] = (number.tobytes(), *placed[at][1:])
-        dataclasses.replace(self.settled, placed=placed).run(self.stream, self.device, self.kept)
-
-
 class Forward(Ready):
     """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them.
 
@@ -76,13 +61,14 @@ class Forward(Ready):
     def __call__(self) -> Any:
         return self.on_stream(0 if self.call.is_shared else None)
 
-    def repeater(self) -> Repeater | None:
-        """What runs it again, with other numbers; None before it has run, and where it copies arrays."""
-        return None if self._known is None else self._known.repeater()
+    @property
+    def settled(self) -> tuple[Settled, int, int, Sequence[Given]] | None:
+        """The launch, its stream, GPU and arguments; None before it has run, and where it copies arrays."""
+        return None if self._known is None else self._known.settled
 
     @property
     def repeated(self) -> Callable[[int], None] | None:
-        """What puts it on a stream once more; None before it has run, and where it copies arrays or is waited for."""
+        """A function that puts it on a stream once more; None before it has run, or where it copies or waits."""
         return None if self._known is None else self._known.repeated
 
     def on_stream(self, stream: Any) -> Any:
@@ -117,7 +103,7 @@ class Prepared:
 
     @property
     def stays(self) -> bool:
-        """Whether no other library lends an array, which has to be asked each time: it may be at work on it."""
+        """True if no other library lends an array, which has to be asked each time: it may be at work on it."""
         return all(g.lent is None or isinstance(g.lent, cuda_arrays.Own) for g in self.given)
 
     def put(self, *, waits: bool) -> None:
@@ -147,32 +133,27 @@ class Prepared:
         settled.run(self.stream, self.device, None if waits and not back else work.kept)
         if not shadows and not any(place.use is Use.COPY or moved(g) for g, place in zip(given, places, strict=True)):
             self._settled, self.kept = settled, work.kept
-        for address, array in back:
+        for address, target in back:
             assert isinstance(address, int)
-            work.unpack(address, array)
+            work.unpack(address, target)
         if waits and back:
             work.wait()
 
     @property
     def repeated(self) -> Callable[[int], None] | None:
-        """What puts it on a stream once more; None before it has run, and where it copies arrays or is waited for."""
+        """A function that puts it on a stream once more; None before it has run, or where it copies or waits."""
         settled, device, kept = self._settled, self.device, self.kept
         if settled is None or settled.native.has_checks:
             return None
         return lambda stream: settled.run(stream, device, kept)
 
-    def repeater(self) -> Repeater | None:
-        """What runs it again, if it has run without copies; of tiles JAX's precision decides each time how."""
-        settled = self._settled
-        if settled is None or self.program.kernel.block_dim:
+    @property
+    def settled(self) -> tuple[Settled, int, int, Sequence[Given]] | None:
+        """The launch, its stream, GPU and arguments, if it has run without copies; of tiles JAX's precision decides
+        each time how."""
+        if self._settled is None or self.program.kernel.block_dim:
             return None
-        numbers = [
-            (at, given.place.array)
-            for at, placed in enumerate(settled.placed)
-            for given in self.given
-            if given.placed is placed and isinstance(placed[0], bytes)
-        ]
-        return Repeater(settled, self.stream, self.device, self.kept, tuple(g.place for g in self.given), numbers)
+        return self._settled, self.stream, self.device, self.given
 
     @staticmethod
     def _placed(given: Given, place: Place, work: Work) -> Placed:
@@ -182,12 +163,12 @@ class Prepared:
 
 
 def moved(given: Given) -> bool:
-    """Whether kernels work on a copy of the array, since it is not contiguous."""
+    """True if kernels work on a copy of the array, since it is not contiguous."""
     return given.lent is not None and not given.place.array.flags.c_contiguous
 
 
 def contiguous(given: Given, work: Work) -> Placed:
-    """What the native module takes for an argument: an array that is not contiguous is copied."""
+    """The form in which the native module takes an argument: an array that is not contiguous is copied."""
     if not moved(given):
         return given.placed
     return work.packed(given.place.array), *given.placed[1:]
@@ -297,3 +278,86 @@ def shadow(program: Program, p: int, shape: tuple[int, ...]) -> Placed:
         program.kernel.params[len(program.params) + k] for k, shadowed in enumerate(program.shadowed) if shadowed == p
     )
     return None, DTYPES[param.dtype.name], shape
+
+
+# From a value of a call to what the native module takes for its parameter; None where a closer look is needed.
+Converted = Callable[[Any], Any]
+
+
+class DeviceExecutable:
+    """A launch for all calls of one layout, once it has learnt it: arrays are contiguous, and nothing is copied.
+
+    Attributes:
+        program: What it runs.
+        backward: The backward passes of such launches, once somebody has asked for them.
+    """
+
+    __slots__ = ("__weakref__", "_launch", "_places", "backward", "program")
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.backward: Any = None
+        self._launch: Any = None  # a launch with its parameters, the stream and the GPU
+        self._places: Sequence[tuple[int, int, Converted]] = ()  # of each parameter: where, the value's number
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """Run it: True, or None where a closer look is needed, and then nothing has run."""
+        if self._launch is None or not is_not_tracing():
+            return None
+        settled, stream, device = self._launch
+        placed = [*settled.placed]
+        for at, p, place in self._places:
+            made = place(values[p])
+            if made is None:
+                return None
+            placed[at] = made, *placed[at][1:]
+        memories: list[Any] = [x.memory for x in values if type(x) is array]
+        for p in self.program.written:
+            written = values[p]
+            if type(written) is array and written.memory.is_watched:
+                written.memory.will_write()
+        owners = [memory.owner for memory in memories]  # which live until the launch has ended
+        dataclasses.replace(settled, placed=placed).run(stream, device, owners)
+        return True
+
+    def learn_launch(self, made: Ready, values: Sequence[Any]) -> None:
+        """Do from now on what a launch does that has run on these values, if that may be repeated."""
+        found = made.settled if type(made) is Forward else None
+        if found is None:
+            return
+        settled, stream, device, given = found
+        if len(given) != len(values):
+            return
+        places: list[tuple[int, int, Converted]] = []
+        for at, placed in enumerate(settled.placed):
+            for p, one in enumerate(given):
+                if one.placed is not placed:
+                    continue
+                place = _place(self.program.params[p], values[p])
+                if place is not None:
+                    places.append((at, p, place))
+                elif values[p] is not None and not (type(values[p]) is array and not values[p].size):
+                    return
+                break
+        self._launch, self._places = (settled, stream, device), tuple(places)
+
+
+def _place(param: Any, value: Any) -> Converted | None:
+    if type(value) is array:
+        return _address if value.size else None
+    convert = content_of(param, value)
+    return None if convert is None else _bytes(convert, param.dtype.dtype)
+
+
+def _address(value: array) -> int:
+    memory: Any = value.memory
+    found: int = memory.start + value.layout.offset
+    return found
+
+
+def _bytes(convert: Convert, dtype: np.dtype) -> Converted:
+    def place(value: Any) -> bytes | None:
+        made = convert(value)
+        return None if made is None else np.asarray(made, dtype).tobytes()
+
+    return place

@@ -1,4 +1,4 @@
-"""What a call does on a GPU beside its launches: copies of arrays that are not contiguous, and sums into them."""
+"""The work of a call on a GPU beside its launches: copies of arrays that are not contiguous, and sums into them."""
 
 from __future__ import annotations
 

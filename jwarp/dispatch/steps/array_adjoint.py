@@ -9,7 +9,8 @@ from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
 from jwarp.compiler.derive import switched_off
-from jwarp.dispatch.executables.arrays import ArrayLaunch, read_block_dim
+from jwarp.dispatch.call.array_arguments import read_block_dim
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import backward_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel

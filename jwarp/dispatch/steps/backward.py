@@ -19,8 +19,8 @@ from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
-from jwarp.dispatch.call.array_devices import copy_on_device, shown_on_device
-from jwarp.dispatch.executables.arrays import ArrayLaunch, host_of
+from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, shown_on_device
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.device_adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps
 from jwarp.dispatch.steps.host_executor import HostSteps
@@ -258,7 +258,7 @@ class ArrayBackward:
 
 def backward_of(launch: ArrayLaunch) -> ArrayBackward:
     """The backward passes of a launch, made once for a layout. Raises what `ArrayBackward` raises."""
-    cached: Any = launch if launch.shaped is None else launch.shaped
+    cached: Any = launch if launch.executable is None else launch.executable
     if cached.backward is None:
         cached.backward = ArrayBackward(launch)
     found: ArrayBackward = cached.backward

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,8 +111,14 @@ class Adjoint(Ready):
             if self._native is None:
                 bound = native_steps([Recorded(self.steps.steps, self.by_slot)], Scratch())
                 assert bound is not None  # gradients have the type of their parameters
-                self._native = _native.HostGraph(bound)
+                self._native = _native.HostGraph(bound, self._watched())
             self._native()
+
+    def _watched(self) -> list[tuple[np.ndarray, bool]]:
+        """The caller's arrays of copies and sums, and whether each is written."""
+        moves = [step for step in self.steps.steps if isinstance(step, (Add, Copy))]
+        slots = dict.fromkeys(slot for step in moves for slot in (step.source, step.target))
+        return [(self.by_slot[slot], slot.kind == "gradient") for slot in slots if slot in self.by_slot]
 
     def change(self, given: Mapping[int, Any]) -> bool:
         changes: list[tuple[np.ndarray, np.ndarray]] = []
@@ -126,7 +132,7 @@ class Adjoint(Ready):
             array[...] = number
         return True
 
-    def plan(self, values: Sequence[Any]) -> AdjointPlan | None:
+    def executable(self, values: Sequence[Any]) -> AdjointPlan | None:
         params, call = self.program.params, self.call
         converts = converts_of(params, values, self.contents)
         if converts is None or any(start != 0.0 for start in self.starts.values()):
@@ -151,7 +157,7 @@ class Adjoint(Ready):
         run = HostSteps((*new, *self.steps.steps), slots, len(values))
         results = tuple(run.place(Slot("gradient", p)) for p in self.wanted)
         apart = self._apart([cotangents[p] for p in self.cotangents], list(gradients.values()))
-        return AdjointPlan(converts, tuple(gradients.values()), apart, call.names, run, results)
+        return AdjointPlan(converts, tuple(gradients.values()), apart, call.names, run.code, results)
 
     def _apart(self, cotangents: Sequence[int], added: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """The values that must have no memory in common: arrays that are added to with all, outputs with inputs."""
@@ -166,9 +172,9 @@ class Adjoint(Ready):
 
 @dataclass(frozen=True, slots=True)
 class AdjointPlan(HostPlan):
-    """An adjoint launch: `steps` run on the arrays of the values, and arrays come back as `results`."""
+    """An adjoint launch: `code` runs on the arrays of the values, and arrays come back as `results`."""
 
-    steps: HostSteps
+    code: Sequence[Callable[[list[Any]], None]]
     results: tuple[int, ...]
 
     def call(self, values: Sequence[Any]) -> Any:
@@ -176,7 +182,8 @@ class AdjointPlan(HostPlan):
         arrays = self.read(values)
         if arrays is None:
             return None
-        self.steps(arrays)
+        for run in self.code:
+            run(arrays)
         results = tuple([arrays[k] for k in self.results])
         return results if self.names is None else dict(zip(self.names, results, strict=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from jwarp import _native
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.launching.descriptor import extents_of
-from jwarp.launching.steps import Add, Allocate, Copy, Launch, Slot, Step, Steps
+from jwarp.launching.steps import Add, Allocate, Copy, Launch, Shape, Slot, Step, Steps
 
 Arrays = list[Any]
 Run = Callable[[Arrays], None]
@@ -36,7 +37,6 @@ class HostSteps:
                     self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
                 _require(step)
-        self._code: tuple[Run, ...] | None = None
 
     def place(self, slot: Slot) -> int:
         """The number of a slot's array."""
@@ -44,12 +44,14 @@ class HostSteps:
 
     def __call__(self, arrays: Arrays) -> Arrays:
         """Run the steps on the arrays of the slots; all arrays, with those that the steps have allocated."""
-        code = self._code
-        if code is None:
-            code = self._code = tuple(self._compiled())
-        for run in code:
+        for run in self.code:
             run(arrays)
         return arrays
+
+    @functools.cached_property
+    def code(self) -> tuple[Run, ...]:
+        """The functions that run the steps, one after the other; those that allocate append an array."""
+        return tuple(self._compiled())
 
     def _compiled(self) -> Iterable[Run]:
         """What runs each step; a copy to new memory is one of them."""
@@ -60,7 +62,7 @@ class HostSteps:
             elif isinstance(step, Launch):
                 yield _launching(step, tuple(map(self.place, step.slots)))
             elif isinstance(step, Add):
-                yield _adding(self.place(step.source), self.place(step.target))
+                yield _adding(self.place(step.source), self.place(step.target), step.shape)
 
     def _allocating(self, step: Allocate) -> Run:
         shape, dtype, constant = step.shape, step.dtype, self._constants.get(step.slot)
@@ -98,9 +100,13 @@ def _copying(source: int) -> Run:
     return lambda arrays: arrays.append(arrays[source].copy())
 
 
-def _adding(source: int, target: int) -> Run:
+def _adding(source: int, target: int, shape: Shape | None) -> Run:
     def add(arrays: Arrays) -> None:
-        into, more = arrays[target], arrays[source]
-        np.add(into, more if more.shape == into.shape else more.reshape(into.shape), out=into, casting="unsafe")
+        into = arrays[target]
+        np.add(into, arrays[source], out=into, casting="unsafe")
 
-    return add
+    def add_reshaped(arrays: Arrays) -> None:
+        into = arrays[target]
+        np.add(into, arrays[source].reshape(shape), out=into, casting="unsafe")
+
+    return add if shape is None else add_reshaped

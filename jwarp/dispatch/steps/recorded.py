@@ -120,5 +120,5 @@ def _bound(recorded: Recorded, scratch: Scratch) -> list[Any] | None:
             source, target = arrays[step.source], arrays[step.target]
             if source.dtype != target.dtype:
                 return None
-            made.append((target, source if source.shape == target.shape else source.reshape(target.shape), "add"))
+            made.append((target, source if step.shape is None else source.reshape(step.shape), "add"))
     return made

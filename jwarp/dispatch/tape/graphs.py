@@ -13,7 +13,7 @@ from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import Device, DeviceError
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.gpu.cuda_memory import STREAM, CudaMemory
 from jwarp.dispatch.gpu.device import Forward
 from jwarp.dispatch.steps.recorded import Recorded

@@ -10,7 +10,7 @@ from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.rematerialised import lightened
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.recorded import Recorded
 from jwarp.dispatch.tape.entries import (

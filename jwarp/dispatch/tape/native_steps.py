@@ -13,7 +13,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.executables.ready import Ready
 from jwarp.dispatch.steps.recorded import Native, Recorded, Scratch, copying, filling, native_steps

@@ -16,7 +16,7 @@ from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
-from jwarp.dispatch.executables.arrays import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
 from jwarp.dispatch.steps.recorded import Recorded, Scratch, native_steps
 from jwarp.dispatch.tape.entries import (

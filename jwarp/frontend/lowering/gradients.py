@@ -335,13 +335,13 @@ class _Call:
             is_written = kind == "gradient" and self.feeds[of][0] == "array" and self.feeds[of][1] in self.written
             if row.effect == "print":
                 raise CompileError(f"`{kernel.name}` prints, which a gradient function cannot", node.span)
-            if kind == "gradient" and not is_written and (node.name != "atomic_add" or node.result in used):
+            if kind == "gradient" and not is_written and (not node.row.is_addition or node.result in used):
                 raise CompileError(
                     "what has been added up so far for the gradient of an array that the function does not write to "
                     "can neither be read nor replaced: other threads add to it, too", node.span,
                     "add to it: wp.adjoint[a][i] += …",
                 )  # fmt: skip
-            if is_written and row.is_atomic and (node.name != "atomic_add" or node.result in used):
+            if is_written and row.is_atomic and (not node.row.is_addition or node.result in used):
                 raise CompileError(
                     "of atomic operations, a gradient takes additions whose result is not used", node.span,
                     "write wp.adjoint[y][i] += …, or read it",

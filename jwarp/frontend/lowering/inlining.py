@@ -180,14 +180,14 @@ def _recalling(ctx: Context, replay: Func, node: Node) -> Node:
     """A node of a replay, which reads arrays as they are when the launch has ended."""
 
     def change(op: Op) -> Op:
-        if op.row.is_write or op.row.is_lasting or (op.name == "load" and op.array >= ctx.first_local):
+        if op.row.is_write or op.row.is_lasting or (op.row.is_load and op.array >= ctx.first_local):
             what = "prints or checks" if not op.row.is_write else "writes to an array"
             raise CompileError(
                 f"the replay `{replay.name}` {'reads a local array' if op.name == 'load' else what}",
                 op.span,
                 "it reads what the launch has left in the kernel's arrays",
             )
-        return dataclasses.replace(op, name="recall") if op.name == "load" else op
+        return dataclasses.replace(op, name="recall") if op.row.is_load else op
 
     return map_ops(Block((node,)), change).nodes[0]
 

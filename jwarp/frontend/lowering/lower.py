@@ -71,7 +71,7 @@ def _depth(block: Block, name: str, functions: Sequence[int], around: int) -> in
     """How deep a block nests, of which there are so many `around`; calls nest as deep as the `functions`."""
     deepest = 0
     for node in block.nodes:
-        inside = functions[node.number] if isinstance(node, Op) and node.name == "call" else 0
+        inside = functions[node.number] if isinstance(node, Op) and node.row.is_call else 0
         for inner in blocks(node):
             if around < MAX_NESTING:
                 inside = max(inside, 1 + _depth(inner, name, functions, around + 1))

@@ -26,7 +26,7 @@ class _Counted(Rewriter):
         self.number, self.dims = number, dims
 
     def nodes(self, node: Node) -> Iterable[Node]:
-        if not isinstance(node, Op) or node.name != "tid":
+        if not isinstance(node, Op) or not node.row.is_coordinate:
             return super().nodes(node)
         axis, inner = node.number, Value(int32)
         extent = self.dims[axis] if axis < len(self.dims) else 1

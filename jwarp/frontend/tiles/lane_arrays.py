@@ -30,7 +30,7 @@ class _Cleared(Cloner):
         return value
 
     def nodes(self, node: Node) -> list[Node]:
-        if not isinstance(node, Op) or node.name != "clear" or node.array not in self.arrays:
+        if not isinstance(node, Op) or not node.row.clears or node.array not in self.arrays:
             return super().nodes(node)
         local = self.kernel.local(node.array)
         assert local is not None

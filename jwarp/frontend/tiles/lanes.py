@@ -92,7 +92,7 @@ class LaneVariation(Variation):
         return isinstance(x, Const) and x.value > 0 and x.value % self.block_dim == 0
 
     def varies(self, node: Op) -> bool:
-        if node.name == "tid":
+        if node.row.is_coordinate:
             if node.attr == self.lane_axis and node.result is not None:
                 self.tids.add(node.result)
             return node.attr == self.lane_axis

@@ -15,7 +15,7 @@ def in_step(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
     All threads then leave them together. That the product which `n` is does not wrap is taken for granted.
     """
     ops = {n.result: n for n in walk(kernel.body) if isinstance(n, Op)}
-    threads = {x for x, n in ops.items() if n.name == "tid" and n.attr == lane_axis}
+    threads = {x for x, n in ops.items() if n.row.is_coordinate and n.attr == lane_axis}
     if not any(isinstance(n, For) and n.lo in threads and n.step == block_dim for n in walk(kernel.body)):
         return kernel
 

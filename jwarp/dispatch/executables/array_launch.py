@@ -5,70 +5,83 @@ from __future__ import annotations
 import copy
 import functools
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
-from jwarp._native import BoundHostLaunch, run_array_launch
+from jwarp._native import BoundHostLaunch
 from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.memory import HostMemory, Memory
-from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.memory import Memory
 from jwarp.bind.compat import is_not_tracing, outermost
-from jwarp.caches import Cache
 from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
-from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.aliases import UNORDERED, overlap_error, reads_first
-from jwarp.dispatch.call.array_devices import device_of_arrays, shown_on_device
+from jwarp.dispatch.call.array_arguments import (
+    check_array,
+    device_of_arrays,
+    host_of,
+    matched_values,
+    read_block_dim,
+    shown_on_device,
+)
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import IdLists
-from jwarp.dispatch.executables import array_plans, array_shapes, route
+from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_traced import run_traced
-from jwarp.dispatch.executables.host import Forward
+from jwarp.dispatch.executables.host import Forward, HostExecutable
 from jwarp.dispatch.executables.host_arrays import OverlapError
 from jwarp.dispatch.executables.ready import Ready
-from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend import options
+from jwarp.dispatch.executables.table import Slot, slot_of
+from jwarp.dispatch.gpu.device import DeviceExecutable
+from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.ir.nodes import Param
-from jwarp.launching import arguments, geometry, grouping
+from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.types import Struct, array_of, indexedarray, renewed
+from jwarp.types import renewed
 from jwarp.types.handles import owner_of
 from jwarp.wire import Role
 
 
-def holds_arrays(values: Any) -> bool:
-    """Whether some of the values of a call, a list or a dict, is an array that changes or has one inside."""
-    if type(values) not in (list, tuple):
-        values = values.values() if isinstance(values, Mapping) else ()
-    for value in values:
-        kind = type(value)
-        if kind is array:
-            return True
-        if kind in _PLAIN:
-            continue
-        if kind is StructArray:
-            return True
-        if isinstance(value, Struct):
-            if holds_arrays([getattr(value, name) for name in type(value).fields]):
-                return True
-        elif isinstance(value, indexedarray):
-            if type(value.data) is array:
-                return True
-        elif isinstance(value, dict) and holds_arrays(value):
-            return True
-    return False
+class ArrayExecutable(HostExecutable):
+    """The executable of launches on arrays of one layout, in this computer's memory.
 
+    Attributes:
+        program: What it runs.
+        template: What all commands have in common that repeat it.
+        backward: The backward passes of such launches, once somebody has asked for them.
+    """
 
-_PLAIN = {int, float, bool, type(None), np.ndarray, tuple, list}
+    __slots__ = ("backward", "program", "template")
+
+    def __init__(self, command: ArrayLaunch):
+        super().__init__()
+        self.program: Program = command.program
+        self.template = {name: command.__dict__[name] for name in ("kernel", "dims", "block_dim", "program", "plain")}
+        self.backward: Any = None
+
+    def learn_launch(self, made: Ready, values: Sequence[Any]) -> None:
+        """Do from now on what a launch does that has run on these values."""
+        if type(made) is Forward:
+            self.learn_from(made.run, values)
+
+    def tell(self, leaves: Sequence[Any], inputs: Any, outputs: Any) -> Any:
+        """Tell recorders of a launch that is about to be repeated: its command, or None where it has run already."""
+        command = object.__new__(ArrayLaunch)
+        command.__dict__.update(self.template, executable=self, values=leaves, inputs=inputs, outputs=outputs)
+        for recorder in listeners.recorders:
+            recorder.before(command)
+        if command.program is self.program:
+            return command
+        command.run()  # as one of them wants it
+        for recorder in listeners.recorders:
+            recorder.after(command)
+        return None
 
 
 class ArrayLaunch(Command):
@@ -81,14 +94,14 @@ class ArrayLaunch(Command):
         block_dim: Threads of a block.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
         inputs, outputs: As they were given, None for no outputs.
+        executable: What runs it and all launches of its layout, where there is such.
         backward: Its backward passes, once somebody has asked for them, where it repeats no other launch.
     """
 
     adjoint = False
     prepared: Ready | None = None
-    ran: Ready | None = None  # what it has run, where that was not prepared
     memories: tuple[Memory, ...] = ()
-    shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
+    executable: ArrayExecutable | DeviceExecutable | None = None
     backward: Any = None
     device = CPU  # where its arrays are
     ids: IdLists | None = None  # of a graph's launch: the arrays of ids that tables were given for
@@ -105,7 +118,7 @@ class ArrayLaunch(Command):
     ):
         self.kernel, self.dims = kernel, dims
         self.inputs, self.outputs = inputs, outputs
-        self.program: Program = _program(kernel)
+        self.program: Program = program_of(kernel, config.settings)
         self.plain = self.program
         self.values: Sequence[Any] = tuple(
             leaf
@@ -114,7 +127,7 @@ class ArrayLaunch(Command):
         )
         for param, value in zip(kernel.params, self.values, strict=True):
             if type(value) is array:
-                _check(kernel.name, param, value)
+                check_array(kernel.name, param, value)
         where = device_of_arrays(kernel, self.values, device)
         if where.is_cuda:
             self.device = where
@@ -127,22 +140,9 @@ class ArrayLaunch(Command):
                     hint="pass wp.array(x), which is a copy, or launch on JAX arrays only: new ones come back",
                 )
 
-    @classmethod
-    def again(cls, shaped: array_shapes.Shaped, leaves: Sequence[Any], inputs: Any, outputs: Any) -> ArrayLaunch:
-        """A launch like one that has been checked, on other arrays."""
-        made = object.__new__(cls)
-        made.__dict__.update(shaped.template, shaped=shaped, values=leaves, inputs=inputs, outputs=outputs)
-        return made
-
-    @property
-    def template(self) -> dict[str, Any]:
-        """What it has in common with all launches that repeat it on other arrays."""
-        names = "kernel", "dims", "block_dim", "program", "plain"
-        return {name: self.__dict__[name] for name in names}
-
     @functools.cached_property
     def given(self) -> tuple[Any, ...]:
-        """What is given for each parameter as it is written."""
+        """The values that are given for each parameter as it is written."""
         return matched_values(self.kernel, self.inputs, self.outputs)
 
     def call(self, read: Callable[[array], Any], copied: frozenset[int] = frozenset()) -> Call:
@@ -240,15 +240,32 @@ class ArrayLaunch(Command):
         if not found:
             return self
         made = copy.copy(self)
-        made.prepared = made.ran = made.shaped = made.ids = None
+        made.prepared = made.executable = made.ids = None
         made.take(found)
-        made.shaped = array_shapes.known(self.kernel, (made._key(), id(self.program)))
+        made.executable = made._executable()
         return made
 
-    def _key(self) -> Hashable | None:
-        """What must be alike for it to be repeated on other arrays; None where a closer look is needed."""
+    def _slot(self) -> Slot | None:
+        """Its place among the kernel's executables, as a launch of its program."""
         given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
-        return array_shapes.read(self.dims, self.block_dim, given)[0]
+        return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
+
+    def _executable(self) -> ArrayExecutable | DeviceExecutable | None:
+        """The executable of its program, which a recorder may have changed; None where nothing repeats it."""
+        if self.executable is not None and self.executable.program is self.program:
+            return self.executable
+        slot = self._slot()
+        if slot is None:
+            return None
+        found = slot.known
+        if found is None:
+            found = self.made_executable()
+            slot.keep(found)
+        return found
+
+    def made_executable(self) -> ArrayExecutable | DeviceExecutable:
+        """A new one, which runs nothing yet."""
+        return DeviceExecutable(self.program) if self.device.is_cuda else ArrayExecutable(self)
 
     def take(self, given: Mapping[int, Any]) -> dict[int, Any]:
         """Take other values for some parameters as they are written, by those of the IR."""
@@ -267,7 +284,7 @@ class ArrayLaunch(Command):
         self.replayer()()
 
     def replayer(self) -> Callable[[], None]:
-        """What runs it as it was prepared: a function that has all at hand, as this is what a record costs."""
+        """A function that runs it as it was prepared, and has all at hand, as this is the cost of a record."""
         native, memories, geometry = self.native, self.memories, self.geometry
 
         def replay() -> None:
@@ -314,7 +331,7 @@ class ArrayLaunch(Command):
 
     @property
     def native(self) -> Callable[[], Any]:
-        """What runs it as it was prepared."""
+        """The function that runs it as it was prepared."""
         made = self.prepared
         return made.run.native if isinstance(made, Forward) else made or self.run
 
@@ -333,178 +350,23 @@ class ArrayLaunch(Command):
             return now.run()
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
             return self.replay()
-        shaped = self.shaped
-        if shaped is not None and shaped.program is self.program and is_not_tracing() and shaped.run(self.values):
+        executable = self._executable()
+        if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None
         if self.is_functional:
             return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
-        # Of the program that runs, as `before` of a recorder may have set another one.
-        key = self._key()
-        known = array_shapes.known(self.kernel, (key, id(self.program)))
-        if known is not None and known.program is self.program and known.run(self.values):
-            return None
         made = self.ready()
         self.will_write()
         made()
-        self.ran = made
-        self._learn(made)
-        if key is not None:
-            self.kernel.plans.replace((key, id(self.program)), self.shaped)
+        if executable is not None:
+            executable.learn_launch(made, self.values)
         return None
-
-    def _learn(self, made: Ready | None) -> array_shapes.Shaped:
-        """What repeats it on other arrays."""
-        self.shaped = array_shapes.Shaped(self.program, self.template)
-        if made is not None:
-            self.shaped.learn(self.values, made)
-        return self.shaped
-
-    def repeater(self) -> array_shapes.Shaped:
-        """What repeats it on other arrays, as it is without what a recorder asked for."""
-        if self.shaped is not None and self.shaped.program is self.plain:
-            return self.shaped
-        is_plain = self.program is self.plain
-        self.program = self.plain
-        return self._learn(self.prepared if is_plain else None)
 
     @property
     def is_functional(self) -> bool:
-        """Whether JAX values are written, or what JAX traces is launched."""
+        """True if JAX values are written, or what JAX traces is launched."""
         written = (self.values[p] for p in self.program.written)
         return not is_not_tracing() or any(type(a) is array and a.memory.is_traced for a in written)
-
-
-def host_of(given: array) -> np.ndarray:
-    """An array's elements as NumPy sees them.
-
-    Raises:
-        LaunchError: it stands for a value that JAX traces.
-    """
-    return given.host() if isinstance(given.memory, HostMemory) else given.memory.expose(given.layout)
-
-
-def _program(kernel: Kernel) -> Program:
-    """The program of a kernel under the settings in force, as long as these stay what they are."""
-    settings = config.settings
-    known = kernel.plans.get("program")
-    if known is None or known[0] is not settings or known[1] != options.changes:
-        known = settings, options.changes, program_of(kernel, settings)
-        kernel.plans.replace("program", known)
-    return known[2]
-
-
-_TYPES: Cache[tuple[Any, int], Any] = Cache("types of arrays", 1024)
-
-
-def _type_of(value: array) -> Any:
-    """The type of parameters that an array can be given for."""
-    return _TYPES.made((value.dtype, value.ndim), lambda: array_of(value.dtype, value.ndim))
-
-
-def _check(kernel: str, param: Param, value: array) -> None:
-    """Refuse an array of another type than the parameter's."""
-    if value.device is not None and (_type_of(value) == param.type or (value.is_untyped and _fits(value, param.type))):
-        return
-    where = f"kernel '{kernel}', parameter '{param.name}': expected {param.type!r}"
-    if value.device is None:
-        raise KernelTypeError(f"{where}, got the annotation {value!r}, which holds nothing")
-    own = _type_of(value)
-    if own != param.type:
-        hint = f"make it with dtype=wp.{param.dtype}"
-        if own.dtype == param.dtype:
-            hint = "a.view(dtype) shows the same bytes as elements of another type, a.reshape(…) in another shape"
-        raise KernelTypeError(f"{where}, got {own!r}, {value.memory.made_at}", hint=hint)
-
-
-def _fits(value: array, kind: Any) -> bool:
-    """Whether the elements of an array are those of a type, or its last axes the components of such."""
-    try:
-        seen = value.layout.seen_as(kind.element)
-    except (KernelTypeError, LaunchError, AttributeError):  # or the parameter is no array
-        return False
-    like = len(seen.shape), seen.full_shape, seen.dtype
-    return like == (kind.dims, value.layout.full_shape, value.layout.dtype)
-
-
-def check_value(kernel: Kernel, index: int, value: Any) -> None:
-    """Refuse a value with arrays of other types than those of a parameter as it is written, by its number."""
-    parameter = kernel.signature[index]
-    leaves = grouping.flatten(kernel.name, parameter.name, parameter.type, value)
-    for p, leaf in zip(kernel.groups[index], leaves, strict=True):
-        if type(leaf) is array:
-            _check(kernel.name, kernel.params[p], leaf)
-        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ)) is not None:
-            arguments.raise_faults(kernel.name, [fault])
-
-
-def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]:
-    """What is given for each parameter as it is written.
-
-    Raises:
-        LaunchError: counts or names do not fit.
-    """
-    return arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
-
-
-def repeated(
-    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool, device: Device | None = None
-) -> bool:
-    """Run a launch like one that has been checked, on these arrays or on others: whether it has run."""
-    is_told = not listeners.idle
-    if is_told:
-        if listeners.capture is not None:
-            return False
-        is_told = record_tape
-    try:
-        launches = kernel.plans.get(array_shapes.LAUNCHES)
-    except AttributeError:  # what is no kernel
-        return False
-    if launches is not None and device in (None, CPU):
-        ran = run_array_launch(launches, dim, block_dim, inputs, outputs, _told if is_told else None)
-        if ran is not False:
-            if ran is not True:
-                for recorder in listeners.recorders:
-                    recorder.after(ran)
-            return True
-    if not (type(inputs) in _LISTS and is_not_tracing()):
-        return False
-    if outputs is None:
-        values = inputs
-    elif type(outputs) in _LISTS:
-        values = [*inputs, *outputs]
-    else:
-        return False
-    try:
-        if not is_told and array_plans.repeated(kernel, dim, values, block_dim, device):
-            return True
-        if device not in (None, CPU):
-            return False
-        key, leaves = array_shapes.read(dim, block_dim, values)
-        shaped = array_shapes.known(kernel, key)
-    except (TypeError, AttributeError):  # what cannot be hashed, or is no kernel
-        return False
-    if shaped is None:
-        return False
-    if is_told:
-        submit(ArrayLaunch.again(shaped, leaves, inputs, outputs))
-        return True
-    return not array_plans.is_due(kernel, dim, values, block_dim, leaves) and shaped.run(leaves)
-
-
-def _told(shaped: array_shapes.Shaped, leaves: Sequence[Any], inputs: Any, outputs: Any) -> ArrayLaunch | None:
-    """Tell recorders of a launch that is about to be repeated; None where it has run, as one of them wants it other."""
-    command = ArrayLaunch.again(shaped, leaves, inputs, outputs)
-    for recorder in listeners.recorders:
-        recorder.before(command)
-    if command.program is shaped.program:
-        return command
-    command.run()
-    for recorder in listeners.recorders:
-        recorder.after(command)
-    return None
-
-
-_LISTS = (list, tuple)
 
 
 def launch(
@@ -514,51 +376,33 @@ def launch(
     outputs: Any,
     block_dim: Any,
     record_tape: bool,
-    written: tuple[Kernel, Any] | None = None,
+    slot: Slot | None = None,
     device: Device | None = None,
     ids: IdLists | None = None,
 ) -> None:
     """Run a launch on arrays that change.
 
-    `written` are the kernel and the inputs as they were given, where these were generic, or meshes and their kin. It
-    runs where its arrays are, which is on `device` if one is named. A capture is told of arrays of `ids`.
+    `slot` is the place of the call among the executables of the kernel as it was written, which may be another one:
+    generic, or one that takes meshes or their kin. It runs where its arrays are, on `device` if one is named. A
+    capture is told of arrays of `ids`.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    is_as_given = written is None or written[0].is_generic
-    if is_as_given and repeated(kernel, dim, inputs, outputs, block_dim, record_tape, device):
-        return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
-    threads = dim if type(dim) is int else dims
     if command.is_functional or listeners.capture is not None:
         command.ids = ids
         return submit(command, is_told=record_tape)
-    if listeners.idle or not record_tape:
-        command.prepare()
-        command.replay()
-        key, memory, _ = array_plans.key_of(kernel, threads, command.given, block_dim)
-        if memory is not None:
-            array_plans.keep(key, memory, command)
-        if command.device.is_cuda:
-            return None
-    else:
-        submit(command)
-    given: Sequence[Any] = command.given if written is None else matched_values(kernel, written[1], outputs)
-    key, leaves = array_shapes.read(threads, block_dim, given)
-    is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
-    if key is not None and is_alike and array_shapes.known(kernel, key) is None:
-        for called in (kernel,) if written is None else (kernel, written[0]):
-            called.plans.replace(key, command.repeater())
-        called, given = (kernel, inputs) if written is None else written
-        command.repeater().share(called, dim, block_dim, given, outputs, command.prepared or command.ran)
+    executable = None
+    if slot is not None and _are_same(slot.leaves, command.values):
+        executable = command.executable = slot.known or command.made_executable()
+    submit(command, is_told=record_tape)
+    if slot is not None and executable is not None:
+        slot.keep(executable)
     return None
 
 
-def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
-    """`block_dim` as Warp takes it: what is not positive is left out."""
-    if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
-        return None
-    return geometry.read_block_dim(block_dim, kernel_name)
+def _are_same(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
+    return len(leaves) == len(values) and all(map(operator.is_, leaves, values))

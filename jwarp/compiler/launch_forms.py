@@ -1,11 +1,14 @@
-"""Launches on the processor that have the lanes of vectors along their first dimension, where that is quicker.
+"""The form of a program that a launch runs: a batch as threads, vectors along another dimension, elements in registers.
 
-The last dimension may be too short for vectors, or its threads may each do something else. Blocks may have a lane each.
+On the processor, the last dimension may be too short for vectors, or its threads may each do something else: then
+vectors have their lanes along the batch, along the first dimension, or a block in each lane. On a GPU, threads keep the
+elements that each has for itself in registers, and do not add to zeros.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
@@ -13,13 +16,21 @@ from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
 from jwarp.compiler import pipeline
 from jwarp.compiler.passes import Passes, run
-from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program import MAX_FORMS, GeneratedProgram, Program
 from jwarp.ir.nodes import Kernel
+from jwarp.launching.batch import Batch, Mask
+from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.sizes import is_known
+from jwarp.passes.batch_to_threads import becomes_threads
 from jwarp.passes.rotate_axes import rotates
 from jwarp.tiling.blocks_as_threads import fits_threads, gains_as_threads
 from jwarp.types import MAX_DIMS
+from jwarp.types.arrays import Extents
+from jwarp.wire import Role
+
+# A batch of fewer elements does not fill vectors.
+MIN_BATCH = 8
 
 # Threads of the first dimension that stay together: a vector of most processors, or whole ones of others.
 VECTOR = 16
@@ -32,9 +43,60 @@ MOST_COLUMNS = 64
 # Estimates of costs are rough.
 LEAST_GAIN = 1.25
 
+Shapes = tuple[tuple[int, ...], ...]
+
 _OTHERS: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs with other dimensions last", 2)
 _GAINS: PerOwner[GeneratedProgram, str, bool] = PerOwner("whether blocks run as threads", 2)
 _COSTS: PerOwner[GeneratedProgram, str, tuple[float, float] | None] = PerOwner("costs of vectors of a program", 2)
+_SPREAD: PerOwner[GeneratedProgram, frozenset[int], GeneratedProgram | None] = PerOwner(
+    "programs of batches, by the parameters that have one", MAX_FORMS
+)
+_IN_REGISTERS: PerOwner[GeneratedProgram, tuple[int, ...], GeneratedProgram] = PerOwner(
+    "programs whose threads hold elements, by the parameters", MAX_FORMS
+)
+
+
+def spread_launch(
+    launch: Descriptor[GeneratedProgram], zeros: Shapes, batch: Batch
+) -> tuple[Descriptor[GeneratedProgram], Shapes] | None:
+    """The launch without a batch that does the same, and its `zeros`; None where it is better as it is.
+
+    Its threads along the last axis, of which there is one, are the elements of the batch.
+    """
+    program, geometry = launch.program, launch.geometry
+    last = program.kernel.tid_dims - 1
+    if not is_known(*batch.extents, *geometry.dims, geometry.repeat):
+        return None
+    if len(batch.extents) != 1 or batch.extents[0] < MIN_BATCH or geometry.repeat != 1 or geometry.dims[last] != 1:
+        return None
+    (size,) = batch.extents
+    with_axis = {p for p, mask in zip(launch.operands, batch.operands, strict=True) if mask[0]}
+    for p, mask in zip(launch.results, batch.results, strict=True):
+        if launch.roles[p] is Role.IN_OUT and mask[0] is not (p in with_axis):
+            return None
+        with_axis |= {p} if mask[0] else set()
+    made = _spread(program, frozenset(with_axis))
+    if made is None:
+        return None
+    dims = tuple(size if k == last else n for k, n in enumerate(geometry.dims))
+    fresh = (p for p, role in enumerate(launch.roles) if role is Role.ZEROS)
+    shapes = tuple((size, *shape) if p in with_axis else shape for p, shape in zip(fresh, zeros, strict=True))
+    return descriptor_of(made, Geometry(dims), launch.roles, launch.block_dim), shapes
+
+
+def _spread(program: GeneratedProgram, batched: frozenset[int]) -> GeneratedProgram | None:
+    """The program that is spread over these parameters; made once."""
+
+    def made() -> GeneratedProgram | None:
+        if program.shadowed:
+            return None
+        kernel = run(pipeline.INLINED_READING, program.kernel, program.context)
+        if not becomes_threads(kernel, batched):
+            return None
+        context = dataclasses.replace(program.context, batched=batched)
+        return GeneratedProgram(run(pipeline.BATCH_TO_THREADS, kernel, context), program.settings, program.owner)
+
+    return _SPREAD.of(program).made(batched, made)
 
 
 def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[GeneratedProgram, Geometry]:
@@ -117,3 +179,33 @@ def _other(program: GeneratedProgram, name: str, passes: Passes, width: int = 0)
         return program.changed(changed, cache)
 
     return _OTHERS.of(program).made(name, made)
+
+
+def with_private_elements(launch: Descriptor, extents: Extents, results: Sequence[Mask]) -> Program:
+    """The program for a launch: fresh outputs that have an element for each thread are stored once, if that is better.
+
+    `results` say which batch axes each result has.
+    """
+    program, geometry = launch.program, launch.geometry
+    if not isinstance(program, GeneratedProgram) or geometry.repeat != 1:
+        return program
+    dims = geometry.dims[: program.kernel.tid_dims]
+    fresh = tuple(
+        p
+        for p, mask in zip(launch.results, results, strict=True)
+        if launch.roles[p] is Role.ZEROS and all(mask) and _has_elements(extents[p], dims)
+    )
+    if not fresh:
+        return program
+    return _IN_REGISTERS.of(program).made(fresh, lambda: _in_registers(program, fresh))
+
+
+def _has_elements(shape: tuple[int, ...] | None, dims: tuple[int, ...]) -> bool:
+    """True if an array has an element for each thread."""
+    return shape is not None and is_known(*shape, *dims) and shape[: len(dims)] == dims
+
+
+def _in_registers(program: GeneratedProgram, fresh: tuple[int, ...]) -> GeneratedProgram:
+    kernel = program.gpu_kernel
+    kept = run(pipeline.PRIVATE_ELEMENTS, kernel, dataclasses.replace(program.context, fresh=fresh))
+    return program if kept is kernel else dataclasses.replace(program, on_gpu=kept)

@@ -1,0 +1,163 @@
+"""Arrays that change as the arguments of a launch: which values they are, whether they fit, and their device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays import allocation
+from jwarp.arrays.array import array
+from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.view import View
+from jwarp.caches import Cache
+from jwarp.devices import CPU, Device
+from jwarp.dispatch.call import checks
+from jwarp.dispatch.gpu import cuda_devices as cuda_devices  # which lets arrays find the GPUs
+from jwarp.dispatch.gpu.cuda_arrays import Own
+from jwarp.dispatch.gpu.cuda_memory import CudaMemory, outline
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.nodes import Param
+from jwarp.launching import arguments, geometry, grouping
+from jwarp.launching.geometry import BlockDim
+from jwarp.types import Struct, array_of, indexedarray
+from jwarp.wire import Role
+
+
+def holds_arrays(values: Any) -> bool:
+    """True if some of the values of a call, a list or a dict, is an array that changes or has one inside."""
+    if type(values) not in (list, tuple):
+        values = values.values() if isinstance(values, Mapping) else ()
+    for value in values:
+        kind = type(value)
+        if kind is array:
+            return True
+        if kind in _PLAIN:
+            continue
+        if kind is StructArray:
+            return True
+        if isinstance(value, Struct):
+            if holds_arrays([getattr(value, name) for name in type(value).fields]):
+                return True
+        elif isinstance(value, indexedarray):
+            if type(value.data) is array:
+                return True
+        elif isinstance(value, dict) and holds_arrays(value):
+            return True
+    return False
+
+
+_PLAIN = {int, float, bool, type(None), np.ndarray, tuple, list}
+
+
+def host_of(given: array) -> np.ndarray:
+    """An array's elements as NumPy sees them.
+
+    Raises:
+        LaunchError: it stands for a value that JAX traces.
+    """
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.expose(given.layout)
+
+
+_TYPES: Cache[tuple[Any, int], Any] = Cache("types of arrays", 1024)
+
+
+def _type_of(value: array) -> Any:
+    """The type of parameters that an array can be given for."""
+    return _TYPES.made((value.dtype, value.ndim), lambda: array_of(value.dtype, value.ndim))
+
+
+def check_array(kernel: str, param: Param, value: array) -> None:
+    """Refuse an array of another type than the parameter's."""
+    if value.device is not None and (_type_of(value) == param.type or (value.is_untyped and _fits(value, param.type))):
+        return
+    where = f"kernel '{kernel}', parameter '{param.name}': expected {param.type!r}"
+    if value.device is None:
+        raise KernelTypeError(f"{where}, got the annotation {value!r}, which holds nothing")
+    own = _type_of(value)
+    if own != param.type:
+        hint = f"make it with dtype=wp.{param.dtype}"
+        if own.dtype == param.dtype:
+            hint = "a.view(dtype) shows the same bytes as elements of another type, a.reshape(…) in another shape"
+        raise KernelTypeError(f"{where}, got {own!r}, {value.memory.made_at}", hint=hint)
+
+
+def _fits(value: array, kind: Any) -> bool:
+    """True if the elements of an array are those of a type, or its last axes the components of such."""
+    try:
+        seen = value.layout.seen_as(kind.element)
+    except (KernelTypeError, LaunchError, AttributeError):  # or the parameter is no array
+        return False
+    like = len(seen.shape), seen.full_shape, seen.dtype
+    return like == (kind.dims, value.layout.full_shape, value.layout.dtype)
+
+
+def check_value(kernel: Kernel, index: int, value: Any) -> None:
+    """Refuse a value with arrays of other types than those of a parameter as it is written, by its number."""
+    parameter = kernel.signature[index]
+    leaves = grouping.flatten(kernel.name, parameter.name, parameter.type, value)
+    for p, leaf in zip(kernel.groups[index], leaves, strict=True):
+        if type(leaf) is array:
+            check_array(kernel.name, kernel.params[p], leaf)
+        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ)) is not None:
+            arguments.raise_faults(kernel.name, [fault])
+
+
+def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]:
+    """The values that are given for each parameter as it is written.
+
+    Raises:
+        LaunchError: counts or names do not fit.
+    """
+    return arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
+
+
+def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
+    """`block_dim` as Warp takes it: what is not positive is left out."""
+    if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
+        return None
+    return geometry.read_block_dim(block_dim, kernel_name)
+
+
+def device_of_arrays(kernel: Kernel, values: Sequence[Any], asked: Device | None) -> Device:
+    """The device that all arrays of a launch are on; `values` are by parameter of the IR.
+
+    Arrays that stand for JAX values are on none.
+
+    Raises:
+        LaunchError: some are elsewhere, or they are not on the device that was asked for.
+    """
+    found, first = asked, ""
+    for param, value in zip(kernel.params, values, strict=True):
+        if type(value) is not array or value.memory.is_traced:
+            continue
+        where = value.memory.device
+        if found is None:
+            found, first = where, f", and that of '{param.name}' is there"
+        elif where is not found:
+            raise LaunchError(
+                f"kernel '{kernel.name}', parameter '{param.name}': the array is on {where}, and the launch is on"
+                f" {found}{first}: {value.memory.made_at}",
+                hint=f'a.to("{found}") is a copy there',
+            )
+    return found or CPU
+
+
+def shown_on_device(given: array) -> Any:
+    """The argument of a launch on a GPU for an array: where it lies; the JAX array that it stands for."""
+    memory = given.memory
+    if isinstance(memory, CudaMemory):
+        # The array may go before a launch that is repeated on it: what keeps the bytes is not what knows of that.
+        return Own(memory.owner, memory.device.ordinal, outline(memory, given.layout))
+    return memory.read(given.layout)
+
+
+def copy_on_device(given: array) -> Any:
+    """The same for a copy of an array on a GPU."""
+    layout = View.whole(given.layout.element, given.shape)
+    memory = allocation.allocate(layout, zeroed=False, device=given.memory.device)
+    memory.copy_from(layout, given.memory, given.layout)
+    return shown_on_device(array.of(memory, layout))

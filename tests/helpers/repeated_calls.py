@@ -1,0 +1,25 @@
+"""Calls that are counted by whether they are repeated."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from jwarp import _native
+
+
+@contextlib.contextmanager
+def repeats() -> Iterator[list[bool]]:
+    """Of each call in the block, True if its layout is known and it avoids the slow path."""
+    made, repeat = [], _native.repeat
+
+    def counted(*given):
+        found = repeat(*given)
+        made.append(found is not NotImplemented)
+        return found
+
+    _native.repeat = counted
+    try:
+        yield made
+    finally:
+        _native.repeat = repeat

@@ -1,4 +1,4 @@
-"""What surrounds a process: variables of the environment with values that do not fit, and Python without docstrings."""
+"""Settings of a process: variables of the environment that do not fit, and Python without docstrings."""
 
 import ast
 import os

@@ -16,8 +16,8 @@ from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.optimize import optimized_module
+from jwarp.backend.cpu.runtime_library import LibraryFunction, addresses, from_line, to_line
 from jwarp.backend.cpu.target import host_target, machine_code
-from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.caches import MAX_KERNELS, Cache
@@ -68,7 +68,7 @@ class CpuKernel(AnalysedKernel):
                 made = _made.keep(key, _Made(event, units))
             else:  # says of them, too, that they are there
                 made = _made[key]
-                addresses(made.units, self.kernel.name, self._store)
+                addresses(made.library, self.kernel.name, self._store)
         first = dataclasses.replace(made.event, kernel=self.kernel.name)
         again = dataclasses.replace(first, seconds=time.perf_counter() - start, source="memory")
         announce(again if known[version] else first)
@@ -85,7 +85,7 @@ class CpuKernel(AnalysedKernel):
             return content, "disk"
         made = self.generate(version, self.options)
         module, is_long = optimized_code(made, self.options), len(made.text) > LONG_TEXT
-        content = to_line(made.units) + machine_code(module, self.options.target, is_long=is_long)
+        content = to_line(made.library) + machine_code(module, self.options.target, is_long=is_long)
         self._store.save(key, content)
         return content, "compiled"
 
@@ -126,8 +126,8 @@ def optimized_code(made: Generated, options: Options) -> Any:
     passes: tuple[str, ...] = LOCAL_PASSES if " = alloca " in made.text else ()
     if options.fast_math:  # where sums may be made in any order, a few iterations at once are worth three percent
         passes += UNROLLING_PASSES
-    in_line = [emit(load, options.target, is_near=True) for load in made.in_line]
-    return optimized_module(made.text, options.target, passes, in_line)
+    inlined = [emit(load, options.target, is_near=True) for load in made.inlined]
+    return optimized_module(made.text, options.target, passes, inlined)
 
 
 # The native module keeps compiled code for the life of the process, as executables of XLA may still run it.
@@ -139,7 +139,7 @@ class _Made:
     """The compilation of a version, and the runtime library functions that it calls."""
 
     event: CompileEvent
-    units: tuple[Unit, ...]
+    library: tuple[LibraryFunction, ...]
 
 
 _made: Cache[tuple[str, str], _Made] = Cache("compiled versions", _FOR_LIFE)  # by fingerprint and version

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -82,51 +81,72 @@ REWRITES: tuple[Rewrite, ...] = (
 
 
 class _Matcher(NamedTuple):
-    """A row as positions: of constants in the pattern, of operands that are the same, and of the result."""
+    """A row as positions: of its constants, of two operands that are the same, and of the result among the operands."""
 
     constants: tuple[tuple[int, Term], ...]
-    same: tuple[tuple[int, int], ...]
-    result: int  # the position of an operand, or -1 for the constant of the row
+    same: tuple[int, int] | None
+    result: int | None  # None for the constant of the row
     row: Rewrite
+
+    def match(self, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
+        """The operand that stands for the operation, if the operands fit and it has the type."""
+        if self.same is not None:
+            x, y = args[self.same[0]], args[self.same[1]]
+            if x is not y and x != y:
+                return None
+        for k, term in self.constants:
+            arg = args[k]
+            if not (isinstance(arg, Const) and equals(arg, term)):
+                return None
+        if self.result is None:
+            return Const(type, constant_of(type, self.row.result))
+        result = args[self.result]
+        return result if result.type is type else None
 
 
 def _matcher(row: Rewrite) -> _Matcher:
-    first = {term: k for k, term in reversed(list(enumerate(row.pattern))) if isinstance(term, Variable)}
+    places: dict[Variable, list[int]] = {}
+    for k, term in enumerate(row.pattern):
+        if isinstance(term, Variable):
+            places.setdefault(term, []).append(k)
+    pairs = [tuple(found) for found in places.values() if len(found) > 1]
+    assert all(len(pair) == 2 for pair in pairs) and len(pairs) <= 1, "operands that are the same are a pair"
     constants = tuple((k, term) for k, term in enumerate(row.pattern) if not isinstance(term, Variable))
-    pairs = ((first[term], k) for k, term in enumerate(row.pattern) if isinstance(term, Variable))
-    result = first[row.result] if isinstance(row.result, Variable) else -1
-    return _Matcher(constants, tuple((i, k) for i, k in pairs if i != k), result, row)
+    result = places[row.result][0] if isinstance(row.result, Variable) else None
+    return _Matcher(constants, (pairs[0][0], pairs[0][1]) if pairs else None, result, row)
 
 
-Key = tuple[str, str]  # an operation, and the kind of its result
-
-
-def _by_key(rows: Iterable[Rewrite]) -> dict[Key, tuple[_Matcher, ...]]:
-    found: dict[Key, tuple[_Matcher, ...]] = {}
-    for row in rows:
-        for kind in row.kinds:
-            found[row.operation, kind] = (*found.get((row.operation, kind), ()), _matcher(row))
-    return found
-
-
-# Most operations have no constant among their operands, and few rows match those.
-_ON_CONSTANTS = _by_key(REWRITES)
-_ON_VALUES = _by_key(row for row in REWRITES if all(isinstance(term, Variable) for term in row.pattern))
+# Rows by operation and kind of the result: those without a constant, and the others by their first constant and its
+# position, as most operations fit no row and most constants are in none.
+_ON_VALUES: dict[tuple[str, str], list[_Matcher]] = {}
+_ON_CONSTANTS: dict[tuple[str, str], dict[tuple[int, Any], list[_Matcher]]] = {}
+for _row in REWRITES:
+    _made = _matcher(_row)
+    for _kind in _row.kinds:
+        if not _made.constants:
+            _ON_VALUES.setdefault((_row.operation, _kind), []).append(_made)
+            continue
+        _place, _term = _made.constants[0]
+        _numbers = [(1 << bits) - 1 for bits in (8, 16, 32, 64)] if _term == ALL_BITS and _kind == "uint" else [_term]
+        for _number in _numbers:
+            _table = _ON_CONSTANTS.setdefault((_row.operation, _kind), {})
+            _table.setdefault((_place, _number), []).append(_made)
 
 
 def rewritten(name: str, args: tuple[Operand, ...], type: ValueType, has_constant: bool) -> Operand | None:
-    """The operand that an operation with a result of this type equals, by the first row that matches; or None."""
-    for constants, same, result, row in (_ON_CONSTANTS if has_constant else _ON_VALUES).get((name, type.kind), ()):
-        for k, term in constants:
-            arg = args[k]
-            if arg.__class__ is not Const or (arg.value != term and term is not ALL_BITS) or not equals(arg, term):
-                break
-        else:
-            if not same or all(args[i] is args[k] or args[i] == args[k] for i, k in same):
-                if result < 0:
-                    return Const(type, constant_of(type, row.result))
-                if args[result].type is type:
-                    return args[result]
+    """The operand that an operation with a result of this type equals, by a row that matches; or None."""
+    key = name, type.kind
+    if has_constant and (table := _ON_CONSTANTS.get(key)) is not None:
+        for k, arg in enumerate(args):
+            if arg.__class__ is Const:
+                for row in table.get((k, arg.value), ()):
+                    if (found := row.match(args, type)) is not None:
+                        return found
+    for row in _ON_VALUES.get(key, ()):
+        if row.same is not None and args[row.same[0]] is not args[row.same[1]] and not has_constant:
+            continue  # as nearly always
+        if (found := row.match(args, type)) is not None:
+            return found
     return None
 
 
@@ -134,7 +154,7 @@ def equals(constant: Const, term: Any) -> bool:
     """True if a constant is the number of a pattern: of floats, the sign of zero counts."""
     value, type = constant.value, constant.type
     if value != term:
-        return term is ALL_BITS and type.kind == "uint" and bool(value == type.max)
+        return term == ALL_BITS and type.kind == "uint" and bool(value == type.max)
     return bool(value) or not type.is_float or math.copysign(1.0, value) == math.copysign(1.0, term)
 
 

@@ -140,7 +140,7 @@ def test_the_code_has_the_instructions_that_rows_name(launch):
     kernel = {"mixed": mixed, "relax": relax, "shifted": shifted}[found.kernel]
     lowered = lower_kernel(kernel.ir(config.settings), config.settings)
     generated = lowered.generate(found.runs or "fast", lowered.options)
-    text = "\n".join([generated.text, *(emit(load, lowered.options.target) for load in generated.units)])
+    text = "\n".join([generated.text, *(emit(load, lowered.options.target) for load in generated.library)])
     used = {how for row in explained.rows for how in row.how}
     assert ("gather" in used) == bool(re.search(r"call .*@llvm\.masked\.gather", text))
     assert ("scatter" in used) == bool(re.search(r"call void @llvm\.masked\.scatter", text))

@@ -15,10 +15,10 @@ import pytest
 from compiled_variants import TARGETS
 from guard_pages import Fenced
 
-from jwarp.backend.cpu.gemm import Unit, emit
+from jwarp.backend.cpu.gemm import Product, emit
 from jwarp.backend.cpu.linker import new_linker
+from jwarp.backend.cpu.runtime_library import object_of
 from jwarp.backend.cpu.target import Target, host_target
-from jwarp.backend.cpu.units import unit_object
 from jwarp.errors import KernelTypeError
 from jwarp.ir.matmul import Request
 from jwarp.types import FLOATS, INTS, ScalarType, bfloat16, float16, float32, float64, int8, int16, int32, uint8
@@ -40,7 +40,7 @@ _jit = new_linker()
 @functools.cache
 def compiled(request: Request, target: Target) -> Callable[..., None]:
     """The unit of a request, as a function of three addresses."""
-    library = llvm.JITLibraryBuilder().add_object_img(unit_object(request, target)).add_current_process()
+    library = llvm.JITLibraryBuilder().add_object_img(object_of(request, target)).add_current_process()
     tracker = library.export_symbol(request.symbol).link(_jit, f"gemm.{len(_linked)}")
     _linked.append(tracker)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(tracker[request.symbol])
@@ -160,7 +160,7 @@ def test_layouts(type, accumulate, transpose_a, transpose_b):
 
 def _around(target: Target, type: ScalarType) -> list[Request]:
     """Extents at the edges of vectors and of the panels that the loops are made of."""
-    plan = Unit(Request(type, type, type, 64, 64, 64), target).plan
+    plan = Product(Request(type, type, type, 64, 64, 64), target).plan
     w, rows, columns = plan.lanes, plan.rows, plan.columns
     shapes = [(1, 1, 1), (1, w, 1), (w, 1, w), (1, 1, w + 1), (2, w - 1, 3), (3, w + 1, w), (rows, columns, 2)]
     shapes += [(rows - 1, columns - 1, w - 1), (rows + 1, columns + 1, w + 1), (5 * rows + 1, columns + w - 1, 7)]
@@ -202,7 +202,7 @@ def test_large_extents(target, request_):
 
 
 def test_the_large_extents_take_every_way():
-    plans = [Unit(r, host_target()).plan for r in LARGE]
+    plans = [Product(r, host_target()).plan for r in LARGE]
     assert any(p.depth < r.k and not p.sums for p, r in zip(plans, LARGE, strict=True))
     assert {p.sums and p.block_rows < r.m for p, r in zip(plans, LARGE, strict=True)} == {False, True}
     assert any(p.sums and p.block_rows >= r.m for p, r in zip(plans, LARGE, strict=True))
@@ -238,7 +238,7 @@ def test_scratch_memory_is_bounded():
         request = Request(*types, m, n, k, *(bool(x) for x in rng.integers(0, 2, 3)))
         for target in (TARGETS[name] for name in STYLES):
             if _known(tuple(types), target):
-                assert Unit(request, target).scratch_bytes <= 64 << 10
+                assert Product(request, target).scratch_bytes <= 64 << 10
 
 
 def test_float16_needs_a_processor_that_converts_it():

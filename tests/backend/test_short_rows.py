@@ -107,11 +107,11 @@ def test_rows_are_in_registers():
     made = CpuKernel(picked(wp.vec3).ir(), Settings(cache_dir=""))
     generated = made.generate("checked", Options(TARGETS["16"]))
     if "+avx512f" in TARGETS["16"].features:
-        texts = {load.type: emit(load, TARGETS["16"]) for load in generated.units if load.by_row}
+        texts = {load.type: emit(load, TARGETS["16"]) for load in generated.library if load.by_row}
         assert "vpermi2var.ps" in texts["float32"] and "vpermi2var.d" in texts["int32"]
         assert ("row in registers", "gather") in generated.ways.values()
     narrow = made.generate("checked", Options(TARGETS["8 peeled"]))
-    assert not any(load.by_row for load in narrow.units)
+    assert not any(load.by_row for load in narrow.library)
 
 
 def run_between_fences() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
 from jwarp.backend.cpu.access import costs
-from jwarp.backend.cpu.access.descriptor import Access, Mask, Pattern, Space, pattern_of
+from jwarp.backend.cpu.access.descriptor import Access, Mask, Space
+from jwarp.backend.cpu.access.patterns import Pattern, pattern_of
 from jwarp.backend.cpu.access.strategies import ATOMICS, LOADS, STORES, STRATEGIES, Fit, Strategy, choose
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.nodes import Op, Value

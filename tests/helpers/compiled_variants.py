@@ -18,8 +18,8 @@ from jwarp import _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated
 from jwarp.backend.cpu.linker import new_linker
+from jwarp.backend.cpu.runtime_library import LibraryFunction, object_of
 from jwarp.backend.cpu.target import Target, host_target, target_machine
-from jwarp.backend.cpu.units import Unit, unit_object
 from jwarp.compiler.cpu import CpuKernel, optimized_code
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, written_params
@@ -87,7 +87,7 @@ class Compiled:
         generated = known.get((version, options))
         if generated is None:
             generated = known[version, options] = self.made.generate(version, options)
-        return _linked(generated.text, generated.units, generated.in_line, options, self.made.entry)
+        return _linked(generated.text, generated.library, generated.inlined, options, self.made.entry)
 
     def run(
         self, dims: tuple[int, ...], args: Sequence[Any], threads: int = 1, zeros: Sequence[int] = ()
@@ -148,33 +148,33 @@ _generated: weakref.WeakKeyDictionary[CpuKernel, dict[tuple[str, Options], Gener
 
 @functools.lru_cache(maxsize=64)
 def _linked(
-    text: str, units: tuple[Unit, ...], in_line: tuple[Any, ...], options: Options, name: str
+    text: str, library: tuple[LibraryFunction, ...], inlined: tuple[Any, ...], options: Options, name: str
 ) -> tuple[Any, Any]:
     """The library of a text, in which `name` has an address, and its linker.
 
     Some are kept, as two variants of a kernel have a version in common.
     """
-    generated = Generated(text, {}, frozenset(), units, in_line)
+    generated = Generated(text, {}, frozenset(), library, inlined)
     code = target_machine(options.target).emit_object(optimized_code(generated, options))
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
-    for unit in units:
-        builder.import_symbol(unit.symbol, _unit(unit, options.target))
+    for function in library:
+        builder.import_symbol(function.symbol, _library_function(function, options.target))
     linker = new_linker()
     return builder.link(linker, name), linker
 
 
 @functools.cache
-def _unit(unit: Unit, target: Target) -> int:
+def _library_function(function: LibraryFunction, target: Target) -> int:
     """The address of the code of a function of the runtime."""
-    builder = llvm.JITLibraryBuilder().add_object_img(unit_object(unit, target)).add_current_process()
-    library = builder.export_symbol(unit.symbol).link(_unit_linker(), f"unit{next(_serial)}")
-    _units.append(library)
-    return library[unit.symbol]
+    builder = llvm.JITLibraryBuilder().add_object_img(object_of(function, target)).add_current_process()
+    library = builder.export_symbol(function.symbol).link(_library_linker(), f"library{next(_serial)}")
+    _libraries.append(library)
+    return library[function.symbol]
 
 
-_units: list[Any] = []
+_libraries: list[Any] = []
 
 
 @functools.cache
-def _unit_linker() -> Any:
+def _library_linker() -> Any:
     return new_linker()

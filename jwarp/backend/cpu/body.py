@@ -1,4 +1,4 @@
-"""What rules for nodes write the body of a kernel with: values in the forms that code needs, masks, jumps."""
+"""The code of a kernel's body while it is written: values in the forms that code needs, masks, fast and slow paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, 
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
 
-# Each load in line takes LLVM 4 ms, and saves as much as a call takes: of what longer kernels take, that is little.
+# Each inlined load takes LLVM 4 ms, and saves as much as a call takes: of what longer kernels take, that is little.
 MAX_NODES = 60
 # Longer kernels have scatters and blocks that they repeat in functions, and treat elements at equal distances as any:
 # LLVM takes half as long, and a call some cycles.
@@ -96,12 +96,12 @@ class Body(Visitor):
         self.functions: Functions
         self.line_buffer = ""
         self.thread_mask: str | None = None  # of the lanes that are threads
-        self.is_alone = False  # whether one thread runs, with trips of a loop as lanes
-        self.is_partial = False  # whether some lane is known not to be at work
+        self.is_alone = False  # whether one thread runs, with iterations of a loop as lanes
+        self.is_partial = False  # whether some lane is known not to be active
 
     @functools.cached_property
     def is_short(self) -> bool:
-        """True if the kernel is so short that it takes loads in line."""
+        """True if the kernel is so short that loads are inlined."""
         return not self.has_more_nodes(MAX_NODES)
 
     @functools.cached_property
@@ -150,7 +150,7 @@ class Body(Visitor):
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
 
     def stored(self, nodes: Sequence[Op]) -> list[str]:
-        """What stores, or additions, are given, as vectors."""
+        """The values of stores, or of additions, as vectors."""
         return [self.vector(self.lanes(node.args[-1])) for node in nodes]
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
@@ -170,7 +170,7 @@ class Body(Visitor):
         return both
 
     def is_within(self, mask: str, outer: str | None) -> bool:
-        """Whether a mask is known to hold in no lane in which another one, None for all, does not."""
+        """True if a mask is known to hold in no lane in which another one, None for all, does not."""
         inner: str | None = mask
         while inner is not None and inner != outer:
             inner = self.within.get(inner)
@@ -182,7 +182,7 @@ class Body(Visitor):
             self.unchanged[x] = base, mask
 
     def bases(self, x: Operand, mask: str | None) -> Iterator[Operand]:
-        """What `x` is known to be in all lanes outside of a mask, itself first."""
+        """The values that `x` is known to be in all lanes outside of a mask, itself first."""
         yield x
         while isinstance(x, Value) and x in self.unchanged:
             x, where = self.unchanged[x]
@@ -197,7 +197,7 @@ class Body(Visitor):
 
     @property
     def first_lanes_active(self) -> bool:
-        """Whether the lanes at work are all that are threads, which the processor can select in memory."""
+        """True if the active lanes are all that have a thread, which the processor can select in memory."""
         return self.mask is not None and self.mask == self.thread_mask and self.code.options.target.masks
 
     def any_lane(self, mask: str) -> str:

@@ -24,7 +24,7 @@ _FLOATS: dict[ScalarType, str] = {float16: "half", float32: "float", float64: "d
 
 @dataclass(frozen=True)
 class Options:
-    """What changes the generated code, next to the kernel itself."""
+    """The options of code generation, next to the kernel itself."""
 
     target: Target
     contract: bool = True  # a * b + c may be rounded once
@@ -53,7 +53,7 @@ def memory_type(type: ScalarType) -> str:
 
 
 def suffix(llvm_type: str, width: int) -> str:
-    """How an intrinsic's name spells a type."""
+    """The spelling of a type in an intrinsic's name."""
     short = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(llvm_type, llvm_type)
     return f"v{width}{short}" if width else short
 
@@ -96,8 +96,8 @@ class Code:
         self.declarations: set[str] = set()
         self.texts: dict[bytes, str] = {}
         self.functions: dict[str, str] = {}  # others that this one calls, by name
-        self.units: dict[Hashable, None] = {}  # and those that are made for many kernels, by what they are for
-        self.in_line: dict[Hashable, None] = {}  # those of them that are taken in line
+        self.library: dict[Hashable, None] = {}  # and those of the runtime library, by what they are for
+        self.inlined: dict[Hashable, None] = {}  # those of them that are inlined
         self.block = ""  # the label of the block that the body's next line belongs to
         self.origin = ""  # what instructions end with: which line of the source they come from
         self.source = SourceLines()
@@ -129,13 +129,13 @@ class Code:
         return name
 
     def carried(self, type: str, first: str, before: str) -> tuple[str, int]:
-        """What a loop carries: its name, and its place for `carry`, which has to say what it is in later trips."""
+        """A value that a loop carries: its name, and its place for `carry`, which gives later values."""
         name = self.name()
         self.sections[BODY].append(f"  {name} = phi {type} [{first}, %{before}]")
         return name, len(self.sections[BODY]) - 1
 
     def carry(self, place: int, following: str, latch: str) -> None:
-        """Add to what is `carried` its value at the end of a trip.
+        """Add to what is `carried` its value at the end of an iteration.
 
         It stands in the phi itself: LLVM's code generator has taken copies by `bitcast` for the loop's first value, and
         `freeze` keeps it from approximating and from putting sums in another order.
@@ -143,9 +143,9 @@ class Code:
         self.sections[BODY][place] += f", [{following}, %{latch}]"
 
     def begin_part(self, span: Span) -> tuple[int, str]:
-        """What was written before the part has run wherever the part writes; it ends in its last block.
+        """Begin a part, wherever which writes all that was written before has run; it ends in its last block.
 
-        It comes from `span`, which its instructions say if they are to. What this gives is for `end_part`.
+        It comes from `span`, which its instructions say if they are to. The result is for `end_part`.
         """
         outer = self._start, self.origin
         self._start, self.origin = len(self._order), self.source.origin(span) if self.options.lines else ""

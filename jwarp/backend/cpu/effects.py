@@ -1,4 +1,4 @@
-"""Generates the code of checks and prints, which look at single threads of a vector."""
+"""Emit checks and prints, which look at single threads of a vector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE = 1024
 
 
 def inside(emitter: Body, node: Op) -> None:
-    """Whether indices are in range; known where the version at hand trusts the access."""
+    """Emit the test that indices are in range; it is known where the version at hand trusts the access."""
     assert node.result is not None
     shape = emitter.shapes[node.result]
     if node in emitter.trusted:

@@ -1,4 +1,4 @@
-"""Generates the vector code of a kernel's body: one lane is one thread, branches become masks.
+"""Emit the vector code of a kernel's body: one lane is one thread, branches become masks.
 
 Where code is written, at least one lane of the mask is set, unless the code is a small branch that
 is run without a jump; such a branch holds nothing that would be wrong with an empty mask.
@@ -16,9 +16,10 @@ from jwarp.analysis.ownership import Definitions, definitions_of
 from jwarp.analysis.uniformity import VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
 from jwarp.backend.cpu.access.addresses import Element
-from jwarp.backend.cpu.access.descriptor import Pattern, describe, elements_of
+from jwarp.backend.cpu.access.descriptor import describe, elements_of
 from jwarp.backend.cpu.access.grouping import components_from, run_from
 from jwarp.backend.cpu.access.instructions import gather, load_one, scatter, store_vector
+from jwarp.backend.cpu.access.patterns import Pattern
 from jwarp.backend.cpu.access.plain import prefetch
 from jwarp.backend.cpu.access.shared_loads import is_in_row
 from jwarp.backend.cpu.access.strategies import choose
@@ -35,7 +36,7 @@ from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
-# A block of at most so many is written a second time for vectors with all lanes at work: in all, and for an access.
+# A block of at most so many is written a second time for vectors with all lanes active: in all, and for an access.
 MAX_IN_FULL, MAX_IN_FULL_OF_ONE = 200, 16
 # A vector of which no lane is looked at.
 ANYTHING = "zeroinitializer"
@@ -46,7 +47,7 @@ class BodyEmitter(Body):
 
     @functools.cached_property
     def quotients(self) -> set[tuple[Operand, ...]]:
-        """What the kernel takes quotients of as well as remainders, which are then nearly free."""
+        """The operands that the kernel takes quotients of as well as remainders, which are then nearly free."""
         ops = contents_of(self.memory.kernel.body).ops
         return {op.args for op in ops if op.name in quotients.RULES and op.name != "mod"}
 
@@ -138,7 +139,7 @@ class BodyEmitter(Body):
         raise AssertionError(f"{node.name} is not for this processor")
 
     def remainder(self, node: Op, divisor: Lanes, texts: list[str]) -> None:
-        """What is left of numbers divided by one: zero where that is 1, as for parameters that all worlds share."""
+        """Emit remainders by one divisor: zero where that is 1, as for parameters that all worlds share."""
         assert node.result is not None
         type = node.result.type
 
@@ -263,12 +264,12 @@ class BodyEmitter(Body):
         text = lanes.text if uniform else lane_max(self.code, self.vector(lanes), lanes.type, self.mask)
         self.bind(node.result, text)
 
-    def beside(self, x: str, type: ScalarType) -> str:
-        """Whether x holds for a lane that is at work."""
+    def any_active(self, x: str, type: ScalarType) -> str:
+        """The condition that x holds for an active lane."""
         return self.any_lane(x if self.mask is None else self.mask_and(self.mask, x))
 
     def one_of(self, x: str, type: ScalarType) -> str:
-        """The x of the first lane that is at work, or of the last one where none is."""
+        """The x of the first active lane, or of the last one where none is."""
         code, bits, lane = self.code, f"i{self.code.width}", "0"
         if self.mask is not None:
             code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
@@ -390,7 +391,7 @@ class BodyEmitter(Body):
     def under_mask(self, block: Block, yields: Sequence[Operand], shapes: Sequence[Shape]) -> list[str]:
         """The block for the lanes of the mask at hand; its yields in `shapes`.
 
-        Where it pays, there is code without a mask for when all lanes are at work: on many processors loads and stores
+        Where it pays, there is code without a mask for when all lanes are active: on many processors loads and stores
         take several times as long with one, whatever it is.
         """
 
@@ -404,7 +405,7 @@ class BodyEmitter(Body):
         return self.if_all_lanes(lambda: self.in_full(written), lambda: self.in_part(written), types)
 
     def in_full(self, write: Callable[[], list[str]]) -> list[str]:
-        """What `write` writes for a vector with all lanes at work."""
+        """Have `write` write for a vector with all lanes active."""
         outer = self.mask, self.thread_mask, self.memory.active_lanes
         self.mask = self.thread_mask = None
         self.memory.active_lanes = str(self.code.width)
@@ -413,14 +414,14 @@ class BodyEmitter(Body):
         return texts
 
     def in_part(self, write: Callable[[], list[str]]) -> list[str]:
-        """What `write` writes for a vector with some lane that is not at work."""
+        """Have `write` write for a vector with some lane that is not active."""
         self.is_partial = True
         texts = write()
         self.is_partial = False
         return texts
 
     def pays_in_full(self, block: Block) -> bool:
-        """Whether a block is little more than accesses to consecutive elements; those of its branches are theirs.
+        """True if a block is little more than accesses to consecutive elements; those of its branches are theirs.
 
         So is each of its loops then: where most of the time goes into a loop of other things, nothing else counts.
         """
@@ -469,7 +470,7 @@ def _outside_branches(block: Block) -> Iterator[Op]:
 
 
 def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:
-    """What writes the code of a function that is the whole of `kernel`."""
+    """The emitter of a function that is the whole of `kernel`."""
     code, memory = functions.nested(caller.code, kernel, caller.memory.first_extent)
     made = BodyEmitter(code, memory, dataclasses.replace(caller.proofs, kernel=kernel), {}, caller.trusted, ())
     made.functions, made.ways = caller.functions, caller.ways
@@ -495,7 +496,7 @@ TAPE_RULES = {
     "lane_max": BodyEmitter.lane_max,
 }
 # What lanes have in common, where they differ.
-COMMON = {"beside": BodyEmitter.beside, "one_of": BodyEmitter.one_of}
+COMMON = {"beside": BodyEmitter.any_active, "one_of": BodyEmitter.one_of}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,

@@ -1,4 +1,4 @@
-"""Wraps a kernel's body in the loops over its threads, and in the entry that the runtime calls."""
+"""The entry that the runtime calls, and the loops over threads around a kernel's body."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Generated:
     """One version of a kernel as LLVM assembly.
 
     For its accesses, `ways` holds the instructions that make them, most used first, and
-    `trusted` has those that are not tested. `units` are the functions of the runtime that it
-    calls, and `in_line` those that it has a form of in line.
+    `trusted` has those that are not tested. `library` are the functions of the runtime
+    library that it calls, and `inlined` those that it inlines a form of.
     """
 
     text: str
     ways: Mapping[Node, tuple[str, ...]]
     trusted: frozenset[Node]
-    units: tuple[Any, ...]
-    in_line: tuple[Any, ...]
+    library: tuple[Any, ...]
+    inlined: tuple[Any, ...]
 
 
 def generate(
@@ -95,8 +95,8 @@ def generate(
         text,
         {node: tuple(ways) for node, ways in emitter.ways.items()},
         trusted,
-        tuple(code.units),
-        tuple(code.in_line),
+        tuple(code.library),
+        tuple(code.inlined),
     )
 
 
@@ -109,7 +109,7 @@ def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[Node]:
 
 
 def _has_components(memory: Memory) -> str:
-    """Whether the elements of all arrays have the components that the code is made for; empty if there are none.
+    """The condition that elements of arrays have the components that the code is made for; empty if there are none.
 
     Launches see to it; a damaged program may come with others, and then runs no thread. What needs no test without a
     condition may be proved by it.
@@ -125,7 +125,7 @@ def _has_components(memory: Memory) -> str:
 
 
 def _trampoline(kernel: Kernel, name: str) -> list[str]:
-    """Unpack the frame; parameters of a function can be told not to overlap, loaded pointers cannot."""
+    """Unpack the frame; parameters of a function can be declared not to overlap, loaded pointers cannot."""
     lines = ["entry:"]
     args = []
     frame = type_of(FRAME)

@@ -1,6 +1,6 @@
 """Functions out of line: one for each way in which a kernel calls them, with some arguments the same in all lanes.
 
-A function with control flow is told which lanes are at work. It rounds as it would in the kernel, but that no sum
+A function with control flow takes the mask of the active lanes. It rounds as it would in the kernel, but that no sum
 outside takes in a product of its own.
 """
 
@@ -66,7 +66,7 @@ def passed(emitter: Body, x: Operand, shape: Shape) -> str:
 
 
 def taken(emitter: Body, text: str, type: ScalarType, shape: Shape) -> str:
-    """What came from a call, or to the function, as code has it."""
+    """A value that came from a call, or to the function, as code has it."""
     if type is not bool_ or not shape.is_varying:
         return text
     return emitter.code.define(f"trunc {emitter.code.vector('i8')} {text} to {emitter.code.vector('i1')}")
@@ -122,6 +122,6 @@ def nested(outer: Code, kernel: Kernel, first_extent: dict[int, int]) -> tuple[C
     """The code of another function of the module, and its memory."""
     code = Code(outer.options, shares=True)
     code.declarations, code.texts, code.functions = outer.declarations, outer.texts, outer.functions
-    code.units, code.in_line = outer.units, outer.in_line
+    code.library, code.inlined = outer.library, outer.inlined
     code.source = outer.source.of_another()
     return code, Memory(code, kernel, first_extent)

@@ -1,6 +1,6 @@
 """Matrix products as LLVM text: sums in registers, operands packed into memory of their own where that pays.
 
-A unit is a few functions. The innermost, a micro-kernel, makes `rows` x `columns` sums over a part of k.
+A product is a few functions. The innermost, a micro-kernel, makes `rows` x `columns` sums over a part of k.
 Around it run loops over the rows and columns of C and over the parts of k; panels at the edges have
 micro-kernels of their own.
 """
@@ -24,7 +24,7 @@ def emit(request: Request, target: Target) -> str:
 
     A, B and C need no more than the alignment of their elements.
     """
-    return Unit(request, target).text()
+    return Product(request, target).text()
 
 
 def _exchanged(request: Request) -> Request:
@@ -52,7 +52,7 @@ def _simplest(request: Request) -> Request:
 
 @dataclass(frozen=True)
 class Operand:
-    """Where a micro-kernel finds A or B: the type, and the distances between rows and between columns."""
+    """The place of A or B for a micro-kernel: the type, and the distances between rows and between columns."""
 
     type: ScalarType
     row: int
@@ -63,7 +63,7 @@ class Operand:
         return self.type.bits // 8
 
 
-class Unit:
+class Product:
     """Writes the functions of one request."""
 
     def __init__(self, request: Request, target: Target):
@@ -135,7 +135,7 @@ class Unit:
 
     @property
     def scratch_bytes(self) -> int:
-        """What a call needs on the stack, besides a few registers' worth."""
+        """The bytes that a call needs on the stack, besides a few registers' worth."""
         return sum(self._scratch_sizes.values())
 
     def _scratch(self, code: FunctionCode) -> list[str]:
@@ -177,7 +177,7 @@ class Unit:
         return code.title
 
     def _adds(self, code: FunctionCode, k: Number) -> str:
-        """Whether the sums of this part of k are added to what is there."""
+        """True if the sums of this part of k are added to what is there."""
         if isinstance(k, int):
             return "true" if self.request.accumulate and not self.plan.sums else "false"
         if self.request.accumulate and not self.plan.sums:

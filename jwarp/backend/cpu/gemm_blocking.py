@@ -1,4 +1,4 @@
-"""How a matrix product is cut into pieces that fit the processor's registers and its first-level cache."""
+"""The blocking of a matrix product: pieces that fit the processor's registers and its first-level cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LATENCY = 4
 CALL_CYCLES = 25
 # What an access to the cache takes although there is time for it.
 LOAD_COST = 0.2
-# What time a unit may lose for having one micro-kernel less to compile.
+# The time that a product may lose for having one micro-kernel less to compile.
 KERNEL_COST = 0.005
 
 
@@ -131,7 +131,7 @@ def _kernel_cycles(rows: int, vectors: int, k: int) -> float:
 
 
 def _packs_b(request: Request, compute: ScalarType, rows: int) -> bool:
-    """Whether a panel of B is copied: transposed, converted, or brought together from rows far apart."""
+    """True if a panel of B is copied: transposed, converted, or brought together from rows far apart."""
     if request.transpose_b and request.k > 1:
         return True
     if request.m < 3 * rows:

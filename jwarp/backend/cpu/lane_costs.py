@@ -1,4 +1,4 @@
-"""Estimates what a vector of threads costs, by the launch dimension that it has its lanes along."""
+"""Estimate the cost of a vector of threads, by the launch dimension that its lanes are along."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jwarp.types import ArrayType
 # Of an operation on vectors, and of one on scalars.
 _VECTOR, _SCALAR = 1.0, 0.25
 # What a loop is taken to do, and how much longer the last lane runs than all do on average.
-_TRIPS, _MAX_TRIPS = 8, 64
+_ITERATIONS, _MAX_ITERATIONS = 8, 64
 _LAST_LANE = 2.0
 
 
@@ -63,15 +63,15 @@ class _Cost(Visitor):
         self.repeated([node.then, node.orelse], 0.5 if self.shape(node.cond).is_uniform else 1.0)
 
     def counted(self, node: For) -> None:
-        trips = float(_TRIPS)
+        count = float(_ITERATIONS)
         if isinstance(node.lo, Const) and isinstance(node.hi, Const):
-            trips = min(_MAX_TRIPS, len(range(node.lo.value, node.hi.value, node.step)))
+            count = min(_MAX_ITERATIONS, len(range(node.lo.value, node.hi.value, node.step)))
         uniform = self.shape(node.lo).is_uniform and self.shape(node.hi).is_uniform
-        self.repeated([node.body], trips if uniform else trips * _LAST_LANE)
+        self.repeated([node.body], count if uniform else count * _LAST_LANE)
 
     def conditional(self, node: While) -> None:
         uniform = self.shape(node.cond.yields[0]).is_uniform
-        self.repeated([node.cond, node.body], _TRIPS if uniform else _TRIPS * _LAST_LANE)
+        self.repeated([node.cond, node.body], _ITERATIONS if uniform else _ITERATIONS * _LAST_LANE)
 
     def repeated(self, blocks: list[Block], times: float) -> None:
         before, self.times = self.times, self.times * times

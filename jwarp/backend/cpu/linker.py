@@ -1,4 +1,4 @@
-"""Loads machine code into the process, where it stays."""
+"""Load machine code into the process, where it stays."""
 
 from __future__ import annotations
 

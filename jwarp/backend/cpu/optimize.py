@@ -1,4 +1,4 @@
-"""Turns LLVM assembly into an optimised module for one processor."""
+"""Optimise LLVM assembly for one processor."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ MAX_COMBINED = 1 << 16
 
 
 def optimized_module(
-    text: str, target: Target, first: Sequence[str] = (), in_line: Sequence[str] = ()
+    text: str, target: Target, first: Sequence[str] = (), inlined: Sequence[str] = ()
 ) -> llvm.ModuleRef:
     """The verified module of a text after LLVM's passes: those named `first`, and the few that most code has.
 
-    Functions that it declares and that the texts `in_line` have are taken in line.
+    Functions that it declares and that the texts `inlined` have are inlined.
     """
-    inliner = ("always_inliner",) if in_line else ()
+    inliner = ("always_inliner",) if inlined else ()
     try:
-        module = _module(text, target, in_line)
+        module = _module(text, target, inlined)
         _run(module, target, (*inliner, *first, *(PASSES if len(text) <= MAX_COMBINED else PASSES[1:])))
         module.verify()
     except RuntimeError:  # a pass has a fault, and invalid code would end the process: without them it is longer
-        module = _module(text, target, in_line)
+        module = _module(text, target, inlined)
         _run(module, target, inliner)
         module.verify()
     return module
 
 
-def _module(text: str, target: Target, in_line: Sequence[str]) -> llvm.ModuleRef:
-    """The verified module of a text and of the functions that are to be taken in line."""
+def _module(text: str, target: Target, inlined: Sequence[str]) -> llvm.ModuleRef:
+    """The verified module of a text and of the functions that are to be inlined."""
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target_machine(target).target_data)
-    for other in in_line:
+    for other in inlined:
         part = llvm.parse_assembly(other)
         part.triple, part.data_layout = module.triple, module.data_layout
         module.link_in(part)

@@ -49,7 +49,7 @@ class Divided:
 
     @property
     def rest(self) -> str:
-        """What is left; all of it where the divisor is 0."""
+        """The remainder; all of the number where the divisor is 0."""
         return self.out.binary(
             "sub", self.type, self.dividend, self.out.binary("mul", self.type, self.quotient, self.divisor)
         )
@@ -77,7 +77,7 @@ RULES: dict[str, Rule] = {"div": _div, "mod": _mod, "floordiv": _floordiv}
 
 
 def divides(node: Op, divisor: Lanes) -> bool:
-    """Whether an operation on a vector is a division by one number that is not known, of up to 32 bits."""
+    """True if an operation on a vector is a division by one number that is not known, of up to 32 bits."""
     type = node.args[0].type
     is_known = not divisor.text.startswith("%")
     return node.name in RULES and divisor.shape.is_uniform and not is_known and not type.is_float and type.bits <= 32

@@ -26,7 +26,7 @@ def repeats_of(emitter: Body) -> dict[Block, Repeat]:
     seen: dict[Op, object] = {}
 
     def of_value(value: Value) -> object:
-        """Whether it is the same in all lanes; None if it counts up with them."""
+        """True if it is the same in all lanes; None if it counts up with them."""
         shape = shapes.get(value, UNIFORM)
         return None if shape.stride else shape.is_uniform
 
@@ -80,7 +80,7 @@ def call(emitter: Body, block: Block, repeat: Repeat) -> None:
 
 
 def _made(caller: Body, repeat: Repeat, is_whole: bool) -> Made:
-    """Write the function of a block, for vectors with all lanes at work if it `is_whole`."""
+    """Write the function of a block, for vectors with all lanes active if it `is_whole`."""
     kernel = dataclasses.replace(caller.proofs.kernel, locals=(), body=repeat.first)
     emitter = caller.functions.begin(caller, kernel)
     shapes = {x: UNIFORM if caller.shapes.get(x, UNIFORM).is_uniform else VARYING for x in repeat.params}

@@ -168,7 +168,7 @@ def _shr(out: Instructions, node: Op, x: list[str]) -> str:
 
 
 def _shift_amount(out: Instructions, node: Op, x: list[str]) -> tuple[str | None, str]:
-    """Whether the amount is below the width, and an amount that always is."""
+    """The condition that the amount is below the width, and an amount that always is."""
     type, amount = _type(node), node.args[1]
     if isinstance(amount, Const) and 0 <= amount.value < type.bits:
         return None, x[1]

@@ -1,4 +1,4 @@
-"""Which line of the source each instruction for the processor comes from, as metadata of LLVM's."""
+"""The source line of each instruction for the processor, as metadata of LLVM's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SourceLines:
         return SourceLines(self.nodes)
 
     def origin(self, span: Span) -> str:
-        """What an instruction of `span` ends with."""
+        """The end of an instruction of `span`."""
         if not span.line:
             return f", !dbg {self._place(0, self._function())}"
         name = span.file.replace("\\", "\\5C").replace('"', "\\22")
@@ -40,7 +40,7 @@ class SourceLines:
         return f", !dbg {self._place(span.line, scope)}"
 
     def of_function(self) -> str:
-        """What the head of the function says of it."""
+        """The reference in the head of the function."""
         return f" !dbg !{self.function}" if self.function >= 0 else ""
 
     def metadata(self) -> list[str]:

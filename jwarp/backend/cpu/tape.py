@@ -1,4 +1,4 @@
-"""Writes what kernels push to the tape, logs and notes of arrays: stacks of whole vectors in the worker's memory.
+"""Emit tapes, logs and notes of arrays: stacks of whole vectors in the worker's memory.
 
 All threads of a vector share one stack, so a record has a lane for each of them, active or not.
 """
@@ -38,7 +38,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Record:
-    """Where the fields of a record are, and how many bytes it takes."""
+    """The places of the fields of a record, and the bytes that it takes."""
 
     fields: tuple[Field, ...]
     size: int
@@ -190,7 +190,7 @@ class TapeMemory:
         code.label(ready)
 
     def last(self, stack: int, size: int) -> tuple[str, str]:
-        """Where the last `size` bytes begin: as an offset, and as a pointer."""
+        """The begin of the last `size` bytes: as an offset, and as a pointer."""
         code = self.code
         top = self.member(stack, "top")
         code.declare("i64", "llvm.usub.sat.i64", ["i64", "i64"])
@@ -255,7 +255,7 @@ class TapeMemory:
         return self.member(self.stack_of[array], "top")
 
     def undo(self, array: int) -> tuple[Element, str, str]:
-        """Take the last record away: the elements, what they held, and the mask of lanes that had one."""
+        """Pop the last record: the elements, their old values, and the mask of lanes that had one."""
         stack, record = self.stack_of[array], self.log_records[array]
         top = self.mark(array)
         begin, at = self.last(stack, record.size)
@@ -269,7 +269,7 @@ class TapeMemory:
         return Element(array, self.memory.arrays[array].dtype, VARYING, offsets, BODY), value, there
 
     def is_above(self, array: int, mark: str) -> str:
-        """Whether the log has grown since it was at `mark`."""
+        """The condition that the log has grown since it was at `mark`."""
         return self.code.define(f"icmp sgt i64 {self.mark(array)}, {mark}")
 
     # -- notes, which are read again in the order in which they were added

@@ -16,9 +16,9 @@ from jwarp.caches import cached
 
 @dataclass(frozen=True)
 class Target:
-    """What code is generated for.
+    """The processor that code is generated for.
 
-    `width` is the number of threads that run side by side in one vector. `masks` says that masked
+    `width` is the number of threads that are the lanes of one vector. `masks` says that masked
     loads and stores are there, so that not every kernel needs a copy of the code for the last, partial vector of a row.
     """
 
@@ -29,7 +29,7 @@ class Target:
     masks: bool
     fma: bool
     half: bool = True  # converts between float16 and float32
-    past_caches: int = 0  # bytes of an array from which on stores to it had better go past the caches; 0 for none
+    past_caches: int = 0  # bytes of an array from which on stores to it had better be non-temporal; 0 for none
     saturates: bool = False  # converts vectors of floats that are no integers of a type to the nearest there are
 
 

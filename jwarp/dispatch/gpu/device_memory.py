@@ -1,4 +1,4 @@
-"""The work of a call on a GPU beside its launches: copies of arrays that are not contiguous, and sums into them."""
+"""Copies and sums on a GPU between contiguous memory and arrays of any strides."""
 
 from __future__ import annotations
 

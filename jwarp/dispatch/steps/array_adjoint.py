@@ -35,20 +35,20 @@ class ArrayAdjoint(Command):
     def _look(self) -> None:
         """See what is to be done for what the launch is given now."""
         launch, given = self.launch, self.given
-        self.kernel, self.back, self.values = launch.kernel, backward_of(launch), launch.values
+        self.kernel, self.backward, self.values = launch.kernel, backward_of(launch), launch.values
         self.into: dict[int, array] = {}
         for p, own in enumerate(given):
-            if own is not None and p in self.back.arrays and self._fits(p, own):
-                self.into[self.back.same.get(p, p)] = own
+            if own is not None and p in self.backward.arrays and self._fits(p, own):
+                self.into[self.backward.same.get(p, p)] = own
         self.is_given = frozenset(self.into)
-        for p in self.back.floats:
+        for p in self.backward.floats:
             grad = self.values[p].grad
             if p not in self.into and grad is not None:
                 self.into[p] = grad
-        self.moving = tuple(p for p in self.back.floats if p in self.into)
+        self.moving = tuple(p for p in self.backward.floats if p in self.into)
         if self.moving and not self.kernel.enable_backward:
-            raise switched_off(self.back.program, self.moving[0])
-        self.reversal = self.back.pass_of(self.moving, self.values)
+            raise switched_off(self.backward.program, self.moving[0])
+        self.backward_pass = self.backward.pass_of(self.moving, self.values)
 
     def _fits(self, p: int, own: Any) -> bool:
         param, a = self.kernel.params[p], self.values[p]
@@ -75,18 +75,18 @@ class ArrayAdjoint(Command):
         if self.launch.geometry and (changed := self.launch.changed_geometry()):
             self.launch.take(changed)
             self._look()
-        if self.reversal is None:
+        if self.backward_pass is None:
             return
-        back, values = self.back, self.values
+        backward, values = self.backward, self.values
         contents: list[Any] = [None] * len(values)
-        for p in self.reversal.reads:
-            contents[p] = back.shown(values[p]) if p in back.arrays else back.number(p, values[p])
+        for p in self.backward_pass.reads:
+            contents[p] = backward.shown(values[p]) if p in backward.arrays else backward.number(p, values[p])
         will_change([a.memory for a in self.gradients])
-        stays = {p for p in self.is_given if p in back.written and p not in back.read}
+        stays = {p for p in self.is_given if p in backward.written and p not in backward.read}
         cotangents: list[Any] = [None] * len(values)
         for p, own in self.into.items():
-            cotangents[p] = back.copied(own) if p in stays and not self._is_grad(p) else back.shown(own)
-        self.reversal(contents, cotangents)
+            cotangents[p] = backward.copied(own) if p in stays and not self._is_grad(p) else backward.shown(own)
+        self.backward_pass(contents, cotangents)
 
     def _is_grad(self, p: int) -> bool:
         grad = self.values[p].grad

@@ -223,7 +223,7 @@ class ArrayBackward:
         return found
 
     def kept(self, kept: Kept) -> Any:
-        """What the adjoint is given for content that was kept, as `shown` is for arrays."""
+        """The argument of the adjoint for content that was kept, as `shown` is for arrays."""
         return shown_on_device(array.of(kept.memory, kept.view)) if self.on_gpu else np.asarray(kept.array())
 
     def copied(self, a: array) -> Any:
@@ -236,7 +236,7 @@ class ArrayBackward:
         return self._plain.running(in_one_order)
 
     def number(self, p: int, value: Any) -> np.ndarray:
-        """What is given for a parameter that has no array."""
+        """The argument of the adjoint for a parameter that has no array."""
         param = self.program.params[p]
         if value is None:
             return _nothing(param)

@@ -58,7 +58,7 @@ def generated(program: Program) -> GeneratedProgram:
 
 @dataclass(frozen=True)
 class _Arrays:
-    """What was given by parameter: contents (None for an output that starts as zeros), cotangents, gradients."""
+    """The arguments by parameter: contents (None for an output that starts as zeros), cotangents, gradients."""
 
     contents: list[Given | None]
     extents: Extents
@@ -67,7 +67,7 @@ class _Arrays:
 
     @property
     def by_slot(self) -> dict[Slot, Given]:
-        """What was given for each slot of the steps."""
+        """The arguments by slot of the steps."""
         found = {Slot("primal", p): x for p, x in enumerate(self.contents) if x is not None}
         found |= {Slot("given", p): x for p, x in self.cotangents.items()}
         return found | {Slot("gradient", p): x for p, x in self.wanted.items()}

@@ -126,7 +126,7 @@ class _Run:
         return self.work.packed(given.outline) if isinstance(given, Borrowed) else None
 
     def _read(self, slot: Slot) -> Content:
-        """What a launch takes for a slot that it reads: an array that is not contiguous is copied."""
+        """The content of a slot that a launch takes: an array that is not contiguous is copied."""
         if slot in self.own:
             return self.own[slot]
         given = self.given[slot]

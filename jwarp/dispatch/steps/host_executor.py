@@ -54,7 +54,7 @@ class HostSteps:
         return tuple(self._compiled())
 
     def _compiled(self) -> Iterable[Run]:
-        """What runs each step; a copy to new memory is one of them."""
+        """The function that runs each step; a copy to new memory is one of them."""
         copied = {step.target: self.place(step.source) for step in self._steps if isinstance(step, Copy)}
         for step in self._steps:
             if isinstance(step, Allocate):

@@ -54,21 +54,21 @@ class Entry(abc.ABC):
 
     @property
     def keeps(self) -> Iterable[Kept]:
-        """What it keeps of contents."""
+        """The contents that it keeps."""
         return ()
 
     def key(self) -> Hashable | None:
-        """What must be alike for the same steps to go back through it; None where a closer look is needed."""
+        """The layout key of its steps; None on the slow path."""
         return None
 
 
 def has_gradients(a: array) -> bool:
-    """Whether arrays of this type have gradients: their elements are of floats."""
+    """True if arrays of this type have gradients: their elements are of floats."""
     return a.layout.dtype.kind not in "biu"
 
 
 def tokens(arrays: Iterable[array]) -> list[Any]:
-    """What tells arrays and their gradients from others."""
+    """The part of a layout key that tells arrays and their gradients from others."""
     made: list[Any] = []
     for a in arrays:
         grad = a._grad
@@ -91,7 +91,7 @@ def added(grad: array, more: Any) -> None:
 
 
 def is_here(a: array) -> bool:
-    """Whether native code of the host may look at an array."""
+    """True if native code of the host may access an array."""
     return isinstance(a.memory, HostMemory)
 
 

@@ -34,7 +34,7 @@ Run = Callable[[], Any]
 
 
 class Graph(Several):
-    """What a capture took. `wp.capture_launch(graph)` runs it."""
+    """The commands that a capture took. `wp.capture_launch(graph)` runs them."""
 
     in_turn = True
 
@@ -207,7 +207,7 @@ class CudaPart:
         return None
 
     def _ready(self) -> list[Any]:
-        """What launches have been prepared as."""
+        """The executables of the launches."""
         return [c.prepared for c in self.commands if isinstance(c, ArrayLaunch)]
 
     def _make(self) -> None:

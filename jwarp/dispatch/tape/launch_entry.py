@@ -1,4 +1,4 @@
-"""A launch on a tape: what is kept of its arrays, and the way back through it."""
+"""The entry of a launch on a tape: the contents that it keeps, and its backward pass."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ class LaunchEntry(Entry):
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.kept: dict[int, Kept] = {}
-        self.way: ArrayBackward | None = None
+        self.backward: ArrayBackward | None = None
         self.refusal: JwarpError | None = None
-        self.reversal: BackwardPass | None = None
+        self.backward_pass: BackwardPass | None = None
         try:
-            way = self.way = backward_of(launch)
+            backward = self.backward = backward_of(launch)
         except LaunchError as error:
             self.refusal = error
             self.arrays = tuple(a for a in values if isinstance(a, array))
             return
-        self.arrays = tuple([values[p] for p in way.arrays])
+        self.arrays = tuple([values[p] for p in backward.arrays])
         self.versions = [a.memory.version for a in self.arrays]
-        self._prepare(way)
-        reversal = self.reversal
-        if reversal is not None:
-            if reversal.program.kernel.order and not way.program.kernel.order:
-                launch.program = way.ordered
-            for p in reversal.reads:
+        self._prepare(backward)
+        backward_pass = self.backward_pass
+        if backward_pass is not None:
+            if backward_pass.program.kernel.order and not backward.program.kernel.order:
+                launch.program = backward.ordered
+            for p in backward_pass.reads:
                 a = values[p]
                 if isinstance(a, array):
                     self.kept[p] = a.memory.keep(a.layout)
@@ -65,46 +65,46 @@ class LaunchEntry(Entry):
     def written(self) -> tuple[array, ...]:  # type: ignore[override]
         return tuple([a for p in self.changed if isinstance(a := self.values[p], array)])
 
-    def _moving(self, way: ArrayBackward) -> tuple[int, ...]:
+    def _moving(self, backward: ArrayBackward) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
         values = self.values
-        return tuple([p for p in way.floats if values[p]._grad is not None])
+        return tuple([p for p in backward.floats if values[p]._grad is not None])
 
-    def _prepare(self, way: ArrayBackward) -> None:
+    def _prepare(self, backward: ArrayBackward) -> None:
         """Find the adjoint for the arrays that have gradients now."""
-        self.moving = self._moving(way)
-        self.refusal = self.reversal = None
+        self.moving = self._moving(backward)
+        self.refusal = self.backward_pass = None
         try:
-            self.reversal = way.pass_of(self.moving, self.values)
+            self.backward_pass = backward.pass_of(self.moving, self.values)
         except (NotDifferentiableError, LaunchError) as error:
             self.refusal = error
 
     def back(self, retained: Retained) -> None:
         if not [a for a in self.written if a._grad is not None]:
             return
-        way = self.way
-        if way is not None and self._moving(way) != self.moving:
-            self._prepare(way)
+        backward = self.backward
+        if backward is not None and self._moving(backward) != self.moving:
+            self._prepare(backward)
         if not self.kernel.enable_backward:
             return self._switched_off()
         if self.refusal is not None:
             if self._is_asked():
                 raise placed(self.refusal, self.where)
             return None
-        reversal = self.reversal
-        if way is None or reversal is None:
+        backward_pass = self.backward_pass
+        if backward is None or backward_pass is None:
             return None
         values = self.values
         done = None
-        if self._retains(way):
-            self._refuse_retained(way)
-            done = retained.watch([values[p] for p in self.moving if p in way.written])
+        if self._retains(backward):
+            self._refuse_retained(backward)
+            done = retained.watch([values[p] for p in self.moving if p in backward.written])
         followed = [values[p]._grad for p in self.moving]
         if [grad for grad in followed if grad.memory.is_traced]:
             refuse_traced(f"kernel '{self.kernel.name}'", followed)
-        contents, grads = self._given(way, reversal)
+        contents, grads = self._given(backward, backward_pass)
         will_change([grad.memory for grad in followed])
-        reversal(contents, grads)
+        backward_pass(contents, grads)
         if done is not None:
             done()
         return None
@@ -112,30 +112,30 @@ class LaunchEntry(Entry):
     def steps(self) -> list[Recorded] | None:
         if not [a for a in self.written if a._grad is not None]:
             return []
-        way, reversal = self.way, self.reversal
-        if way is None or way.on_gpu or not self.kernel.enable_backward or self.refusal is not None:
+        backward, backward_pass = self.backward, self.backward_pass
+        if backward is None or backward.on_gpu or not self.kernel.enable_backward or self.refusal is not None:
             return None
-        if reversal is None:
+        if backward_pass is None:
             return []
         followed = [self.values[p]._grad for p in self.moving]
-        if self._moving(way) != self.moving or self._retains(way) or not all(map(is_here, followed)):
+        if self._moving(backward) != self.moving or self._retains(backward) or not all(map(is_here, followed)):
             return None
-        return [reversal.recorded(*self._given(way, reversal))]
+        return [backward_pass.recorded(*self._given(backward, backward_pass))]
 
     @property
     def keeps(self) -> Iterable[Kept]:
         return self.kept.values()
 
     def key(self) -> Hashable | None:
-        way, reversal, values = self.way, self.reversal, self.values
-        if way is None or self.refusal is not None or self._moving(way) != self.moving:
+        backward, backward_pass, values = self.backward, self.backward_pass, self.values
+        if backward is None or self.refusal is not None or self._moving(backward) != self.moving:
             return None
         if not self.kernel.enable_backward:
             return None
         parts = tokens(self.arrays)
-        parts.append(reversal)
-        if reversal is not None:
-            for p in reversal.reads:
+        parts.append(backward_pass)
+        if backward_pass is not None:
+            for p in backward_pass.reads:
                 of = values[p]
                 if type(of) is array:
                     kept = self.kept.get(p)
@@ -147,32 +147,32 @@ class LaunchEntry(Entry):
                     return None
         return tuple(parts)
 
-    def _retains(self, way: ArrayBackward) -> bool:
-        """Whether there are gradients to be retained of what it writes."""
-        return bool([p for p in self.moving if self.values[p].retain_grad and p in way.written])
+    def _retains(self, backward: ArrayBackward) -> bool:
+        """True if gradients of arrays that it writes are to be retained."""
+        return bool([p for p in self.moving if self.values[p].retain_grad and p in backward.written])
 
-    def _given(self, way: ArrayBackward, reversal: BackwardPass) -> tuple[list[Any], list[Any]]:
-        """What the adjoint is given: contents and gradients, by parameter."""
+    def _given(self, backward: ArrayBackward, backward_pass: BackwardPass) -> tuple[list[Any], list[Any]]:
+        """The arguments of the adjoint: contents and gradients, by parameter."""
         contents: list[Any] = [None] * len(self.values)
         grads: list[Any] = [None] * len(self.values)
         for p in self.moving:
-            grads[p] = way.shown(self.values[p]._grad)
-        for p in reversal.reads:
-            contents[p] = self._content(way, p)
+            grads[p] = backward.shown(self.values[p]._grad)
+        for p in backward_pass.reads:
+            contents[p] = self._content(backward, p)
         return contents, grads
 
     def _is_asked(self) -> bool:
-        """Whether there are gradients of what it wrote."""
+        """True if arrays that it wrote have gradients other than zero."""
         return any(a.grad is not None and not is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
 
-    def _content(self, way: ArrayBackward, p: int) -> Any:
-        """What the adjoint reads of a parameter: the content before the launch."""
+    def _content(self, backward: ArrayBackward, p: int) -> Any:
+        """The content of a parameter before the launch."""
         kept, of = self.kept.get(p), self.values[p]
         if kept is not None:
-            return way.kept(kept)
+            return backward.kept(kept)
         if not isinstance(of, array):
-            return way.number(p, of)
-        if of.memory.version != self.versions[way.arrays.index(p)]:
+            return backward.number(p, of)
+        if of.memory.version != self.versions[backward.arrays.index(p)]:
             raise placed(
                 LaunchError(
                     f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
@@ -182,7 +182,7 @@ class LaunchEntry(Entry):
                 ),
                 self.where,
             )
-        return way.shown(of)
+        return backward.shown(of)
 
     def _switched_off(self) -> None:
         if self._is_asked():
@@ -193,10 +193,10 @@ class LaunchEntry(Entry):
                 stacklevel=6,
             )
 
-    def _refuse_retained(self, way: ArrayBackward) -> None:
-        for p in way.written:
+    def _refuse_retained(self, backward: ArrayBackward) -> None:
+        for p in backward.written:
             a = self.values[p]
-            if isinstance(a, array) and a.retain_grad and p in way.read_and_stored:
+            if isinstance(a, array) and a.retain_grad and p in backward.read_and_stored:
                 raise placed(
                     both_before_and_after(f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}'", a),
                     self.where,

@@ -115,7 +115,7 @@ def _native_step(step: Any) -> Recorded:
 
 
 def _is_here(a: array) -> bool:
-    """Whether native code may look at an array."""
+    """True if native code may access an array."""
     return isinstance(a.memory, HostMemory)
 
 
@@ -135,7 +135,7 @@ def native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
 
 
 def one_call(launches: Sequence[Ready]) -> Callable[[], None] | None:
-    """What runs launches on NumPy arrays one after the other; None where one of them is of another kind.
+    """One native call of launches on NumPy arrays; None where one of them is of another placement.
 
     It raises ValueError where an array has another shape or place by then, and then nothing has run.
     """
@@ -182,7 +182,7 @@ def launches_with_ids(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
 
 
 def change_ids(before: Sequence[Command], commands: Sequence[Command]) -> bool:
-    """Whether `before` write to ids that `commands` are given, or to arrays of what these name.
+    """True if `before` write to ids that `commands` are given, or to arrays of what these name.
 
     These are read before a native graph runs, in which nothing may change them, therefore.
     """

@@ -37,13 +37,13 @@ MAX_SCRATCH_BYTES = 1 << 24
 
 
 def entry_of(command: Command) -> Entry | None:
-    """What a tape remembers of a command that is about to run; None where it changes no array of floats."""
+    """The entry of a command that is about to run; None where it changes no array of floats."""
     made = _ENTRIES.get(type(command))
     return None if made is None else made(command)
 
 
 class Backward(Command):
-    """What a tape does to go back through its entries, the last one first."""
+    """The backward pass of a tape: through its entries, the last one first."""
 
     def __init__(self, entries: Sequence[Entry]):
         self.entries = tuple(entries)
@@ -69,7 +69,7 @@ class Backward(Command):
             _learn(key, steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
 
     def _key(self) -> Hashable | None:
-        """What must be alike for the same steps to go back; None where a closer look is needed."""
+        """The layout key of the steps; None on the slow path."""
         parts: list[Hashable] = []
         for entry in reversed(self.entries):
             key = entry.key()

@@ -32,7 +32,7 @@ MAX_TAKES = 8
 
 
 def has_tapes(commands: Sequence[Command]) -> bool:
-    """Whether some of the commands are of tapes."""
+    """True if some of the commands are of tapes."""
     return any(isinstance(command, OfTape) for command in all_of(commands))
 
 
@@ -85,7 +85,7 @@ class _Steps:
         self._in_place = [_InPlace(memory, handles) for memory, handles in in_place.items()]
 
     def holds(self) -> bool:
-        """Whether the steps do what the commands do."""
+        """True if the steps still do what the commands do."""
         settings, changes = self._like
         return (
             settings is config.settings
@@ -114,7 +114,7 @@ class _Steps:
 
 
 class _InPlace:
-    """What tapes keep of a memory that is still there, as nothing has been written since."""
+    """The handles of tapes to a memory whose content is still there, as nothing has been written since."""
 
     __slots__ = ("_handles", "_memory", "_own", "_refs")
 
@@ -200,7 +200,7 @@ def _save_for(command: Several) -> None:
 
 
 def _goes_back_through(command: Command, older: Sequence[Entry]) -> bool:
-    """Whether a tape goes back through what it recorded before this run, which is another thing each time."""
+    """True if a tape goes back through what it recorded before this run, which is another thing each time."""
     if not isinstance(command, OfTape) or not command.goes_back:
         return False
     known = set(map(id, older))
@@ -208,12 +208,12 @@ def _goes_back_through(command: Command, older: Sequence[Entry]) -> bool:
 
 
 def _are_of(saves: Sequence[Saved], tapes: Any) -> bool:
-    """Whether all that was saved is kept by tapes."""
+    """True if tapes keep all that was saved."""
     own = {id(kept) for kept in _kept(entry for tape in tapes for entry in tape.launches)}
     return all(id(kept) in own for _, _, handles in saves for kept in handles)
 
 
 def _kept(entries: Iterator[Entry]) -> Iterator[Kept]:
-    """What entries keep."""
+    """The contents that entries keep."""
     for entry in entries:
         yield from entry.keeps

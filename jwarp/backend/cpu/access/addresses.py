@@ -1,4 +1,4 @@
-"""Loads and stores: which vector instruction an access becomes, and what keeps it in its array."""
+"""Addresses of elements: indices, bounds and extents become pointers, or vectors of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from jwarp.analysis.uniformity import UNIFORM, VARYING, Shape
+from jwarp.backend.cpu.access.patterns import Pattern, pattern_of
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type
 from jwarp.ir.nodes import Kernel, Local, Param
-from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
+from jwarp.types import ArrayType, ScalarType, bool_
 
 # What is loaded where an access is outside: as long as the elements of an access to a small vector or matrix.
 ZEROS = "@zeros = internal constant [64 x i8] zeroinitializer, align 16"
@@ -35,16 +36,11 @@ class Element:
     displacement: int = 0
 
 
+# Patterns of which code has the number of one element, and for which that is enough.
+_SCALAR = (Pattern.UNIFORM, Pattern.CONTIGUOUS)
+
 # An index as code has it, or as it is known when code is generated.
 Index = str | int
-
-
-def counts_up(indices: Sequence[Lanes]) -> bool:
-    """Whether the threads of a vector access one element after the other."""
-    last = indices[-1]
-    # Other types than these wrap close to the indices of an array.
-    counts = last.shape.stride == 1 and last.type in (int32, int64)
-    return counts and all(i.shape.is_uniform for i in indices[:-1])
 
 
 def _is_known(index: Lanes) -> bool:
@@ -52,7 +48,7 @@ def _is_known(index: Lanes) -> bool:
 
 
 class Memory:
-    """Writes the accesses of one kernel. `mask` arguments are vectors of i1, None for all lanes."""
+    """The arrays of one kernel. `mask` arguments are vectors of i1, None for all lanes."""
 
     def __init__(self, code: Code, kernel: Kernel, first_extent: dict[int, int]):
         self.code, self.kernel, self.first_extent = code, kernel, first_extent
@@ -125,10 +121,8 @@ class Memory:
         known = self.known_offset(param, indices)
         if known is not None:
             return Element(param, self.arrays[param].dtype, UNIFORM, str(known), ENTRY)
-        if all(i.shape.is_uniform for i in indices) or counts_up(indices):
-            shape, is_vector = indices[-1].shape, False
-        else:
-            shape, is_vector = VARYING, True
+        is_vector = pattern_of([i.shape for i in indices], [i.type for i in indices]) not in _SCALAR
+        shape = VARYING if is_vector else indices[-1].shape
         level = BODY if is_vector else max(i.level for i in indices)
         out = self.code.instructions(level, is_vector)
         texts = self.indices(indices, is_vector)
@@ -193,12 +187,12 @@ class Memory:
         return result, inside
 
     def fits(self, param: int, indices: list[Lanes], out: Instructions) -> str:
-        """Whether all indices are in range, for each lane or for all."""
+        """The condition that all indices are in range, for each lane or for all."""
         _, inside = self.wrapped(out, param, self.indices(indices, bool(out.width)))
         return out.spread("true", "i1") if inside is None else inside
 
     def consecutive(self, out: Instructions, param: int, first: str) -> str:
-        """Whether all threads of the vector are in range along the last axis, without wrapping."""
+        """The condition that all lanes with a thread are in range along the last axis, without wrapping."""
         extent = self.extent(param, self.arrays[param].ndim - 1)
         room = out.binary("sub", "i64", extent, self.active_lanes)
         low = out.compare("sge", "i64", first, "0")
@@ -244,7 +238,7 @@ class Memory:
         )
 
     def row(self, param: int, leading: Sequence[Lanes], trusted: bool) -> tuple[str, list[str]]:
-        """Where the elements are for the indices of the first axes, which all threads share, and the extents there.
+        """The address for uniform indices of the first axes, and the extents of the others.
 
         The first one of these is 0 if an index is outside of its axis.
         """

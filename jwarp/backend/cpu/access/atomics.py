@@ -1,4 +1,4 @@
-"""Changes elements that several threads change: atomically, or plainly where a launch keeps them apart."""
+"""Atomic operations: one for each lane or for the vector, and plain additions where there are no write conflicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jwarp.types import ScalarType, float32
 
 
 def serialised(body: Body, access: Access) -> list[str]:
-    """Change the elements atomically, lane by lane; what they held before, if that is wanted."""
+    """Change the elements atomically, lane by lane; the old values, if they are wanted."""
     [node], values = access.nodes, _values(body, access)
     memory, code, vector = body.memory, body.code, body.code.vector(memory_type(access.type))
     element = body.element(node, node.indices, lane_by_lane=True)
@@ -40,7 +40,7 @@ def _values(body: Body, access: Access) -> list[str]:
 
 
 def _found(body: Body, access: Access, before: str) -> list[str]:
-    """What the lanes found; one value in a kernel of blocks, where one lane stands for all."""
+    """The values that the lanes found; one in a kernel of blocks, where one lane stands for all."""
     [node] = access.nodes
     if node.result is None or not body.shapes[node.result].is_uniform:
         return [before]
@@ -105,7 +105,7 @@ def _changing_text(function: str, name: str, type: ScalarType, count: int, wante
 
 
 def combined_atomic(body: Body, access: Access) -> list[str]:
-    """Change the one element of all lanes atomically, once; no lane wants what it held before."""
+    """Change the one element of all lanes atomically, once; no lane wants the old value."""
     [node], [value, *_] = access.nodes, _values(body, access)
     element = body.element(node, node.indices, lane_by_lane=True)
     combined = _combined(body.code, _verb(node), access.type, value, body.mask)
@@ -242,7 +242,7 @@ def _lanes_text(name: str, options: Options, type: ScalarType, mostly_all: bool,
     chosen = code.define(f"select {mask} %mask, {places} %places, {places} {nowhere}")
     code.line(f"store {places} {chosen}, ptr {all_places}, align 64")
     code.line(f"store {values} %values, ptr {all_values}, align 64")
-    (_add_in_turn if mostly_all else _add_in_line)(code, type, all_places, all_values)
+    (_add_in_turn if mostly_all else _add_unrolled)(code, type, all_places, all_values)
     code.line("ret void")
     outer.declarations |= code.declarations
     params = f"ptr %base, {numbers} %numbers, {values} %values, i64 %active"
@@ -250,7 +250,7 @@ def _lanes_text(name: str, options: Options, type: ScalarType, mostly_all: bool,
     return "\n".join([head, *code.sections[BODY], "}"])
 
 
-def _add_in_line(code: Code, type: ScalarType, places: str, values: str) -> None:
+def _add_unrolled(code: Code, type: ScalarType, places: str, values: str) -> None:
     """Add lane after lane, in code for each. LLVM takes them out of registers, which is faster than out of memory."""
     for lane in code.lane_numbers:
         _add_lane(code, type, places, values, str(lane))
@@ -277,7 +277,7 @@ def _add_lane(code: Code, type: ScalarType, places: str, values: str, lane: str)
 
 
 def _all_lanes(code: Code, mask: str) -> str:
-    """Whether a mask has all lanes."""
+    """The condition that a mask has all lanes."""
     bits = f"i{code.width}"
     found = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
     return code.define(f"icmp eq {bits} {found}, -1")

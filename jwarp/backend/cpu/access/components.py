@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from jwarp.analysis.uniformity import VARYING
 from jwarp.backend.cpu.access import atomics
 from jwarp.backend.cpu.access.addresses import Element, Memory
-from jwarp.backend.cpu.access.descriptor import Access, Mask, Pattern
+from jwarp.backend.cpu.access.descriptor import Access, Mask
 from jwarp.backend.cpu.access.instructions import gather, masked_load, masked_store, scatter
+from jwarp.backend.cpu.access.patterns import Pattern
 from jwarp.backend.cpu.body import Body, Writer
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, scalar_type
 from jwarp.types import ScalarType

@@ -7,27 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jwarp.analysis.uniformity import Shape
+from jwarp.backend.cpu.access.patterns import Pattern, pattern_of, stride_of
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.nodes import Const, Op
-from jwarp.types import ArrayType, ScalarType, int32, int64
+from jwarp.types import ArrayType, ScalarType
 from jwarp.wire import Cover
-
-# Above this, distances between lanes may wrap where the element of every lane is inside its array.
-MAX_STRIDE = 1 << 16
-# Other types than these wrap close to the indices of an array.
-COUNTED = (int32, int64)
-
-
-class Pattern(enum.Enum):
-    """Where the elements of the lanes are, relative to each other."""
-
-    UNIFORM = "one element for all lanes"
-    CONTIGUOUS = "each lane's element follows that of the lane before"
-    STRIDED = "elements at equal distances"
-    ROW = "any element of one row: leading indices are uniform, a later one is not even linear"
-    ARBITRARY = "anything else"
 
 
 class Mask(enum.Enum):
@@ -98,29 +83,6 @@ class Access:
         return self.type.bits == 32 and self.target.width % 4 == 0
 
 
-def pattern_of(shapes: Sequence[Shape], types: Sequence[ScalarType]) -> Pattern:
-    """The pattern of elements whose indices have these shapes and types."""
-    if all(s.is_uniform for s in shapes):
-        return Pattern.UNIFORM
-    if _stride(shapes, types) == 1:
-        return Pattern.CONTIGUOUS
-    if all(s.is_uniform or _is_steady(s, t) for s, t in zip(shapes, types, strict=True)):
-        return Pattern.STRIDED
-    first = next(s for s in shapes if not s.is_uniform)
-    return Pattern.ROW if first.is_varying and all(t is int32 for t in types) else Pattern.ARBITRARY
-
-
-def _stride(shapes: Sequence[Shape], types: Sequence[ScalarType]) -> int | None:
-    """The distance between the numbers of neighbouring lanes, if only the last index differs and counts up."""
-    if not shapes or types[-1] not in COUNTED or not all(s.is_uniform for s in shapes[:-1]):
-        return None
-    return shapes[-1].stride
-
-
-def _is_steady(shape: Shape, type: ScalarType) -> bool:
-    return shape.stride is not None and abs(shape.stride) <= MAX_STRIDE and type in COUNTED
-
-
 def component_of(node: Op, array: ArrayType) -> int | None:
     """The position of the component that an access is to, if that is known and there is such a component."""
     position = 0
@@ -161,7 +123,7 @@ def describe(body: Body, nodes: Sequence[Op], run: bool = False) -> Access:
         components=known if len(known) == len(nodes) else None,
         elements=elements,
         numbers=pattern_of(shapes, types) if len(shapes) > dims else elements,
-        stride=_stride(shapes, types),
+        stride=stride_of(shapes, types),
         mask=Mask.FULL if body.mask is None else Mask.LEADING if body.first_lanes_active else Mask.PARTIAL,
         never_full=body.is_partial,
         proved=all(node in body.trusted for node in nodes),

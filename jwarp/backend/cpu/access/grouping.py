@@ -49,7 +49,7 @@ def run_from(nodes: Sequence[Node], start: int, definitions: Mapping[Value, Node
 
 
 def _distance(x: Operand, y: Operand, definitions: Mapping[Value, Node]) -> int | None:
-    """How much more x is than y, if it is y plus a number."""
+    """The difference of x and y, if x is y plus a number."""
     node = definitions.get(x) if isinstance(x, Value) else None
     added = added_to(node) if isinstance(node, Op) else None
     return added[1] if added is not None and added[0] is y else None

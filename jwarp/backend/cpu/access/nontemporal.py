@@ -1,6 +1,6 @@
-"""Stores past the caches, of arrays that the caches could not keep: half of what a plain store moves is saved.
+"""Non-temporal stores, to arrays that the caches could not keep: half of what a plain store moves is saved.
 
-A plain store reads what it writes over. One past the caches does not, where it writes whole lines one after the other.
+A plain store reads what it writes over. A non-temporal one does not, where it writes whole lines one after the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHORTEST_ROW = 1024
 
 
 class NonTemporal:
-    """Writes such stores for the arrays that threads store their own elements of, once each, and nothing else."""
+    """Writes such stores for the arrays that threads store thread-private elements of, once each, and nothing else."""
 
     def __init__(self, memory: Memory, kernel: Kernel, covers: tuple[Cover, ...]):
         self.memory, self.code, self.least = memory, memory.code, memory.code.options.target.past_caches
@@ -34,12 +34,12 @@ class NonTemporal:
         }  # fmt: skip
 
     def is_plain(self, type: object) -> bool:
-        """Whether the elements are numbers, of which a vector is a number of such stores."""
+        """True if the elements are numbers, of which a vector is a number of such stores."""
         bits = type.dtype.bits if isinstance(type, ArrayType) and not type.components else 0
         return bits in (32, 64) and self.code.width * bits // 8 % ALIGNMENT == 0
 
     def pays(self, param: int) -> str:
-        """Whether an array of this launch is too long for the caches, and its rows are long."""
+        """The condition that an array of this launch is too long for the caches, and its rows are long."""
         array, code = self.memory.arrays[param], self.code
         out, count = code.instructions(ENTRY, False), "1"
         for axis in range(array.dims):
@@ -49,7 +49,7 @@ class NonTemporal:
         return out.binary("and", "i1", is_long, has_rows)
 
     def store(self, element: Element, value: str) -> None:
-        """Store a vector for threads that are all at work."""
+        """Store a vector whose lanes are all active."""
         memory, code = self.memory, self.code
         address, vector = memory.address(element), code.vector(memory_type(element.type))
         out = code.instructions(BODY, False)
@@ -66,7 +66,7 @@ class NonTemporal:
         code.label(done)
 
     def end(self) -> list[str]:
-        """What waits until other threads see all that this one has stored."""
+        """The fence after which other threads see all that this one has stored."""
         if not self.arrays:
             return []
         self.code.declare("void", "llvm.x86.sse.sfence", [])

@@ -24,7 +24,7 @@ MAX_NEAR = LONGEST_ROW // LANES
 
 
 def has_tables(target: Target) -> bool:
-    """Whether one instruction takes any numbers out of two vectors."""
+    """True if one instruction takes any numbers out of two vectors."""
     return target.masks and target.width == LANES and "+avx512f" in target.features
 
 
@@ -47,7 +47,7 @@ class ShortRow:
         return y if x == "1" else x if y == "1" else self.code.define(f"mul i64 {x}, {y}", ENTRY)
 
     def fits(self, numbers: int) -> str:
-        """Whether the row has no more numbers than these."""
+        """The condition that the row has no more numbers than these."""
         # No extent is longer than the product of all, unless one of them is 0: then no index is inside.
         return self.code.define(f"icmp ule i64 {self.length}, {numbers}")
 
@@ -145,7 +145,7 @@ class Window(ShortRow):
         self.most = self.count - size
 
     def fits(self, numbers: int = 0) -> str:
-        """Whether the elements of all active lanes are among the numbers that are loaded, and these in the row."""
+        """The condition that the elements of active lanes are among the loaded numbers, and these in the row."""
         code = self.code
         out = code.instructions(BODY, True)
         bits = f"i{LANES}"

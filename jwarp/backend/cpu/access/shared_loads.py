@@ -1,4 +1,4 @@
-"""Loads by any index in a row of elements: they take much code, in functions that all kernels share."""
+"""Loads by any index in a row of elements: they take much code, in functions of the runtime library."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from jwarp.analysis.uniformity import UNIFORM, VARYING
 from jwarp.backend.cpu.access.addresses import Memory
 from jwarp.backend.cpu.access.components import MAX_COMPONENTS
-from jwarp.backend.cpu.access.descriptor import Access, Pattern
+from jwarp.backend.cpu.access.descriptor import Access
 from jwarp.backend.cpu.access.instructions import gather
+from jwarp.backend.cpu.access.patterns import Pattern
 from jwarp.backend.cpu.access.rows import LENGTHS, LONGEST_ROW, MAX_NEAR, ShortRow, Window, has_tables
 from jwarp.backend.cpu.access.strided import BLOCK, AnyElements
 from jwarp.backend.cpu.body import Body
@@ -71,7 +72,7 @@ class Loading:
 
     @property
     def is_short(self) -> bool:
-        """Whether the row is known to be short."""
+        """True if the row is known to be short."""
         return self.by_row and bool(self.extents) and self.size * math.prod(self.extents) <= LONGEST_ROW
 
     @property
@@ -100,10 +101,10 @@ def load_by_function(body: Body, access: Access) -> list[str]:
         tuple(map(int, extents)) if known else (),
     )
     given, code, name = [row, *([] if known else extents), *map(body.vector, indices[axis:])], body.code, load.symbol
-    if access.short_kernel and (in_line := near(load)):
-        code.in_line[load], name = None, in_line
+    if access.short_kernel and (inlined := near(load)):
+        code.inlined[load], name = None, inlined
     if name == load.symbol or not load.is_short:
-        code.units[load] = None
+        code.library[load] = None
     code.declarations.add(declaration(load, name))
     active = "-1" if body.mask is None else code.define(f"bitcast {code.vector('i1')} {body.mask} to i{code.width}")
     passed = ", ".join(f"{type} {text}" for type, text in zip(load.params, [*given, active], strict=True))
@@ -129,12 +130,12 @@ def is_whole(access: Access) -> bool:
 
 
 def near(load: Loading) -> str | None:
-    """The name of a form that short kernels take in line, and that has rows which are not short from the other one."""
+    """The name of the form that short kernels inline, which calls the other one for rows that are not short."""
     return f"{load.symbol}.near" if load.by_row else None
 
 
 def emit(load: Loading, target: Target, *, is_near: bool = False) -> str:
-    """The LLVM module of a load, with one function: the one that is called, or the one to be taken in line."""
+    """The LLVM module of a load, with one function: the one that is called, or the one to be inlined."""
     code = Code(Options(target), shares=True)
     names = [f"%extent{axis}" for axis in range(len(load.types))]
     memory = Memory(code, Kernel("row", (Param("row", load.row),), 1, Block()), {0: 0})
@@ -187,14 +188,14 @@ def emit(load: Loading, target: Target, *, is_near: bool = False) -> str:
 
 
 def declaration(load: Loading, name: str = "") -> str:
-    """What code that calls a load has of it."""
+    """The declaration that code has which calls a load."""
     return f"declare {load.result} @{name or load.symbol}({', '.join(load.params)}) nounwind memory(read)"
 
 
 def _ways(load: Loading, memory: Memory, indices: list[Lanes], given: str) -> list[tuple[list[str], str]]:
     """The components, and the label of the block that has them, for elements close to each other, and anywhere.
 
-    In line, the latter is a call with what is `given`.
+    Inlined, the latter is a call with what is `given`.
     """
     code, found = memory.code, []
     mask = code.define(f"bitcast i{code.width} %active to {code.vector('i1')}")
@@ -225,7 +226,7 @@ def _any(load: Loading, memory: Memory, indices: list[Lanes], mask: str) -> list
 
 
 def _some(memory: Memory) -> str:
-    """Whether a row has an element: threads that are not at work load one, too."""
+    """The condition that a row has an element: lanes that are not active load one, too."""
     code, holds = memory.code, ""
     for axis in range(memory.arrays[0].dims):
         some = code.define(f"icmp ne i64 {memory.extent(0, axis)}, 0", ENTRY)

@@ -55,7 +55,7 @@ class StridedNumbers(WideElements):
         return code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
     def inside(self) -> str:
-        """Whether the elements of the first thread and of the last one are in their array, with no negative index."""
+        """The condition that the elements of the first and the last lane are in their array, with no negative index."""
         memory, code, holds = self.memory, self.code, ""
         for axis, index in enumerate(self.indices):
             first = memory.wide(index)
@@ -212,7 +212,7 @@ class ConsecutiveElements(StridedElements):
 
 
 class StridedRun(StridedElements):
-    """A few numbers side by side in the rows of all threads of a vector, from the place of the indices on.
+    """A run: a few consecutive numbers of the row of each lane, from the place of the indices on.
 
     They are only loaded; the positions count from the first one on.
     """
@@ -221,7 +221,7 @@ class StridedRun(StridedElements):
         self.starts, self.part = [0], BLOCK
 
     def inside(self) -> str:
-        """Whether all of them are in their array."""
+        """The condition that all of them are in their array."""
         code, last = self.code, self.indices[-1]
         end = code.define(f"add i64 {self.memory.wide(last)}, {BLOCK - 1}", last.level)
         fits = code.define(f"icmp ult i64 {end}, {self.memory.extent(self.param, len(self.indices) - 1)}", last.level)

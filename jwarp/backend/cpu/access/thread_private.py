@@ -1,4 +1,4 @@
-"""Local arrays: each element is a vector with one lane for each thread, on the stack or in registers."""
+"""Thread-private arrays: each element is a vector with one lane for each thread, on the stack or in registers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PrivateMemory:
         self.code.line(f"store {vector} {stored}, ptr {address}, {align}")
 
     def _address(self, element: Element) -> str:
-        """Where the vector of an element is that is the same for all lanes."""
+        """The address of the vector of an element that is the same for all lanes."""
         offset = element.offset
         if element.inside is not None:
             offset = self.code.define(f"select i1 {element.inside}, i64 {offset}, i64 0")
@@ -84,7 +84,7 @@ class PrivateMemory:
         return self.code.define(f"getelementptr {vector}, ptr {_name(element.param)}, i64 {offset}")
 
     def _pointers(self, element: Element) -> str:
-        """Where each lane's element is."""
+        """The address of each lane's element."""
         code, offsets = self.code, self.code.vector("i64")
         first = code.define(f"mul {offsets} {element.offset}, {code.splat(str(code.width), 'i64')}")
         own = code.define(f"add {offsets} {first}, {code.iota('i64')}")

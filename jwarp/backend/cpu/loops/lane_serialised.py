@@ -50,7 +50,7 @@ def lane_serialised(emitter: Body, node: For | While) -> None:
     }
     e.values = {**e.values, **own}
     e.shapes = ChainMap(dict.fromkeys(own, UNIFORM), e.shapes)  # type: ignore[arg-type]
-    # As in kernels of blocks: what is not done for many trips is done once, as if in the first lane.
+    # As in kernels of blocks: what is not vectorised is done once, as if in the first lane.
     e.mask = e.thread_mask = "<" + ", ".join(f"i1 {'false' if k else 'true'}" for k in code.lane_numbers) + ">"
     e.is_partial, e.memory.active_lanes = code.width > 1, "1"
     outer_loops, e.serialised, e.is_alone = e.serialised, frozenset(), True
@@ -91,7 +91,7 @@ def _place(e: Body, type: ScalarType) -> str:
 
 
 def _bits(e: Body) -> str:
-    """A bit for each lane that is at work."""
+    """A bit for each active lane."""
     width, mask = e.code.width, e.mask
     if mask is None:
         return str((1 << width) - 1) if width < 64 else "-1"

@@ -1,8 +1,8 @@
-"""Lets the threads of a vector make the trips of a loop together whose ranges are about the same.
+"""Run loops in lockstep whose ranges overlap: the iteration is the same number for all lanes.
 
-A loop from one number up to another, which differ between threads, has each thread at a trip of its own: what is loaded
-there is gathered. Where the ranges overlap, as those of neighbours in a grid do, all threads go through the union of
-them instead, and each takes part in its own: the trip is the same number for all, so that what it loads is loaded once.
+A loop between bounds that differ between lanes has each lane at an iteration of its own: its loads are gathers.
+Where the ranges overlap, as those of neighbours in a grid do, all lanes go through the union of them instead, and
+each is active in its own range. What an iteration loads by its number is loaded once.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Val
 from jwarp.ir.visit import Rewriter
 from jwarp.types import ValueType, bool_, int32, int64
 
-# Threads go together where all trips are at most so many times those of one thread, as a power of two.
-MOST_TRIPS = 2
-# How many groups of threads are looked for: a row of cells ends within a vector, and wraps round.
+# Lanes run in lockstep where the iterations of all are at most so many times those of one lane, as a power of two.
+MOST_ITERATIONS = 2
+# The most groups of lanes: a row of cells ends within a vector, and wraps round.
 MOST_GROUPS = 6
 # A loop's body is written twice, so that it must not be too long.
 MAX_NODES = 400
-# What a trip loads is fetched so many trips before.
+# What an iteration loads is prefetched so many iterations before.
 AHEAD = 16
 
 
 def with_loops_in_lockstep(kernel: Kernel) -> Kernel:
-    """The kernel with two forms of each loop over ranges that are `nearby`."""
+    """The kernel with two forms of each loop whose ranges are marked to overlap, as those of neighbours."""
     marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "nearby"}
     if not marked or kernel.block_dim or kernel.order:
         return kernel
@@ -44,14 +44,14 @@ class _Sharing(Rewriter):
         return _both_forms(self.kernel, made) if isinstance(made, For) and self.is_shared(made) else [made]
 
     def is_shared(self, loop: For) -> bool:
-        """Whether threads may go together: what one finds must not depend on which of them comes first."""
+        """True if lanes may run in lockstep: what one finds must not depend on which of them comes first."""
         if loop.lo not in self.marked or loop.step != 1 or loop.lanes is not None:
             return False
         inside = list(walk_node(loop))
         return len(inside) <= MAX_NODES and not any(isinstance(n, Op) and self.goes_by_order(n) for n in inside)
 
     def goes_by_order(self, node: Op) -> bool:
-        """Whether an operation finds what threads have left that came before, or keeps their records."""
+        """True if an operation finds what threads have left that came before, or keeps their records."""
         return node.row.in_order or (node.row.is_atomic and node.result in self.used)
 
 
@@ -61,7 +61,7 @@ def _both_forms(kernel: Kernel, loop: For) -> list[Node]:
     builder.span = span
     longest = builder.op("lane_max", builder.op("sub", loop.hi, loop.lo))
     spread = builder.op("sub", builder.op("lane_max", loop.hi), _least(builder, loop.lo))
-    are_near = builder.op("le", builder.op("shr", spread, Const(kind, MOST_TRIPS)), longest)
+    are_near = builder.op("le", builder.op("shr", spread, Const(kind, MOST_ITERATIONS)), longest)
     me = builder.op("thread")
 
     waits, alone, turn = Value(bool_, "waits"), Value(bool_, "alone"), Value(int32, "group")
@@ -71,12 +71,12 @@ def _both_forms(kernel: Kernel, loop: For) -> list[Node]:
     cond = make_block(nodes, (more,))
     with builder.block() as nodes:
         low, high, leader = (builder.op("one_of", x) for x in (loop.lo, loop.hi, me))
-        meets = builder.op("and", builder.op("le", loop.lo, high), builder.op("ge", loop.hi, low))
-        joins = builder.op("or", are_near, meets)
+        overlaps = builder.op("and", builder.op("le", loop.lo, high), builder.op("ge", loop.hi, low))
+        joins = builder.op("or", are_near, overlaps)
         with builder.block() as inner:
             first, last = _least(builder, loop.lo), builder.op("lane_max", loop.hi)
             pays = builder.op("or", are_near, builder.op("beside", builder.op("ne", me, leader)))
-            for array in _counted_along(kernel, loop):  # so that trips need not test their loads
+            for array in _counted_along(kernel, loop):  # so that iterations need not test their loads
                 extent = _extent(builder, array, kind)
                 fits = builder.op("and", builder.op("ge", first, Const(kind, 0)), builder.op("le", last, extent))
                 pays = builder.op("and", pays, builder.op("and", fits, builder.op("lt", first, last)))
@@ -113,7 +113,7 @@ def _extent(builder: Builder, array: int, kind: ValueType) -> Operand:
 def _shared(
     builder: Builder, kernel: Kernel, loop: For, first: Operand, last: Operand, init: tuple[Operand, ...]
 ) -> For:
-    """The loop from the first trip of any thread to the last one, in which each takes part in its own."""
+    """The loop from the first iteration of any lane to the last one, in which each is active in its own range."""
     copy = Cloner()
     index, params = copy.fresh(loop.index), copy.fresh_all(loop.params)
     body = copy.block(loop.body)
@@ -127,7 +127,7 @@ def _shared(
 
 
 def _counted_along(kernel: Kernel, loop: For) -> list[int]:
-    """The arrays with one axis of which each trip loads the element of its number."""
+    """The arrays with one axis of which each iteration loads the element of its number."""
     if loop.index.type not in (int32, int64):
         return []
     loads = (n for n in loop.body.nodes if isinstance(n, Op) and n.name == "load" and n.args == (loop.index,))
@@ -135,19 +135,19 @@ def _counted_along(kernel: Kernel, loop: For) -> list[int]:
 
 
 def _fetch_ahead(builder: Builder, kernel: Kernel, body: Block, index: Value) -> None:
-    """Have what trips will load that are some way ahead: elements of arrays that an array tells them, as of points."""
+    """Prefetch what later iterations load: elements of arrays by indices that another array has, as of points."""
     loads = [n for n in body.nodes if isinstance(n, Op) and n.name == "load" and kernel.local(n.array) is None]
-    tellers = {n.result for n in loads if n.args == (index,)}
-    told = {n.array: n for n in loads if n.args[:1] and n.args[0] in tellers}
-    if not told:
+    indices = {n.result for n in loads if n.args == (index,)}
+    indexed = {n.array: n for n in loads if n.args[:1] and n.args[0] in indices}
+    if not indexed:
         return
     later = builder.op("add", index, Const(index.type, AHEAD))
-    for load in told.values():
-        teller = next(n for n in loads if n.result is load.args[0])
-        end = builder.op("sub", _extent(builder, teller.array, index.type), Const(index.type, 1))
+    for load in indexed.values():
+        by = next(n for n in loads if n.result is load.args[0])
+        end = builder.op("sub", _extent(builder, by.array, index.type), Const(index.type, 1))
         later = builder.op("min", later, end)
-        assert teller.result is not None
-        number = Value(teller.result.type)
-        builder.append(Op("load", (later,), teller.attr, number, load.span))
+        assert by.result is not None
+        number = Value(by.result.type)
+        builder.append(Op("load", (later,), by.attr, number, load.span))
         rest = tuple(Const(x.type, 0) for x in load.args[1:])
         builder.append(Op("prefetch", (number, *rest), load.attr, None, load.span))

@@ -1,4 +1,4 @@
-"""Fetches ahead where threads load from several rows of an array that are beside each other, as in a grid.
+"""Prefetch where threads load from several neighbouring rows of an array, as in a grid.
 
 Processors fetch ahead by themselves along few streams. Rows of a stencil are too many for them, and only the last one
 of these comes from far away: the others have been read with the rows before.
@@ -64,7 +64,7 @@ class _Fetching(Rewriter):
         return {found[max(found)] for found in rows.values() if len(found) > 1}
 
     def place(self, load: Op) -> _Place | None:
-        """Where threads of a row load one element after the other; None if they do not."""
+        """The place of the elements that the lanes load one after the other; None if they do not."""
         array = self.kernel.array(load.array).type
         if self.kernel.local(load.array) is not None or not isinstance(array, ArrayType) or array.dims < 2:
             return None

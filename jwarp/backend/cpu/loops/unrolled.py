@@ -1,7 +1,7 @@
-"""Makes four trips of a loop at once where threads load from row after row: each loads the next number of its own.
+"""Unroll loops four times where lanes load along rows: each loads the next number of its own row.
 
-The numbers of four trips lie side by side in each row, so that one access of each thread has them all; `grouped` makes
-such loads together, where threads are at equal distances.
+The numbers of four iterations are next to each other in each row: a run, which is one access where the rows are at
+equal distances (`access/grouping.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def with_unrolled_runs(kernel: Kernel) -> Kernel:
 
 
 def _may_run(kernel: Kernel, loop: For) -> bool:
-    """Whether the trips of a loop may be made at once, and load what rows have at the number of the trip."""
+    """True if iterations of a loop may be interleaved, and load along rows at the number of the iteration."""
     if loop.lanes is not None or loop.step != 1 or loop.index.type is not int32:
         return False
     if not isinstance(loop.lo, Const) or loop.lo.value < 0 or len(loop.body.nodes) > MAX_NODES:
@@ -48,7 +48,7 @@ def _may_run(kernel: Kernel, loop: For) -> bool:
 
 
 def _is_along(kernel: Kernel, op: Op, index: Value) -> bool:
-    """Whether an operation loads a number at `index` of a row."""
+    """True if an operation loads a number at `index` of a row."""
     if op.name != "load" or kernel.local(op.array) is not None or op.args[-1] is not index:
         return False
     array = kernel.array(op.array).type
@@ -68,7 +68,7 @@ class _Runs(Rewriter):
         return Shape(0) if isinstance(x, Const) else self.shapes[x]
 
     def is_strided(self, loop: For) -> bool:
-        """Whether the rows are at equal distances from each other, and all threads make the same trips."""
+        """True if the rows are at equal distances from each other, and the iterations are uniform."""
         loads = (op for op in loop.body.nodes if isinstance(op, Op) and _is_along(self.kernel, op, loop.index))
         rows = [[self.shape(i) for i in op.args[:-1]] for op in loads]
         steady = self.shape(loop.hi).is_uniform and self.shape(loop.index).is_uniform
@@ -76,7 +76,7 @@ class _Runs(Rewriter):
 
 
 def _several(loop: For) -> list[Node]:
-    """The loop by four trips, and one for the trips that are left."""
+    """The unrolled loop, and one for the iterations that are left."""
     builder, kind = Builder(), int32
     builder.span = loop.span
     assert isinstance(loop.lo, Const)
@@ -88,21 +88,21 @@ def _several(loop: For) -> list[Node]:
     params, made = (tuple(Value(p.type, p.name) for p in loop.params) for _ in range(2))
     with builder.block() as nodes:
         numbers: list[Operand] = [index, *(builder.op("add", index, Const(kind, k)) for k in range(1, RUN))]
-        trips = [Cloner({loop.index: number}) for number in numbers]
+        copies = [Cloner({loop.index: number}) for number in numbers]
         carried: Sequence[Operand] = params
         written = [n for n in loop.body.nodes if isinstance(n, Op)]
-        # All trips make what needs nothing of the trip before them; then one after the other makes the rest.
+        # First what needs nothing of the iteration before, of all; then the rest, of one iteration after the other.
         waits = _waiting(written, loop.params)
         for op in written:
             if op not in waits:
-                for trip in trips:
-                    builder.append(trip.node(op))
-        for trip in trips:
-            trip.known.update(zip(loop.params, carried, strict=True))
+                for copy in copies:
+                    builder.append(copy.node(op))
+        for copy in copies:
+            copy.known.update(zip(loop.params, carried, strict=True))
             for op in written:
                 if op in waits:
-                    builder.append(trip.node(op))
-            carried = trip.operands(loop.body.yields)
+                    builder.append(copy.node(op))
+            carried = copy.operands(loop.body.yields)
         after = builder.op("add", index, Const(kind, RUN))
         body = make_block(nodes, (*carried, after))
     start, reached = Value(kind), Value(kind)
@@ -115,7 +115,7 @@ def _several(loop: For) -> list[Node]:
 
 
 def _waiting(ops: Sequence[Op], params: Iterable[Value]) -> list[Op]:
-    """The operations that need what the trip before has made, and stores."""
+    """The operations that need results of the iteration before, and stores."""
     later: set[Operand] = set(params)
     found = []
     for op in ops:

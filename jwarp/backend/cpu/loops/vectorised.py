@@ -1,4 +1,4 @@
-"""Generates the loops of kernels with tiles whose trips run together: a vector of elements at a time."""
+"""Emit vectorised loops, whose iterations are lanes: those over the elements of tiles, and in lane-serialised loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_CHAINED_NODES = 40
 
 @dataclass
 class _State:
-    """What each lane has carried so far, and the label of the block where that is so."""
+    """The values that each lane has carried so far, and the label of the block where that is so."""
 
     texts: list[str]
 
@@ -81,7 +81,7 @@ class _Writer:
         return self.out.binary("add", self.kind, x, y)
 
     def count(self, first: str, end: str) -> str:
-        """How many trips there are."""
+        """The trip count."""
         if first.lstrip("-").isdigit() and end.lstrip("-").isdigit():
             return str(max(0, int(end) - int(first)))
         some = self.out.binary("sub", self.kind, end, first)
@@ -95,19 +95,19 @@ class _Writer:
         return self.out.binary("and", self.kind, self.out.binary("add", self.kind, count, str(width - 1)), str(-width))
 
     def chains(self, first: str, size: str, carried: list[str]) -> tuple[str, str, list[str]]:
-        """As many vectors as several chains have alike; where the others begin, their size, and what is carried."""
+        """Write the vectors that chains share evenly; where the others begin, their size, and what is carried."""
         stride = CHAINS * self.code.width
         if not carried or not size.isdigit() or int(size) < 2 * stride:
             return first, size, carried
         if sum(1 for _ in walk(self.node.body)) > MAX_CHAINED_NODES:
             return first, size, carried
         here = int(size) // stride * stride
-        held = self.loop(first, str(here), carried * CHAINS, False, chains=CHAINS)
+        kept = self.loop(first, str(here), carried * CHAINS, False, chains=CHAINS)
         count = len(carried)
-        while len(held) > count:
-            half = len(held) // 2
-            held = [self.both(k % count, x, y) for k, (x, y) in enumerate(zip(held[:half], held[half:], strict=True))]
-        return self.plus(first, str(here)), str(int(size) - here), held
+        while len(kept) > count:
+            half = len(kept) // 2
+            kept = [self.both(k % count, x, y) for k, (x, y) in enumerate(zip(kept[:half], kept[half:], strict=True))]
+        return self.plus(first, str(here)), str(int(size) - here), kept
 
     def both(self, k: int, x: str, y: str) -> str:
         """Two vectors of what is carried at position `k`, combined lane by lane."""
@@ -122,7 +122,7 @@ class _Writer:
     ) -> list[str]:
         """Vectors from `first` on for `size` elements: full ones, or those of `count` that are left.
 
-        With several `chains`, each trip has as many vectors, and `carried` the values of each chain in turn.
+        With several `chains`, each iteration has as many vectors, and `carried` the values of each chain in turn.
         """
         if size == "0":
             return carried
@@ -142,11 +142,11 @@ class _Writer:
         code.label(head)
         at, following = code.name("at"), code.name("at")
         code.line(f"{at} = phi {self.kind} [{start}, %{before}], [{following}, %{latch}]")
-        held: list[str] = []
+        kept: list[str] = []
         phis: list[int] = []
         for t, x in zip(types, carried, strict=True):
             name, phi = code.carried(code.vector(scalar_type(t)), x, before)
-            held.append(name)
+            kept.append(name)
             phis.append(phi)
         more = self.out.emit(f"icmp {'sge' if down else 'slt'} {self.kind} {at}, {'0' if down else size}")
         e.jump_if(more, body, done)
@@ -158,7 +158,7 @@ class _Writer:
         texts, own = [], len(self.types)
         for chain in range(chains):
             place = at if chain == 0 else self.out.emit(f"add {self.kind} {at}, {chain * code.width}")
-            texts += self.body(self.plus(first, place), active, held[chain * own : (chain + 1) * own])
+            texts += self.body(self.plus(first, place), active, kept[chain * own : (chain + 1) * own])
         e.jump(latch)
         code.label(latch)
         for phi, text in zip(phis, texts, strict=True):
@@ -166,7 +166,7 @@ class _Writer:
         code.line(f"{following} = add {self.kind} {at}, {-code.width if down else chains * code.width}")
         e.jump(head)
         code.label(done)
-        return held
+        return kept
 
     def tail(self, first: str, rest: str, carried: list[str]) -> list[str]:
         """The `rest` of the elements, which do not fill a vector."""
@@ -187,7 +187,7 @@ class _Writer:
         return [e.phi(t, (x, end), (y, before)) for t, x, y in zip(types, texts, carried, strict=True)]
 
     def body(self, first: str, active: str, carried: Sequence[str]) -> list[str]:
-        """One vector of trips, of which the first `active` run; what each lane carries after it."""
+        """Write one vector of iterations, of which the first `active` run; what each lane carries after it."""
         e, code, node = self.emitter, self.code, self.node
         mask = None if active == str(code.width) else self.first_lanes(active)
         e.mask = e.thread_mask = mask
@@ -217,7 +217,7 @@ class _Writer:
         return code.define(f"icmp ult {code.vector(self.kind)} {code.iota(self.kind)}, {code.splat(active, self.kind)}")
 
     def combined(self, k: int, text: str) -> str:
-        """What all lanes carry, and what the loop started with, as one value."""
+        """Combine what all lanes carry, and what the loop started with, into one value."""
         assert self.node.lanes is not None
         kind, type, init = self.node.lanes[k], self.types[k], self.emitter.lanes(self.node.init[k]).text
         vector = self.code.instructions(BODY, True)

@@ -1,4 +1,4 @@
-"""The functions that the code of many kernels calls: compiled once each for a process, kept on disk, shared."""
+"""The runtime library: functions that many kernels call, compiled once for a process and cached on disk."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ from jwarp.store import Store, key_of
 from jwarp.types import SCALARS
 
 # Products of matrices and loads are functions of their own.
-Unit = Request | Loading
+LibraryFunction = Request | Loading
 
 
-def unit_object(unit: Unit, target: Target) -> bytes:
-    """The object code of one unit."""
-    text = gemm.emit(unit, target) if isinstance(unit, Request) else shared_loads.emit(unit, target)
+def object_of(function: LibraryFunction, target: Target) -> bytes:
+    """The object code of one function."""
+    text = gemm.emit(function, target) if isinstance(function, Request) else shared_loads.emit(function, target)
     return machine_code(optimized_module(text, target), target)
 
 
-def addresses(units: Iterable[Unit], kernel: str, store: Store) -> dict[str, int]:
-    """Where the code of these units is, by symbol; what `kernel` is the first to need is made ready."""
-    return {unit.symbol: _address(unit, kernel, store) for unit in units}
+def addresses(functions: Iterable[LibraryFunction], kernel: str, store: Store) -> dict[str, int]:
+    """The addresses of functions, by symbol; those that `kernel` is the first to need are compiled."""
+    return {function.symbol: _address(function, kernel, store) for function in functions}
 
 
-def _address(unit: Unit, kernel: str, store: Store) -> int:
+def _address(function: LibraryFunction, kernel: str, store: Store) -> int:
     start = time.perf_counter()
     with _lock:
-        made = _made.get(unit)
+        made = _made.get(function)
         known = made is not None
         if made is None:
             target = host_target()
-            key = key_of("unit", identity() or "", repr(unit), repr(target))
+            key = key_of("unit", identity() or "", repr(function), repr(target))
             code, source = store.load(key), "disk"
             if code is None:
-                code, source = unit_object(unit, target), "compiled"
+                code, source = object_of(function, target), "compiled"
                 store.save(key, code)
-            address, seconds = link(code, unit.symbol), time.perf_counter() - start
-            made = _made.keep(unit, _Made(address, seconds, source, len(code)))
-    if isinstance(unit, Request):  # the others are small, and count as parts of kernels
+            address, seconds = link(code, function.symbol), time.perf_counter() - start
+            made = _made.keep(function, _Made(address, seconds, source, len(code)))
+    if isinstance(function, Request):  # the others are small, and count as parts of kernels
         seconds, source = (time.perf_counter() - start, "memory") if known else (made.seconds, made.source)
-        announce(CompileEvent(kernel, f"tile_matmul[{unit.key}]", "cpu", seconds, source, made.size))
+        announce(CompileEvent(kernel, f"tile_matmul[{function.key}]", "cpu", seconds, source, made.size))
     return made.address
 
 
 @dataclass(frozen=True)
 class _Made:
-    """Where the code of a unit is, and how it came there."""
+    """The address of a function, and how it came there."""
 
     address: int
     seconds: float
@@ -69,13 +69,13 @@ class _Made:
 
 
 # Their code stays for the life of the process, as that of the kernels that call it.
-_made: Cache[Unit, _Made] = Cache("functions of the runtime", "functions that kernels call")
+_made: Cache[LibraryFunction, _Made] = Cache("functions of the runtime", "functions that kernels call")
 _lock = forks.Lock()
 
 
-def to_line(units: Iterable[Unit]) -> bytes:
-    """Units as one line of text."""
-    rows = [_product_row(u) if isinstance(u, Request) else ["load", *dataclasses.astuple(u)] for u in units]
+def to_line(functions: Iterable[LibraryFunction]) -> bytes:
+    """Functions as one line of text."""
+    rows = [_product_row(u) if isinstance(u, Request) else ["load", *dataclasses.astuple(u)] for u in functions]
     return json.dumps(rows, separators=(",", ":")).encode() + b"\n"
 
 
@@ -84,7 +84,7 @@ def _product_row(r: Request) -> list[Any]:
     return ["product", r.a.name, r.b.name, r.c.name, r.m, r.n, r.k, *map(int, flags)]
 
 
-def from_line(line: bytes) -> tuple[Unit, ...]:
+def from_line(line: bytes) -> tuple[LibraryFunction, ...]:
     """The reverse of `to_line`."""
     return tuple(_load(row) if kind == "load" else _product(row) for kind, *row in json.loads(line))
 

@@ -38,7 +38,7 @@ def lane_serialised_loops(kernel: Kernel) -> frozenset[For | While]:
 
 
 def has_lanes(kernel: Kernel) -> bool:
-    """Whether any trips of a kernel run together."""
+    """True if any trips of a kernel run together."""
     return any(isinstance(n, For) and n.lanes is not None for n in walk(kernel.body))
 
 
@@ -70,7 +70,7 @@ def _is_plain(kernel: Kernel, node: Op) -> bool:
 
 
 def _is_nested(loop: For | While) -> bool:
-    """Whether there are lanes in lanes."""
+    """True if there are lanes in lanes."""
     found = (n for n in walk_node(loop) if isinstance(n, For) and n.lanes is not None)
     return any(sum(isinstance(m, For) and m.lanes is not None for m in walk_node(n)) > 1 for n in found)
 

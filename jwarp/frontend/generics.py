@@ -83,7 +83,7 @@ class GenericKernel(Kernel):
         super().__init__(name, signature, span, enable_backward)
         self._make = make
         self._explicit: dict[tuple[Any, ...], Kernel] = {}
-        self._overloads_then = 0
+        self._state_then = 0, 0
 
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -120,10 +120,12 @@ class GenericKernel(Kernel):
 
     @property
     def executables(self) -> Cache[Any, Any]:
-        """The executables of its calls, by layout key. An overload that comes later may be preferred for some."""
-        count = self.overload_count
-        if count != self._overloads_then:
-            self._overloads_then = count
+        """The executables of its calls, by layout key, which run instances: those of now, with the code of now."""
+        made = _INSTANCES.of(self)
+        instances = [*self._explicit.values(), *made.recent.values(), *made.rest.values()]
+        state = self.overload_count, sum([instance.reloads for instance in instances])
+        if state != self._state_then:
+            self._state_then = state
             self._executables.clear()
         return self._executables
 

@@ -54,6 +54,7 @@ class PythonKernel(Kernel):
 
     _variables: Bound | None = None  # the types that type variables of a generic kernel stand for
     _tiled: bool | None = None  # whether it uses tiles, once that is known
+    _reloads = _reloads_then = 0
     _modules: Mapping[ModuleType, Any] = {}  # those that its code names something of, with what each was loaded by
 
     def __init__(
@@ -100,9 +101,21 @@ class PythonKernel(Kernel):
         return _IRS.of(self)
 
     @property
+    def reloads(self) -> int:
+        if self._modules:
+            self._check_modules()
+        return self._reloads
+
+    @property
     def executables(self) -> Cache[Any, Any]:
         if self._modules:
             self._check_modules()
+        if self.handles:  # calls with grids, trees and meshes run other kernels
+            made = _SPECIALISED.of(self)
+            count = sum([kernel.reloads for kernel in (*made.recent.values(), *made.rest.values())])
+            if count != self._reloads_then:
+                self._reloads_then = count
+                self._executables.clear()
         return self._executables
 
     def _check_modules(self) -> None:
@@ -112,6 +125,7 @@ class PythonKernel(Kernel):
         with self._lock:
             self._modules, self._tiled = {}, None
             self._irs.clear()
+            self._reloads += 1
         self._executables.clear()
 
     @functools.cached_property

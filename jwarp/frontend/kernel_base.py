@@ -115,6 +115,11 @@ class Kernel(ByName):
         return _PLANS.of(self)
 
     @property
+    def reloads(self) -> int:
+        """The number of times that its code has been read anew, as a module that it names has been reloaded."""
+        return 0
+
+    @property
     def executables(self) -> Cache[Any, Any]:
         """The executables of its calls, by layout key."""
         return self._executables

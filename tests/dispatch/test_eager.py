@@ -1,5 +1,9 @@
 """Repeated eager launches: quick, and as right and as careful as the first."""
 
+import importlib
+import sys
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -120,3 +124,39 @@ def test_run_time_errors_have_their_class_every_time():
         for _ in range(3):
             with pytest.raises(RuntimeError, match="far"):
                 jax.block_until_ready(wp.launch(far, 4, [X, 100], [4]))
+
+
+@wp.kernel
+def times_factor(x: wp.array[Any], y: wp.array[Any]):
+    i = wp.tid()
+    y[i] = x.dtype(factors.FACTOR) * x[i]  # noqa: F821
+
+
+@wp.kernel
+def nearest(mesh: wp.uint64, y: wp.array[float]):
+    query = wp.mesh_query_point(mesh, wp.vec3(0.1, 0.1, 1.0), 1e6)
+    if query.result:
+        y[0] = factors.FACTOR  # noqa: F821
+
+
+def test_repeated_calls_of_other_kernels_see_a_module_that_is_reloaded(tmp_path, monkeypatch):
+    """A generic kernel runs instances, and one with meshes the kernel for their arrays, whose code names the module."""
+    source = tmp_path / "factors_of_a_test.py"
+    source.write_text("FACTOR = 2.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setitem(globals(), "factors", importlib.import_module("factors_of_a_test"))
+    points = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], dtype=wp.vec3)
+    mesh = wp.Mesh(points, wp.array([0, 1, 2], dtype=int))
+    function = wp.jax_kernel(times_factor)
+    x, y, z, w = np.ones(4, np.float32), np.zeros(4, np.float32), wp.zeros(4), wp.zeros(1)
+    for factor in (2.0, 3.0):
+        for _ in range(3):
+            assert function(jnp.asarray(x))[0].tolist() == [factor] * 4
+            assert wp.launch(times_factor, 4, [jnp.asarray(x)], [4])[0].tolist() == [factor] * 4
+            assert wp.launch(times_factor, 4, [x], [y])[0].tolist() == [factor] * 4
+            wp.launch(times_factor, 4, [wp.array(x)], [z])
+            wp.launch(nearest, 1, [mesh.id], [w])
+            assert z.numpy().tolist() == [factor] * 4 and w.numpy().tolist() == [factor]
+        source.write_text("FACTOR = 3.0\n")
+        importlib.reload(factors)  # noqa: F821

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import enum
 import os
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -70,6 +71,9 @@ _RENAMED = {"kernel_cache_dir": "cache_dir"}
 _MODES = ("release", "debug")
 
 _CHOICES = {"bounds": ("safe", "error", "unchecked"), "matrix_instructions": ("mma", "wgmma")}
+# The name of an architecture that CUDA code is made for.
+ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+
 _FIELDS = {f.name: f for f in dataclasses.fields(Settings)}
 _TYPES = {name: type(getattr(Settings(), name)) for name in _FIELDS}
 
@@ -99,6 +103,11 @@ def _check(name: str, value: Any, origin: str) -> Any:
 _WORDS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
+def split_names(text: str) -> list[str]:
+    """The names between the commas of a text."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _default_cache_dir() -> str:
     folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     # A user without a home has no place for a cache.
@@ -121,7 +130,9 @@ def _from_environment() -> Settings:
             try:
                 value = int(text)
             except ValueError:
-                raise ValueError(f"{variable} must be an integer, not {text!r}") from None
+                raise ValueError(f"{variable} must be an integer from 0 on, not {text!r}") from None
+        elif name == "cuda_arch" and not all(map(ARCHITECTURE.fullmatch, split_names(text))):
+            raise ValueError(f"{variable} must name architectures like sm_90, several with commas, not {text!r}")
         values[name] = _check(name, value, variable)
     return Settings(**values)
 

@@ -1,9 +1,9 @@
-"""Loops that a vector of threads runs one thread after the other, for the trips inside of them that run together.
+"""Lane-serialised loops: the lanes of a vector run them one after the other, as a loop inside of them is vectorised.
 
 A loop with lanes belongs to kernels with tiles, whose other code is the same for all lanes. In a kernel of threads the
 lanes are threads. A search that compares one thread's question with many things at once is written as a loop with lanes
 inside of others: where these change no memory, a processor runs the outermost of them for each thread by itself, with
-the trips of the innermost as lanes.
+the iterations of the innermost as lanes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def lane_serialised_loops(kernel: Kernel) -> frozenset[For | While]:
 
 
 def has_lanes(kernel: Kernel) -> bool:
-    """Whether any trips of a kernel run together."""
+    """True if a kernel has a vectorised loop."""
     return any(isinstance(n, For) and n.lanes is not None for n in walk(kernel.body))
 
 
@@ -70,7 +70,7 @@ def _is_plain(kernel: Kernel, node: Op) -> bool:
 
 
 def _is_nested(loop: For | While) -> bool:
-    """Whether there are lanes in lanes."""
+    """True if there are lanes in lanes."""
     found = (n for n in walk_node(loop) if isinstance(n, For) and n.lanes is not None)
     return any(sum(isinstance(m, For) and m.lanes is not None for m in walk_node(n)) > 1 for n in found)
 
@@ -89,7 +89,7 @@ def _yields(node: Node) -> tuple[Operand, ...]:
 
 
 def in_turn(kernel: Kernel, kept: frozenset[For | While] = frozenset()) -> Kernel:
-    """A kernel of threads whose trips run one after the other, but for those in the loops `kept`."""
+    """A kernel of threads whose iterations run one after the other, but for those in the loops `kept`."""
     if kernel.block_dim or not has_lanes(kernel):
         return kernel
     return dataclasses.replace(kernel, body=_InTurn(kept).block(kernel.body))

@@ -39,7 +39,8 @@ def functionalize(
         func: A function that launches kernels on arrays. Other Python code in it runs while JAX traces, with arrays
             that stand for values: it cannot read elements of them.
         returns: The names of the arguments that come back, or one name; a change of any other argument is an error.
-            Left out, `(result of func, {name: argument})` of all changed arguments comes back.
+            Left out, `(result of func, {name: argument})` of all changed arguments comes back, with JAX arrays where
+            the result is annotated as an array (`-> wp.array[float]`).
         static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers,
             bools, texts and whatever else there is in objects are part of the program.
 
@@ -115,6 +116,8 @@ class Functionalized:
                 for name, value in made.items():
                     for path, x in values_in(value, f"'{name}'"):
                         raise self._unchanged(path, name, x)
+            if "return" in self.annotated:
+                result = Returned().result(result, self.annotated["return"])
             return result, {name: back(x, given[name]) for name, x in changed.items()}
         if len(self.returns) == 1:
             return back(found, given[self.returns[0]])

@@ -83,6 +83,19 @@ class Returned:
             self._made[id(found)] = _filled(empty, made)
         return self._made[id(found)]
 
+    def result(self, found: Any, annotation: Any) -> Any:
+        """The result of a function, with JAX arrays where its annotation has arrays."""
+        kind = meant(without_none(annotation))
+        if isinstance(found, array):
+            return to_jax(found) if isinstance(kind, (ArrayType, ArrayPattern)) or kind is array else found
+        parts = _parts(found, kind)
+        if parts is None:
+            return found
+        if id(found) not in self._made:
+            self._made[id(found)] = empty = _empty(found)
+            self._made[id(found)] = _filled(empty, {k: self.result(part, of) for k, (part, of) in parts.items()})
+        return self._made[id(found)]
+
 
 def values_in(value: Any, path: str, seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
     """The arrays of JAX in a value, or the array of NumPy that it is, with where they are."""

@@ -14,7 +14,7 @@ from jwarp.arrays import allocation
 from jwarp.arrays.arithmetic import Operators
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import elements_of, read_element
-from jwarp.arrays.memory import Deleting, HostMemory, Memory, shown_by
+from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
@@ -327,7 +327,9 @@ class array(Operators, Written):
         if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
             raise LaunchError(
                 "single elements of an array cannot be read by an index outside of kernels",
-                hint="a.numpy()[i] reads one, and writes to it",
+                hint="wp.to_jax(a)[i] reads one while JAX traces, as in functions of wp.functionalize"
+                if self.memory.is_traced
+                else "a.numpy()[i] reads one, and writes to it",
             )
         return self.seen(self.layout.sliced(keys))
 
@@ -490,8 +492,20 @@ class array(Operators, Written):
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> array:
+        """A copy; arrays of host memory that are copied together share theirs as those that they are copies of do."""
+        if self.device is not None and isinstance(self.memory, HostMemory):
+            memory = self.memory
+            if id(memory) not in memo:
+                copied = host_memory(memory.buffer.nbytes)
+                copied.buffer[...] = memory.buffer.reshape(-1).view(np.uint8)
+                memo[id(memory)] = copied, memory  # which keeps its identity
+            made = array.of(memo[id(memory)][0], self.layout)
+            made._grad, made._retain_grad = copying.deepcopy(self._grad, memo), self._retain_grad
+            own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
+            made.__setstate__(copying.deepcopy(own, memo))
+            return made
         make, given, *state = self.__reduce__()
-        made: array = make(*given)
+        made = make(*given)
         if state:
             made.__setstate__(copying.deepcopy(state[0], memo))
         return made

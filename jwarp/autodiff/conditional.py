@@ -72,13 +72,13 @@ class Derivatives(dict[Value, Conditional]):
             return self.reached(rule(applied, self.settled(given)))  # it mixes elements
         made = rule(applied, given.value)
         return Conditional(
-            made, given.where, given.is_settled and (given.where is None or self.keeps_zero(rule, applied, made))
+            made, given.where, given.is_settled and (given.where is None or self.keeps_zero(rule, applied, given.value))
         )
 
-    def keeps_zero(self, rule: Callable[[Applied, Operand], Operand], applied: Applied, made: Operand) -> bool:
+    def keeps_zero(self, rule: Callable[[Applied, Operand], Operand], applied: Applied, given: Operand) -> bool:
         """True if a rule is known to give zero for zero: it multiplies by constants at the most."""
         with self.builder.block():
-            found = rule(applied, zero(made.type))
+            found = rule(applied, zero(given.type))
         return isinstance(found, Const) and found.value == 0
 
     def chosen(self, condition: Operand, x: Conditional | None, y: Conditional | None, nothing: Operand) -> Conditional:

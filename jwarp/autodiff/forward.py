@@ -357,10 +357,21 @@ _MEMORY_RULES = {
 
 
 def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
-    """A derivative through the bits of a float."""
+    """A derivative through the bits of a float; its place is where these are taken."""
+    made = {n.result: n for n in walk(kernel.body) if isinstance(n, Op)}
+    sources, seen = [node], set[Value]()
+    span = node.span
+    while sources:
+        source = sources.pop()
+        if source.row.reinterprets and source.args[0].type.is_float:
+            span = source.span
+            break
+        inner = [x for x in source.args if isinstance(x, Value) and x in made and x not in seen]
+        seen.update(inner)
+        sources += [made[x] for x in inner]
     return NotDifferentiableError(
         f"kernel `{kernel.name}`: a derivative was asked for through the bits of a float",
-        node.span,
+        span,
         "compute with the float itself, or take the derivative by another argument",
     )
 

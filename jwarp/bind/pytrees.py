@@ -251,8 +251,11 @@ def _hints(of: Any) -> dict[str, Any]:
 def replace(obj: Any, /, **values: Any) -> Any:
     """A copy of an object with other arrays as attributes; JAX values become arrays of the type that was there.
 
+    An attribute that is a view of one that is replaced becomes the same view of what takes its place.
+
     Raises:
-        KernelTypeError: there is no such attribute, or it cannot hold the value.
+        KernelTypeError: there is no such attribute, or it cannot hold the value; or an attribute shares memory with one
+            that is replaced and cannot follow it.
 
     Example:
         >>> moved = wp.replace(state, x=jnp.zeros((4, 3)))
@@ -274,4 +277,30 @@ def replace(obj: Any, /, **values: Any) -> Any:
             except JwarpError as error:
                 raise KernelTypeError(f"wp.replace: {type(obj).__name__}.{name}: {error.diagnostic.message}") from None
         object.__setattr__(made, name, value)
+    for name in values:
+        _move_views(obj, made, name, [other for other in names if other not in values])
     return made
+
+
+def _move_views(obj: Any, made: Any, replaced: str, others: Iterable[str]) -> None:
+    """Let the attributes of `made` that are views of what was replaced be views of what stands there now."""
+    before, after = getattr(obj, replaced), getattr(made, replaced)
+    if not isinstance(before, array) or before.device is None or after is before:
+        return
+    for name in others:
+        view = getattr(obj, name)
+        if not isinstance(view, array) or view.device is None or not overlap(view, before):
+            continue
+        (low, high), (first, end) = view.layout.bounds, before.layout.bounds
+        alike = isinstance(after, array) and (after.dtype, after.shape, after.strides) == (
+            before.dtype, before.shape, before.strides
+        )  # fmt: skip
+        if not alike or low < first or high > end or not before.layout.is_contiguous:
+            raise KernelTypeError(
+                f"wp.replace: {type(obj).__name__}.{name} shares memory with {replaced}, and is no view of an array "
+                f"{after!r} in its place",
+                hint=f"give {name}, too: wp.replace(…, {replaced}=…, {name}=…)",
+            )
+        shown = view.layout
+        offset = shown.offset - before.layout.offset + after.layout.offset
+        object.__setattr__(made, name, after.seen(View(shown.element, shown.shape, shown.strides, offset)))

@@ -159,7 +159,8 @@ class AnalysedKernel:
             f"kernel `{self.kernel.name}`: index {index} is outside axis {axis} of `{name}`, "
             f"whose extent is {extent}, in a launch over {dims[: self.kernel.tid_dims]}",
             next(found, self.kernel.span),
-            "launch fewer threads, or guard the access with an `if`",
+            "launch fewer threads, or guard the access with an `if`, or write `a if c else b`, which reads the one of "
+            "the two that it chooses: `wp.where(c, a, b)` reads both",
         )
 
     def needed(self, symbols: Mapping[int, int | None]) -> tuple[str, ...]:

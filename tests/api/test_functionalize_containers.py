@@ -223,3 +223,46 @@ def test_arrays_of_numpy_in_containers(values):
 
     with pytest.raises(wp.LaunchError, match="kernel 'add_square' writes to its parameter 'y', a NumPy array"):
         wp.functionalize(untold)(x, [y.copy()])
+
+
+def twofold(x: wp.array[float]) -> wp.array[float]:
+    y = wp.zeros_like(x)
+    wp.launch(twice, x.shape, inputs=[x], outputs=[y])
+    return y
+
+
+def several(x: wp.array[float]) -> tuple[wp.array[float], dict[str, wp.array[float]], int]:
+    return twofold(x), {"again": twofold(x)}, 3
+
+
+def unannotated(x: wp.array[float]):
+    return twofold(x)
+
+
+def element(x: wp.array[float]) -> float:
+    return twofold(x)[0]
+
+
+@wp.kernel
+def twice(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+def test_an_annotated_result_is_a_jax_array():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=5), jnp.float32)
+    for call in (wp.functionalize(twofold), jax.jit(wp.functionalize(twofold))):
+        result, changed = call(x)
+        assert isinstance(result, jax.Array) and changed == {}
+        np.testing.assert_array_equal(result, 2 * x)
+    np.testing.assert_array_equal(jax.grad(lambda x: wp.functionalize(twofold)(x)[0].sum())(x), np.full(5, 2.0))
+    (first, others, number), _ = wp.functionalize(several)(x)
+    assert isinstance(first, jax.Array) and isinstance(others["again"], jax.Array) and number == 3
+    assert isinstance(wp.functionalize(unannotated)(x)[0], wp.array)
+
+
+def test_an_element_is_read_of_the_jax_array():
+    with pytest.raises(wp.LaunchError, match=r"wp.to_jax\(a\)\[i\] reads one while JAX traces"):
+        wp.functionalize(element)(jnp.ones(3))
+    with pytest.raises(wp.LaunchError, match=r"a.numpy\(\)\[i\] reads one"):
+        wp.zeros(3, dtype=float)[0]

@@ -7,8 +7,6 @@ import pytest
 
 import jwarp as wp
 
-pytestmark = pytest.mark.quick
-
 SIDES = 8
 N = 40
 

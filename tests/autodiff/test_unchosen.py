@@ -284,3 +284,32 @@ def test_by_the_interpreter():
         results = run(adjoint.kernel, (8,), [given[slot] for slot in adjoint.origins])
         expected = jax.grad(lambda x, kernel=kernel: wp.jax_kernel(kernel)(x)[0].sum())(x)
         np.testing.assert_allclose(results[adjoint.origins.index(Origin("gradient", 0))], expected, rtol=1e-12)
+
+
+@wp.kernel
+def through_bits(x: wp.array[F], y: wp.array[F]):
+    i = wp.tid()
+    bits = wp.cast(x[i], wp.int64)
+    rounded = bits & wp.int64(-256)
+    y[i] = F(2.0) * wp.cast(rounded, F)
+
+
+@wp.kernel
+def beyond(x: wp.array[F], y: wp.array[F]):
+    i = wp.tid()
+    y[i] = wp.where(i + 1 < x.shape[0], x[i + 1], F(0.0))
+
+
+def test_a_refusal_stands_where_bits_are_taken():
+    x = jnp.ones(3)
+    for derivative in (
+        jax.grad(lambda x: wp.jax_kernel(through_bits)(x)[0].sum()),
+        jax.jacfwd(wp.jax_kernel(through_bits)),
+    ):
+        with pytest.raises(wp.NotDifferentiableError, match=r"bits = wp.cast\(x\[i\], wp.int64\)"):
+            derivative(x)
+
+
+def test_an_access_beside_where_is_told_of_conditional_expressions():
+    with pytest.raises(wp.LaunchError, match=r"`a if c else b`"):
+        wp.jax_kernel(beyond)(jnp.ones(3))

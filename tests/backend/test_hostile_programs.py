@@ -23,8 +23,6 @@ from jwarp.compiler.cpu import CpuKernel, compile_program
 from jwarp.compiler.program import program_of
 from jwarp.config import Settings, config
 
-pytestmark = pytest.mark.quick
-
 HELPERS = Path(__file__).parents[1] / "helpers"
 PROGRAMS = int(os.environ.get("JWARP_HOSTILE_PROGRAMS", "200"))
 

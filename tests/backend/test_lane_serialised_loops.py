@@ -80,6 +80,6 @@ def test_searches_are_those_of_a_loop(variant):
 
 def test_the_outermost_loops_that_change_nothing_are_run_thread_by_thread():
     kernel = CpuKernel(climbed.ir(), Settings(cache_dir="")).optimized()
-    lone = [node for node in walk(kernel.body) if node in lane_serialised_loops(kernel)]
-    assert len(lone) == 2 and all(isinstance(node, While) for node in lone)
+    found = [node for node in walk(kernel.body) if node in lane_serialised_loops(kernel)]
+    assert len(found) == 2 and all(isinstance(node, While) for node in found)
     assert [n.lanes for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None] == [("min", "add")] * 2

@@ -287,7 +287,8 @@ def test_arrays_without_elements():
 
 @own_process(driver="/nowhere/libcuda.so.1")
 def test_no_driver():
-    with pytest.raises(XlaError, match=r"need the NVIDIA driver, whose library /nowhere/libcuda.so.1 cannot be loaded"):
+    chosen = r"/nowhere/libcuda.so.1 \(JWARP_LIBCUDA is the path of libcuda.so.1\)"
+    with pytest.raises(XlaError, match=rf"need the NVIDIA driver, whose library {chosen} cannot be loaded"):
         xla().instantiate(attributes(scale_launch(5))).prepare()
 
 

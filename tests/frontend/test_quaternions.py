@@ -55,6 +55,7 @@ def places(
     o[6] = r
 
 
+@pytest.mark.quick
 def test_parts_and_components_are_read_and_assigned():
     a, o = np.zeros((3, 7), np.float32), np.ones((7, 4), np.float32)
     b = Body(x=np.zeros((2, 7), np.float32), v=np.zeros((2, 6), np.float32))
@@ -88,6 +89,7 @@ def made(o: wp.array[wp.transform], s: wp.array[wp.spatial_vectord], w: wp.vec3d
     s[2] = wp.spatial_vector(dtype=wp.float64) + wp.spatial_vectord(wp.float64(3.0))
 
 
+@pytest.mark.quick
 def test_every_form_of_a_constructor():
     w, p, q = (0.1, 0.2, 0.3), (1.0, 2.0, 3.0), (4.0, 5.0, 6.0, 7.0)
     o, s = np.zeros((13, 7), np.float32), np.zeros((3, 6))
@@ -127,6 +129,7 @@ def expected_operators(q, r, t, u, k):
     return jnp.stack([first, t * k + k * u + t, third, t * (1 - k) + u * k, u])
 
 
+@pytest.mark.quick
 def test_operators_by_value_with_derivatives_and_batches():
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
 from mutant_search import place_of
 from planted_mutants import MUTANTS
 
 import jwarp
-
-pytestmark = pytest.mark.quick
 
 PACKAGE = Path(jwarp.__file__).parent
 AREAS = {"frontend", "passes", "autodiff", "tiling", "backend"}

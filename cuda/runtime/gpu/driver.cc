@@ -97,10 +97,12 @@ std::string newer_driver() { return std::string("install driver release ") + kNe
 
 void* open_library() {
   const char* chosen = std::getenv("JWARP_LIBCUDA");
-  const char* path = chosen != nullptr && *chosen != '\0' ? chosen : kLibrary;
+  const bool is_chosen = chosen != nullptr && *chosen != '\0';
+  const char* path = is_chosen ? chosen : kLibrary;
   if (void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) return library;
   const char* reason = dlerror();
   unavailable(std::string("kernels for CUDA need the NVIDIA driver, whose library ") + path +
+                  (is_chosen ? " (JWARP_LIBCUDA is the path of libcuda.so.1)" : "") +
                   " cannot be loaded: " + (reason ? reason : "no reason given"),
               newer_driver());
 }

@@ -98,7 +98,8 @@ class BodyEmitter(Body):
 
     def single(self, node: Op) -> None:
         """Write an access by itself."""
-        assert self.access([node])
+        is_written = self.access([node])
+        assert is_written
 
     def op(self, node: Op) -> None:
         special = SPECIAL_RULES.get(node.name)

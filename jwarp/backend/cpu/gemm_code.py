@@ -119,8 +119,8 @@ class FunctionCode(Code):
 
     def load_vector(self, source: ScalarType, target: ScalarType, address: str, count: int) -> str:
         """A vector whose first `count` lanes are converted elements, the others zero."""
-        held = int16 if source is float16 else source
-        loaded = self._load(scalar_type(held), f"align {held.bits // 8}", address, count)
+        bits_type = int16 if source is float16 else source
+        loaded = self._load(scalar_type(bits_type), f"align {bits_type.bits // 8}", address, count)
         if source is float16:
             loaded = self.define(f"bitcast {self.vector('i16')} {loaded} to {self.vector('half')}")
         return convert(self.vectors, source, target, loaded)
@@ -174,8 +174,8 @@ class FunctionCode(Code):
 
         `part` elements to a lane of 128 bits are transposed within these lanes, as all processors do at once.
         """
-        held = int16 if source is float16 else source
-        kind, align = scalar_type(held), f"align {held.bits // 8}"
+        bits_type = int16 if source is float16 else source
+        kind, align = scalar_type(bits_type), f"align {bits_type.bits // 8}"
         loaded = [self.define(f"load <{part} x {kind}>, ptr {address}, {align}") for address in addresses]
         rows = [self._joined(kind, loaded[first::part], part) for first in range(part)]
         if source is float16:

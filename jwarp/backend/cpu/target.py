@@ -36,6 +36,8 @@ class Target:
 # Widest first: the feature, threads to a vector of 32-bit values.
 _WIDTHS = (("avx512f", 16), ("avx2", 8))
 _NARROWEST = 4
+# Those that code can be made for.
+WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 
 
 @cached("one")
@@ -50,9 +52,10 @@ def host_target(width: int | None = None) -> Target:
     _initialize()
     features = llvm.get_host_cpu_features()
     best = next((w for name, w in _WIDTHS if features.get(name)), _NARROWEST)
-    asked = width or int(os.environ.get("JWARP_CPU_WIDTH", best))
-    if asked not in (1, 2, 4, 8, 16, 32, 64):
-        raise ValueError(f"the vector width must be a power of two up to 64, not {asked}")
+    given, name = (os.environ.get("JWARP_CPU_WIDTH", best), "JWARP_CPU_WIDTH") if width is None else (width, "width")
+    if str(given).strip() not in map(str, WIDTHS):
+        raise ValueError(f"{name}, the number of threads to a vector, must be a power of two up to 64, not {given!r}")
+    asked = int(given)
     triple = llvm.get_process_triple()
     is_arm = triple.startswith(("aarch64", "arm64"))
     return Target(

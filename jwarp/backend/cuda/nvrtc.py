@@ -14,6 +14,7 @@ from typing import Any
 
 from jwarp.backend.cuda.assembler import LINES, Refusal, line_of_symbol, place_of, refusal_of, remarks_of
 from jwarp.caches import cached
+from jwarp.config import ARCHITECTURE, split_names
 from jwarp.errors import NO_SPAN, CompileError, LaunchError, Span
 
 INSTALL = "pip install 'jwarp[cuda-compile]' (without a GPU) or 'jwarp[cuda13]'"
@@ -37,7 +38,6 @@ _ADVICE = {
 }
 _REPORT = "another version of nvidia-cuda-nvrtc may do; please report it, with the kernel"
 
-_ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 _DIAGNOSTIC = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning): (?P<text>.*)$")
 _LINE = re.compile(r'#line (\d+) "(.*)"')
 _INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
@@ -140,9 +140,9 @@ def read_architectures(text: str) -> tuple[str, ...]:
     Raises:
         LaunchError: one of them has another form.
     """
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(split_names(text)))
     for name in names:
-        if not _ARCHITECTURE.fullmatch(name):
+        if not ARCHITECTURE.fullmatch(name):
             raise LaunchError(
                 f"wp.config.cuda_arch: {name!r} is no architecture", hint="write it like sm_90, several with commas"
             )

@@ -71,12 +71,13 @@ class Described(ByName):
     """A function as its users see it: `forms`, one in each line, and what it does."""
 
     forms: str
-    doc: str
+    doc: str | None
 
     def __post_init__(self) -> None:
         # What `help` and `inspect.signature` ask for.
         names = dict.fromkeys(("__name__", "__qualname__"), self.name)
-        text = "\n".join(self._lines) + f"\n\n{inspect.cleandoc(self.doc)}"
+        # `python -OO` leaves no docstrings of functions of the library.
+        text = "\n".join(self._lines) + f"\n\n{inspect.cleandoc(self.doc or '')}"
         for attribute, value in {**names, "__module__": "jwarp", "__doc__": text}.items():
             object.__setattr__(self, attribute, value)
 

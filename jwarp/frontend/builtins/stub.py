@@ -200,7 +200,7 @@ def _function(row: Described) -> Iterator[str]:
         if number:
             yield f"def {form.text}: ..."
         else:
-            yield f"def {form.text}:\n{textwrap.indent(_quoted(row.doc), '    ')}"
+            yield f"def {form.text}:\n{textwrap.indent(_quoted(str(row.doc)), '    ')}"
 
 
 def _quoted(doc: str) -> str:

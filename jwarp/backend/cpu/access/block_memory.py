@@ -40,9 +40,9 @@ class BlockMemory:
         """Call the code that is made for this product of matrices."""
         request = request_of(self.kernel, node)
         self.code.library[request] = None
-        told = node.told(BlockMatmul)
+        operands = node.told(BlockMatmul)
         self.code.declare("void", request.symbol, ["ptr", "ptr", "ptr"])
-        self.code.line(f"call void @{request.symbol}(ptr %p{told.a}, ptr %p{told.b}, ptr %p{told.c})")
+        self.code.line(f"call void @{request.symbol}(ptr %p{operands.a}, ptr %p{operands.b}, ptr %p{operands.c})")
 
 
 def _element(local: Local, value: float) -> str:

@@ -22,7 +22,7 @@ SHORTEST_ROW = 1024
 
 
 class NonTemporal:
-    """Writes such stores for the arrays that threads store their own elements of, once each, and nothing else."""
+    """Writes such stores for the arrays that threads store thread-private elements of, once each, and nothing else."""
 
     def __init__(self, memory: Memory, kernel: Kernel, covers: tuple[Cover, ...]):
         self.memory, self.code, self.least = memory, memory.code, memory.code.options.target.past_caches

@@ -84,13 +84,13 @@ def scatter_store(body: Body, access: Access) -> list[str]:
 
 
 def private_load(body: Body, access: Access) -> list[str]:
-    """Load elements of the lanes' own arrays."""
+    """Load elements of thread-private arrays."""
     [node] = access.nodes
     return [body.private.load(body.element(node, node.indices, lane_by_lane=True), body.mask)]
 
 
 def private_store(body: Body, access: Access) -> list[str]:
-    """Store to elements of the lanes' own arrays."""
+    """Store to elements of thread-private arrays."""
     [node] = access.nodes
     own = body.element(node, node.indices, lane_by_lane=True)
     [value] = body.stored(access.nodes)

@@ -102,12 +102,12 @@ class _Writer:
         if sum(1 for _ in walk(self.node.body)) > MAX_CHAINED_NODES:
             return first, size, carried
         here = int(size) // stride * stride
-        held = self.loop(first, str(here), carried * CHAINS, False, chains=CHAINS)
+        kept = self.loop(first, str(here), carried * CHAINS, False, chains=CHAINS)
         count = len(carried)
-        while len(held) > count:
-            half = len(held) // 2
-            held = [self.both(k % count, x, y) for k, (x, y) in enumerate(zip(held[:half], held[half:], strict=True))]
-        return self.plus(first, str(here)), str(int(size) - here), held
+        while len(kept) > count:
+            half = len(kept) // 2
+            kept = [self.both(k % count, x, y) for k, (x, y) in enumerate(zip(kept[:half], kept[half:], strict=True))]
+        return self.plus(first, str(here)), str(int(size) - here), kept
 
     def both(self, k: int, x: str, y: str) -> str:
         """Two vectors of what is carried at position `k`, combined lane by lane."""
@@ -142,11 +142,11 @@ class _Writer:
         code.label(head)
         at, following = code.name("at"), code.name("at")
         code.line(f"{at} = phi {self.kind} [{start}, %{before}], [{following}, %{latch}]")
-        held: list[str] = []
+        kept: list[str] = []
         phis: list[int] = []
         for t, x in zip(types, carried, strict=True):
             name, phi = code.carried(code.vector(scalar_type(t)), x, before)
-            held.append(name)
+            kept.append(name)
             phis.append(phi)
         more = self.out.emit(f"icmp {'sge' if down else 'slt'} {self.kind} {at}, {'0' if down else size}")
         e.jump_if(more, body, done)
@@ -158,7 +158,7 @@ class _Writer:
         texts, own = [], len(self.types)
         for chain in range(chains):
             place = at if chain == 0 else self.out.emit(f"add {self.kind} {at}, {chain * code.width}")
-            texts += self.body(self.plus(first, place), active, held[chain * own : (chain + 1) * own])
+            texts += self.body(self.plus(first, place), active, kept[chain * own : (chain + 1) * own])
         e.jump(latch)
         code.label(latch)
         for phi, text in zip(phis, texts, strict=True):
@@ -166,7 +166,7 @@ class _Writer:
         code.line(f"{following} = add {self.kind} {at}, {-code.width if down else chains * code.width}")
         e.jump(head)
         code.label(done)
-        return held
+        return kept
 
     def tail(self, first: str, rest: str, carried: list[str]) -> list[str]:
         """The `rest` of the elements, which do not fill a vector."""

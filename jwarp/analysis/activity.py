@@ -115,7 +115,7 @@ class _Varied(_Flow):
             self.values.add(node.result)
 
     def varies(self, node: Op) -> bool:
-        """Whether the result of an operation depends on what is wanted."""
+        """True if the result of an operation depends on what is wanted."""
         if node.row.is_parameter or node.row.is_access:
             return node.attr in self.arrays
         if node.row.is_native:

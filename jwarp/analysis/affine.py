@@ -81,7 +81,7 @@ class Affine:
 
     @property
     def is_number(self) -> bool:
-        """Whether the form has no atoms."""
+        """True if the form has no atoms."""
         return not self.terms
 
     def __add__(self, other: Affine | int) -> Affine:
@@ -157,7 +157,7 @@ def either(x: Condition, y: Condition) -> Condition:
 
 
 def evaluate(condition: Condition, symbols: Mapping[int, int | None]) -> bool | None:
-    """Whether the condition holds; None where that depends on symbols without a value."""
+    """True if the condition holds; None where that depends on symbols without a value."""
     result: bool | None = True
     for clause in condition:
         held: bool | None = False

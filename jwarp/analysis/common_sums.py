@@ -127,7 +127,7 @@ class _Search:
 
 
 def waits_through(sums: Sequence[Op], node: Node) -> bool:
-    """Whether sums may be done after a node: it neither ends the thread nor touches their arrays."""
+    """True if sums may be done after a node: it neither ends the thread nor touches their arrays."""
     arrays = {n.array for n in sums}
     return all(
         (n.row.is_pure or n.row.is_access or n.row.uses_tape)

@@ -102,7 +102,7 @@ def _look_at_yields(block: Block, uses: list[_Uses], coordinates: Mapping[Value 
 
 
 def _counts(node: Op, used: Container[Value]) -> bool:
-    """Whether a node tells threads apart by something else than their coordinates, or what others did before."""
+    """True if a node tells threads apart by something else than their coordinates, or what others did before."""
     row = node.row
     is_number = row.arity == 0 and row.is_pure and row.attribute is None and row.result is not None
     return is_number or (row.is_atomic and node.result in used)

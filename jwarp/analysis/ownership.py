@@ -82,7 +82,7 @@ class ThreadIndices:
         return (axis, 1, form.constant) if step == 1 and not form.inner else None
 
     def differ(self, indices: tuple[Operand, ...]) -> bool:
-        """Whether the elements that one operation touches are all different: always, for a single one."""
+        """True if the elements that one operation touches are all different: always, for a single one."""
         shape = shape_of(indices[0].type) if indices else ()
         if math.prod(shape) == 1:
             return True
@@ -102,7 +102,7 @@ class ThreadIndices:
         return known >= {axis for axis, n in enumerate(shape) if n > 1}
 
     def is_positive(self, atom: int | Value, factor: int) -> bool:
-        """Whether a multiple of a coordinate, or of another value, is not negative."""
+        """True if a multiple of a coordinate, or of another value, is not negative."""
         return factor >= 0 and (isinstance(atom, int) or self.intervals.is_count(atom))
 
     def form(self, index: Operand) -> Form | None:
@@ -206,7 +206,7 @@ def owned_arrays(kernel: Kernel, single: Iterable[int] = ()) -> frozenset[int]:
 
 
 def are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices, single: Iterable[int] = ()) -> bool:
-    """Whether stores to an array are at multiples of the thread's coordinates plus less than those.
+    """True if stores to an array are at multiples of the thread's coordinates plus less than those.
 
     They are at `3 * i`, `3 * i + 1` and `3 * i + 2`. Such an index is not negative, so it does not count from the end.
     """
@@ -237,7 +237,7 @@ class Reach:
     most: int
 
     def wraps(self, dims: Sequence[int]) -> bool:
-        """Whether it does in a launch over `dims`."""
+        """True if it does in a launch over `dims`."""
         return self.constant + sum(c * (dims[axis] - 1) for axis, c in self.factors) > self.most
 
 

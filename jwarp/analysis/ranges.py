@@ -391,7 +391,7 @@ class _Analysis(Visitor):
         return self.coordinates.get(atom) if isinstance(atom, Value) else None
 
     def is_plain(self, form: Affine) -> bool:
-        """Whether `form` takes all the values that its coordinates allow."""
+        """True if `form` takes all the values that its coordinates allow."""
         return all(isinstance(a, Symbol) or a in self.coordinates for a, _ in form.terms)
 
     def cover(self, param: int) -> Cover:

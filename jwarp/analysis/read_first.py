@@ -1,4 +1,4 @@
-"""Whether threads read what is in one array before they change another one, which may show the same elements."""
+"""True if threads read what is in one array before they change another one, which may show the same elements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jwarp.ir.nodes import Block, Kernel, Node, Op, While, arrays_changed, array
 
 
 def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
-    """Whether no thread reads array `read` after it has changed array `changed`, for array parameters of these numbers.
+    """True if no thread reads array `read` after it has changed array `changed`, for array parameters of these numbers.
 
     Then threads may as well read a copy of `read` that was made before the launch: what other threads change meanwhile
     is not promised to be seen. The order is that of the nodes, so `kernel` is as it was written.
@@ -15,7 +15,7 @@ def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
 
 
 def _after(block: Block, is_changed: bool, read: int, changed: int) -> bool | None:
-    """Whether `changed` may have been changed after the block; None where `read` may be read after that."""
+    """True if `changed` may have been changed after the block; None where `read` may be read after that."""
     for node in block.nodes:
         if isinstance(node, Op):
             if is_changed and read in arrays_read(node):

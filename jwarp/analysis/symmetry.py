@@ -61,7 +61,7 @@ def symmetry(kernel: Kernel) -> Symmetry:
 
 
 def depends_on_decompositions(kernel: Kernel) -> bool:
-    """Whether there is anything to look for."""
+    """True if there is anything to look for."""
     return any(isinstance(n, Op) and n.name == "symmetric" for n in walk(kernel.body))
 
 
@@ -147,7 +147,7 @@ class _Run:
         return self.others[x]
 
     def is_symmetric(self, samples: np.ndarray) -> bool:
-        """Whether the two halves of every pair of cases agree."""
+        """True if the two halves of every pair of cases agree."""
         if samples.shape[0] == 1:
             return True
         pairs = samples[: self.cases].reshape(self.cases // 2, 2, -1)
@@ -157,7 +157,7 @@ class _Run:
         return bool(np.all(fits.sum(1) >= LEAST) and not np.any(differ))
 
     def slopes(self, samples: np.ndarray) -> bool | None:
-        """Whether eigenvalues near zero change a value as those at zero do; None if they do not."""
+        """True if eigenvalues near zero change a value as those at zero do; None if they do not."""
         if samples.shape[0] == 1:
             return None
         near = samples[self.cases :].reshape(len(NEAR_ZERO), 2, -1)

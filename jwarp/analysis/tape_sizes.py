@@ -17,7 +17,7 @@ PLACE_BYTES = 8  # of an element in the log of its array
 
 
 def fits_thread(kernel: Kernel) -> bool:
-    """Whether all records have a known number, and a place in the thread's own memory."""
+    """True if all records have a known number, and a place in the thread's own memory."""
     counts = record_counts(kernel.body)
     if counts is None:
         return False

@@ -49,7 +49,7 @@ def counters(kernel: Kernel, owned: frozenset[int] | None = None) -> frozenset[i
 
 
 def keeps_order(kernel: Kernel) -> bool:
-    """Whether threads that run in step, operation by operation, give what they give one after the other.
+    """True if threads that run in step, operation by operation, give what they give one after the other.
 
     They do where each counter has one operation, in no loop: that one takes them in order.
     """
@@ -65,7 +65,7 @@ def keeps_order(kernel: Kernel) -> bool:
 
 
 def depends_on_order(kernel: Kernel) -> bool:
-    """Whether atomic operations of a kernel may find or leave something else where threads come in another order."""
+    """True if atomic operations of a kernel may find or leave something else where threads come in another order."""
     used = used_values(kernel.body)
     atomics = [n for n in _accesses(walk(kernel.body)) if n.row.is_atomic]
     # What every thread adds, or takes the smallest of, is the same in any order; sums of floats are, but for rounding,
@@ -74,13 +74,13 @@ def depends_on_order(kernel: Kernel) -> bool:
 
 
 def rounds_by_order(kernel: Kernel) -> bool:
-    """Whether a kernel adds up floats by atomic operations."""
+    """True if a kernel adds up floats by atomic operations."""
     atomics = (n for n in _accesses(walk(kernel.body)) if n.row.is_atomic)
     return any(kernel.array(n.array).dtype.is_float and not n.row.is_extremum for n in atomics)
 
 
 def runs_in_order(kernel: Kernel) -> bool:
-    """Whether the threads of a kernel run in order on a processor, whose vectors cannot wait for their own lanes."""
+    """True if the threads of a kernel run in order on a processor, whose vectors cannot wait for their own lanes."""
     return bool(kernel.order) or awaited(kernel) is not None
 
 
@@ -177,7 +177,7 @@ class _Steadiness:
                 )
 
     def is_steady(self, x: Operand) -> bool:
-        """Whether a value is the same in the next trip. A carried one may only be chosen, or combined as bits."""
+        """True if a value is the same in the next trip. A carried one may only be chosen, or combined as bits."""
         if not isinstance(x, Value) or self.is_fixed(x) or x in self.params or x in self.found:
             return True
         if x in self.chosen:
@@ -190,12 +190,12 @@ class _Steadiness:
 
 
 def _repeats(node: Op, changed: set[ArrayName]) -> bool:
-    """Whether an operation gives in every trip of a loop what it gives for the same arguments in the first."""
+    """True if an operation gives in every trip of a loop what it gives for the same arguments in the first."""
     return node.row.is_pure or (node.row.effect == "read" and node.attr not in changed)
 
 
 def _changes_itself(loop: While, read: Op) -> bool:
-    """Whether one write of every trip, and no other one of the loop, is to the element that is read."""
+    """True if one write of every trip, and no other one of the loop, is to the element that is read."""
     writes = [n for n in _accesses(walk_node(loop)) if n.row.is_write and n.array == read.array]
     if len(writes) != 1 or writes[0] is read or not any(n is writes[0] for n in loop.body.nodes):
         return False
@@ -204,7 +204,7 @@ def _changes_itself(loop: While, read: Op) -> bool:
 
 
 def _may_settle(node: Op) -> bool:
-    """Whether a read, done again, may find what it found before; an atomic operation that adds comes to an end."""
+    """True if a read, done again, may find what it found before; an atomic operation that adds comes to an end."""
     is_nothing = node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0
     return not node.row.is_atomic or node.row.settles or is_nothing
 

@@ -11,9 +11,9 @@ from collections.abc import Container, Iterable
 
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.choices import maybe_constant
-from jwarp.analysis.collisions import Collisions, collisions, is_plain_store
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.analysis.thread_order import counters
+from jwarp.analysis.write_conflicts import WriteConflicts, conflicting_stores, is_plain_store
 from jwarp.autodiff.conditional import Conditional, Derivatives
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
@@ -68,7 +68,7 @@ def jvp(
     not among them are scratch. With `repeated`, several threads have the same coordinates; one that is `alone` is the
     only one, and along the axes `single` there is one. From arrays `taken`, what an exchange finds is what it found
     before, as one thread takes what is there. A kernel that is itself the one `of_derivative` has checks that no other
-    launch makes, and has settled collisions.
+    launch makes, and has settled write conflicts.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
@@ -76,10 +76,12 @@ def jvp(
     kernel = simplify(for_derivatives(kernel, reverse=False))
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
     owned = frozenset() if repeated else owned_arrays(kernel, single)
-    conflicts = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone, single=single)
+    conflicts = (
+        WriteConflicts() if of_derivative else conflicting_stores(kernel, repeated=repeated, alone=alone, single=single)
+    )
     forward = _Forward(kernel, activity(kernel, given, floats, carries), owned, conflicts, keeps_checks=of_derivative)
     with forward.builder.block() as first:
-        forward.numbers = marks(forward.builder, kernel, conflicts.untold)
+        forward.numbers = marks(forward.builder, kernel, conflicts.ambiguous)
     body = make_block([*forward.cleared_locals(), *first, *forward.block(kernel.body).nodes])
     returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
     counted = replayed(kernel, owned)
@@ -88,7 +90,7 @@ def jvp(
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
     body = prune(body, returned, shared)
     refuse_order(kernel, body, owned | frozenset(taken) | counted)
-    return derived(kernel, body, apart=not conflicts.agreed.isdisjoint(forward.active.arrays))
+    return derived(kernel, body, apart=not conflicts.same_value.isdisjoint(forward.active.arrays))
 
 
 class _Forward(Rebuilder):
@@ -99,7 +101,7 @@ class _Forward(Rebuilder):
     """
 
     def __init__(
-        self, kernel: Kernel, active: Activity, owned: frozenset[int], conflicts: Collisions, *, keeps_checks: bool
+        self, kernel: Kernel, active: Activity, owned: frozenset[int], conflicts: WriteConflicts, *, keeps_checks: bool
     ):
         super().__init__()
         self.kernel, self.active, self.owned, self.conflicts = kernel, active, owned, conflicts
@@ -258,14 +260,14 @@ class _Forward(Rebuilder):
     def write(self, node: Op, origin: Origin) -> None:
         """A store, addition or exchange: the same with tangents."""
         tangent = self.tangent(node.args[-1])
-        if node.array in self.conflicts.told:
+        if node.array in self.conflicts.decided_by_final:
             wins = stayed(self.builder, self.kernel, node.array, node.indices, node.args[-1])
             self.store_where(wins, node, origin, tangent)
             return
-        if node.array in self.conflicts.untold and is_plain_store(node, self.used):
+        if node.array in self.conflicts.ambiguous and is_plain_store(node, self.used):
             alone = alone_there(self.builder, self.kernel, node.array, node.indices, self.numbers)
             tangent = or_nan(self.builder, alone, tangent)
-        if node.array in self.conflicts.agreed:
+        if node.array in self.conflicts.same_value:
             agree = agree_there(self.builder, self.kernel, node.array, node.indices, node.args[-1])
             tangent = or_nan(self.builder, agree, tangent)
         if (slot := self.conflicts.slots.get(node.array)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from jwarp.analysis.collisions import collisions
+from jwarp.analysis.write_conflicts import conflicting_stores
 from jwarp.errors import NotDifferentiableError
 from jwarp.frontend.syntax.snippets import named_in
 from jwarp.ir.attributes import NativeCall, NativeParam, Origin
@@ -86,12 +86,12 @@ class _Chosen(Rebuilder):
 
 def _refuse_comparisons(kernel: Kernel, left_out: Sequence[tuple[Op, Block]]) -> None:
     """Refuse what derivatives find out by computing once more, bit by bit, what native code has computed."""
-    conflicts = collisions(kernel)
+    conflicts = conflicting_stores(kernel)
     for call, block in left_out:
         for node in walk(block):
             if not isinstance(node, Op) or not node.row.is_write:
                 continue
-            if node.row.is_extremum or node.array in conflicts.told | conflicts.untold | conflicts.agreed:
+            if node.row.is_extremum or node.array in conflicts.arrays:
                 raise _refusal(
                     kernel, call, f"writes to `{kernel.array(node.array).name}` what several threads may",
                     "let it return what it computes, and write that outside of it",

@@ -15,8 +15,8 @@ from typing import Any
 
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.choices import maybe_unchosen
-from jwarp.analysis.collisions import Collisions, collisions
 from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
+from jwarp.analysis.write_conflicts import WriteConflicts, conflicting_stores
 from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
 from jwarp.autodiff.conditional import Conditional, Derivatives
 from jwarp.autodiff.custom_gradients import (
@@ -100,7 +100,7 @@ def vjp(
         kernel = simplify(speculate(simplify(kernel)))
         owned = frozenset() if repeated else owned_arrays(kernel, single) - frozenset(shared)
         active, counters = activity(kernel, wants, gives, carries), replayed(kernel, owned)
-        conflicts = collisions(kernel, repeated=repeated, alone=alone, single=single)
+        conflicts = conflicting_stores(kernel, repeated=repeated, alone=alone, single=single)
         reverse = _Reverse(kernel, wants, active, written, owned, conflicts, counters, storage,
                            frozenset(shared), repeated)  # fmt: skip
         places = {p: axes for p, axes in stencils(kernel).items() if p in gathered - owned}
@@ -132,7 +132,7 @@ class _Reverse(ForwardSweep):
         active: Activity,
         written: frozenset[int],
         owned: frozenset[int],
-        conflicts: Collisions,
+        conflicts: WriteConflicts,
         counters: frozenset[int],
         storage: Storage,
         shared: frozenset[int],
@@ -142,7 +142,7 @@ class _Reverse(ForwardSweep):
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
         self.wanted, self.owned, self.conflicts, self.indices = wanted, owned, conflicts, ThreadIndices(kernel)
         self.gradients = Derivatives(self.builder)
-        self.optional = maybe_unchosen(kernel, active, chooses, (*conflicts.told, *conflicts.agreed))
+        self.optional = maybe_unchosen(kernel, active, chooses, (*conflicts.decided_by_final, *conflicts.same_value))
         self.numbers: Marks = {}  # of threads
         self.native_parts: dict[Operand, dict[int, Conditional]] = {}  # gradients of what comes out of native code
         self.shared, self.repeated = shared, repeated
@@ -158,7 +158,7 @@ class _Reverse(ForwardSweep):
                 self.builder.effect("clear", attr=Origin(kind, k))
         cleared = self.builder.nodes
         with self.builder.block() as nodes:
-            self.numbers = marks(self.builder, kernel, self.conflicts.untold)
+            self.numbers = marks(self.builder, kernel, self.conflicts.ambiguous)
             self.run(kernel.body, taped=True)
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
@@ -182,7 +182,7 @@ class _Reverse(ForwardSweep):
         refuse_order(kernel, body, self.owned | self.counters)
         if kernel.block_dim:
             _refuse_notes(kernel, body)
-        return derived(kernel, body, more, apart=not self.conflicts.agreed.isdisjoint(self.active.arrays))
+        return derived(kernel, body, more, apart=not self.conflicts.same_value.isdisjoint(self.active.arrays))
 
     def scalar_reads(self) -> list[Node]:
         reads: list[Node] = []
@@ -526,15 +526,15 @@ class _Reverse(ForwardSweep):
         rule(self, node, self.adjoint_origin(node.attr), self.operands(node.indices))
 
     def reverse_store(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
-        if node.array in self.conflicts.told:
+        if node.array in self.conflicts.decided_by_final:
             value = self.operand(node.args[-1])
             wins = stayed(self.builder, self.kernel, node.array, indices, value)
             self.accumulate(node.args[-1], self.taken(wins, origin, indices))
             return
         g: Operand = self.load(origin, indices)
-        if node.array in self.conflicts.untold:
+        if node.array in self.conflicts.ambiguous:
             g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices, self.numbers), g)
-        if node.array in self.conflicts.agreed:
+        if node.array in self.conflicts.same_value:
             value = self.operand(node.args[-1])
             g = or_nan(self.builder, agree_there(self.builder, self.kernel, node.array, indices, value), g)
         if (slot := self.conflicts.slots.get(node.array)) is not None:

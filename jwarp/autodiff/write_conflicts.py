@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 
-from jwarp.analysis.collisions import Slot, why_untold
 from jwarp.analysis.ownership import accesses
+from jwarp.analysis.write_conflicts import Slot, ambiguity
 from jwarp.ir.attributes import Iota, Origin
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value, walk
@@ -73,7 +73,7 @@ def alone_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
     name = kernel.array(array).name
     builder.check(
         holds,
-        f"two threads store to one element of `{name}`, {why_untold(kernel, array)}, so that nothing tells whose value "
+        f"two threads store to one element of `{name}`, {ambiguity(kernel, array)}, so that nothing tells whose value "
         "the gradient goes to; store to another array than one that is read, or use wp.atomic_add",
     )
     return holds
@@ -89,7 +89,7 @@ def agree_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
     name = kernel.array(array).name
     builder.check(
         holds,
-        f"different values are stored to one element of `{name}`, {why_untold(kernel, array)}, and it may be that of "
+        f"different values are stored to one element of `{name}`, {ambiguity(kernel, array)}, and it may be that of "
         "several threads, so that nothing tells whose value the gradient goes to; store to another array than one that "
         "is read, index it by wp.tid() or by a place that wp.atomic_add gave, or use wp.atomic_add",
     )

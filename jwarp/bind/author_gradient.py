@@ -160,7 +160,8 @@ class HandwrittenCall:
         roles = tuple(_ROLES.get(param.kind, Role.READ) for param in params)
         written = tuple(k for k, role in enumerate(roles) if role is not Role.READ)
         program = program_of(adjoint, self.launch.program.settings)
-        made = prepare(program, dims_of(self.launch), Matched(roles, tuple(values), written))
+        program, threads = program.arranged(dims_of(self.launch), None)
+        made = prepare(program, threads, Matched(roles, tuple(values), written))
         results = self.bind(made.operands, made.launch, made.zeros, differentiable=adjoint.enable_backward)
         by_index = dict(zip(made.launch.results, results, strict=True))
         return {params[k].param: by_index[k].reshape(self.shapes[params[k].param]) for k in written}

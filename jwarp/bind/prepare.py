@@ -24,19 +24,12 @@ class Prepared:
     zeros: tuple[tuple[int, ...], ...]
 
 
-def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: BlockDim | None = None) -> Prepared:
-    """Check the arguments of a launch over `dims`.
+def prepare(program: Program, threads: Geometry, matched: Matched, block_dim: BlockDim | None = None) -> Prepared:
+    """Check the arguments of a launch of a program that is arranged, over `threads`.
 
     Raises:
         KernelTypeError, LaunchError: an argument does not fit its parameter.
     """
-    return prepare_arranged(*program.arranged(dims, block_dim), matched, block_dim)
-
-
-def prepare_arranged(
-    program: Program, threads: Geometry, matched: Matched, block_dim: BlockDim | None = None
-) -> Prepared:
-    """The same for a program whose threads are `threads`."""
     roles, operands, zeros = _read(program, matched)
     program.refuse_content(roles)
     if compat.is_not_tracing():

@@ -106,10 +106,7 @@ def _refuse_nonlinear(program: GeneratedProgram, wanted: Numbers, outputs: Numbe
 def _unknown_winner(program: GeneratedProgram, variant: Variant) -> NotDifferentiableError:
     """The adjoint of a linear kernel reads values where those that threads store may meet, to see which one stayed."""
     met = write_conflicts(program, repeated=variant.repeated)
-    names = (
-        " and ".join(f"'{program.kernel.params[p].name}'" for p in sorted(met.told | met.untold | met.agreed))
-        or "an output"
-    )
+    names = " and ".join(f"'{program.kernel.params[p].name}'" for p in sorted(met.arrays)) or "an output"
     return NotDifferentiableError(
         f"kernel '{program.name}' was to be transposed, and several threads may store to one element of {names}: only "
         "its values tell which one stays, and a transpose has none",

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from jwarp.analysis.affine import Condition, evaluate, symbols_of
-from jwarp.analysis.collisions import Collisions, collisions, why_untold
 from jwarp.analysis.ownership import Reach, owned_arrays, reaches, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import prove
 from jwarp.analysis.summary import decoded_condition, encoded_condition
+from jwarp.analysis.write_conflicts import WriteConflicts, ambiguity, conflicting_stores
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.errors import NotDifferentiableError
@@ -80,23 +80,23 @@ def _stencils(program: GeneratedProgram) -> Stencils:
     return _STENCILS.of(program).made("forward", lambda: program.cache.value("stencils", found, write, read))
 
 
-_WRITE_CONFLICTS: PerOwner[GeneratedProgram, bool, Collisions] = PerOwner(
+_WRITE_CONFLICTS: PerOwner[GeneratedProgram, bool, WriteConflicts] = PerOwner(
     "write conflicts of a program", "two for a program"
 )
 
 
-def write_conflicts(program: GeneratedProgram, *, repeated: bool) -> Collisions:
+def write_conflicts(program: GeneratedProgram, *, repeated: bool) -> WriteConflicts:
     """The arrays that threads of a program may store to at one element; without slots."""
 
-    def found() -> Collisions:
-        return dataclasses.replace(collisions(program.simplified, repeated=repeated), slots={})
+    def found() -> WriteConflicts:
+        return dataclasses.replace(conflicting_stores(program.simplified, repeated=repeated), slots={})
 
-    def write(met: Collisions) -> list[list[int]]:
-        return [sorted(met.told), sorted(met.untold), sorted(met.agreed)]
+    def write(met: WriteConflicts) -> list[list[int]]:
+        return [sorted(met.decided_by_final), sorted(met.ambiguous), sorted(met.same_value)]
 
-    def read(content: list[list[int]]) -> Collisions:
+    def read(content: list[list[int]]) -> WriteConflicts:
         decided, ambiguous, same = map(frozenset, content)
-        return Collisions(decided, ambiguous, same)
+        return WriteConflicts(decided, ambiguous, same)
 
     name = f"write conflicts {repeated}"
     return _WRITE_CONFLICTS.of(program).made(repeated, lambda: program.cache.value(name, found, write, read))
@@ -152,7 +152,7 @@ def single_axes(program: GeneratedProgram, geometry: Geometry) -> tuple[int, ...
 
     def decides() -> bool:
         kernel = program.simplified
-        return collisions(kernel, single=single) != collisions(kernel)
+        return conflicting_stores(kernel, single=single) != conflicting_stores(kernel)
 
     return single if single and _SINGLE.of(program).made(single, decides) else ()
 
@@ -168,7 +168,7 @@ def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents)
     """
     if not are_known((geometry.dims, (geometry.repeat,), *extents)):
         return
-    ambiguous = write_conflicts(program, repeated=may_coincide(program, geometry)).untold
+    ambiguous = write_conflicts(program, repeated=may_coincide(program, geometry)).ambiguous
     if not ambiguous:
         return
 
@@ -183,7 +183,7 @@ def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents)
     where = f"{kernel.params[race.param].name}[{', '.join(map(str, race.element))}]"
     raise NotDifferentiableError(
         f"kernel '{program.name}': threads {first} and {second} both store to {where}, "
-        f"{why_untold(kernel, race.param)}, so that nothing tells whose value the gradient goes to",
+        f"{ambiguity(kernel, race.param)}, so that nothing tells whose value the gradient goes to",
         race.span,
         "store to another array than one that is read, use wp.atomic_add to add up, or guard the store so that one "
         "thread makes it",

@@ -50,7 +50,7 @@ class Builder:
         return len(self._open)
 
     def is_open(self, nodes: list[Node]) -> bool:
-        """Whether these are the nodes of the innermost open block or of one around it."""
+        """True if these are the nodes of the innermost open block or of one around it."""
         return any(known is nodes for known in self._open)
 
     def append(self, node: Node) -> None:

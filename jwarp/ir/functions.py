@@ -108,7 +108,7 @@ def _reading_beside(kernel: Kernel) -> set[int]:
 
 
 def _reads_beside(kernel: Kernel, block: Block, own: set[Value], places: Sequence[frozenset[int]]) -> bool:
-    """Whether a block, or a function that it calls, reads an element at a last index that follows from `own`."""
+    """True if a block, or a function that it calls, reads an element at a last index that follows from `own`."""
     _follow(block, own)
     for node in walk(block):
         if not isinstance(node, Op):

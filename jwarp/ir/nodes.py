@@ -212,7 +212,7 @@ class Param:
 
     @property
     def is_value(self) -> bool:
-        """Whether the parameter is a scalar, vector or matrix, passed by value."""
+        """True if the parameter is a scalar, vector or matrix, passed by value."""
         return not isinstance(self.type, ArrayType) or self.type.dims == 0
 
 
@@ -484,14 +484,14 @@ def failure_texts(kernel: Kernel) -> tuple[str, ...]:
 
 
 def prints(kernel: Kernel) -> bool:
-    """Whether the kernel writes lines of text."""
+    """True if the kernel writes lines of text."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.prints
     return any(isinstance(n, Op) and n.row.prints for n in walk(kernel.body))
 
 
 def rounds_as_written(kernel: Kernel) -> bool:
-    """Whether no two operations may be rounded as one, for the sake of this kernel or of its derivatives.
+    """True if no two operations may be rounded as one, for the sake of this kernel or of its derivatives.
 
     Which value an atomic minimum or maximum took, a derivative finds by computing the values once more. They
     must have the same bits again, although other operations around them are left out.
@@ -523,14 +523,14 @@ def arrays_changed(node: Op) -> tuple[ArrayName, ...]:
 
 
 def is_plain(kernel: Kernel) -> bool:
-    """Whether nothing in the kernel is for its derivatives only."""
+    """True if nothing in the kernel is for its derivatives only."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.is_plain
     return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk_all(kernel))
 
 
 def has_native_code(body: Block) -> bool:
-    """Whether native code is run."""
+    """True if native code is run."""
     return any(isinstance(n, Op) and n.row.is_native for n in walk(body))
 
 

@@ -485,7 +485,7 @@ class _Verifier:
         self.mapped = before
 
     def is_value_type(self, type_: Any) -> bool:
-        """Whether values of the kernel may have this type."""
+        """True if values of the kernel may have this type."""
         if isinstance(type_, TileType):
             return self.kernel.block_dim > 0 and tile_type(type_.scalar, type_.shape) is type_
         return _is_scalar(type_)

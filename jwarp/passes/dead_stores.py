@@ -139,7 +139,7 @@ def _joined(
 
 
 def _may_meet(x: tuple[Operand, ...], y: tuple[Operand, ...]) -> bool:
-    """Whether two accesses may be to one element: indices below zero count from the end."""
+    """True if two accesses may be to one element: indices below zero count from the end."""
     return not any(
         isinstance(a, Const) and isinstance(b, Const) and a.value != b.value and min(a.value, b.value) >= 0
         for a, b in zip(x, y, strict=True)

@@ -111,7 +111,7 @@ class _Speculator(Rewriter):
 
 
 def _invariant(loop: For | While) -> Movable:
-    """Whether an operation gives in every trip what it gives for the same arguments before the loop."""
+    """True if an operation gives in every trip what it gives for the same arguments before the loop."""
     written = changed_arrays(loop)
     return lambda node: node.row.is_pure or (node.row.effect == "read" and node.attr not in written)
 

@@ -114,12 +114,12 @@ class _Carrier(Rewriter):
         return [carrying, *test.nodes, If(runs, Block(tuple(after.nodes)), Block(), (), loop.span)]
 
     def _adds(self, node: Op) -> bool:
-        """Whether it adds to an element whose old value nobody asks for."""
+        """True if it adds to an element whose old value nobody asks for."""
         return node.row.is_atomic and node.row.combines == "add" and node.result not in self.used
 
 
 def _surely_runs(loop: For) -> bool:
-    """Whether a loop makes at least one trip, as its bounds are written."""
+    """True if a loop makes at least one trip, as its bounds are written."""
     bounds = loop.lo, loop.hi
     if not all(isinstance(bound, Const) for bound in bounds):
         return False

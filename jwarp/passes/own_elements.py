@@ -90,7 +90,7 @@ def _components(kernel: Kernel, p: int) -> tuple[int, ...]:
 
 
 def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
-    """Whether every access to the array is to the thread's own element, and storing it at the end is better."""
+    """True if every access to the array is to the thread's own element, and storing it at the end is better."""
     type = kernel.params[p].type
     if not isinstance(type, ArrayType) or type.dims != kernel.tid_dims:
         return False
@@ -113,7 +113,7 @@ def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
 
 
 def _is_held(node: Op) -> bool:
-    """Whether an operation could go to a value instead of an element: it reads it, sets it, or adds to it."""
+    """True if an operation could go to a value instead of an element: it reads it, sets it, or adds to it."""
     return node.row.is_access and (not node.row.is_atomic or node.row.combines == "add")
 
 

@@ -11,7 +11,7 @@ from jwarp.types import int32
 
 
 def rotates(kernel: Kernel) -> bool:
-    """Whether nothing but its coordinates depends on how the threads of a kernel are numbered.
+    """True if nothing but its coordinates depends on how the threads of a kernel are numbered.
 
     Checks name the first thread that fails, prints come in order, and so do the old values of atomic operations, as
     far as one can tell.

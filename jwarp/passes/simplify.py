@@ -73,7 +73,7 @@ def _simplified(body: Block, flatten: Flattened | None) -> Block:
 
 
 def _may_flatten(body: Block, flatten: Flattened | None) -> bool:
-    """Whether some branch may become selects."""
+    """True if some branch may become selects."""
     return flatten is not None and any(isinstance(n, If) and flatten(n.then) and flatten(n.orelse) for n in walk(body))
 
 
@@ -273,14 +273,14 @@ class _Simplifier(Rebuilder):
 
 
 def is_cheap(block: Block) -> bool:
-    """Whether a block is small and without effects. That is for code generation only, for a derivative must not run the
+    """True if a block is small and without effects. That is for code generation only, for a derivative must not run the
     branch that was not taken: zero times an infinite slope is NaN."""
     cheap = (isinstance(n, Op) and n.row.is_pure and not n.row.is_elementary for n in block.nodes)
     return len(block.nodes) <= MAX_FLATTENED_OPS and all(cheap)
 
 
 def has_finite_slopes(block: Block) -> bool:
-    """Whether a block does nothing but change signs and the like, so that a derivative may run it for nothing.
+    """True if a block does nothing but change signs and the like, so that a derivative may run it for nothing.
 
     Of an operation that makes no NaN of anything, the slopes are finite.
     """

@@ -63,7 +63,7 @@ class _Widener(Rebuilder):
             self.keep(self.left(node))
 
     def goes_on(self, node: Op) -> bool:
-        """Whether what is symmetric may be made of the operation in float64."""
+        """True if what is symmetric may be made of the operation in float64."""
         result = node.result
         if result not in self.found.made or not isinstance(result.type, ScalarType) or not result.type.is_float:
             return False
@@ -91,7 +91,7 @@ class _Widener(Rebuilder):
         self.leaving[x] = self.builder.op("follow", self.operand(x), narrow)
 
     def gains(self, x: Value) -> bool:
-        """Whether the derivative of what is made of parts only needs more than theirs.
+        """True if the derivative of what is made of parts only needs more than theirs.
 
         To first order a sum over the values does not, nor, in float64, what no values go into.
         """

@@ -145,7 +145,7 @@ def _may_run(node: Op) -> bool:
 
 
 def _outside(builder: Builder, accesses: list[Op]) -> Operand:
-    """Whether an index of some accesses is outside its array, or negative: such a number says that there is none."""
+    """True if an index of some accesses is outside its array, or negative: such a number says that there is none."""
     pairs = {(node.array, axis, x) for node in accesses for axis, x in enumerate(node.indices)}
     found: Operand = FALSE
     for array, axis, x in sorted(pairs, key=lambda pair: (pair[0], pair[1])):
@@ -163,7 +163,7 @@ def _outside(builder: Builder, accesses: list[Op]) -> Operand:
 
 
 def _finite(builder: Builder, may_run: Operand, accesses: list[Op], block: Block) -> Operand:
-    """Whether a branch may run, and all the floats that it then reads are finite: zero times another is none."""
+    """True if a branch may run, and all the floats that it then reads are finite: zero times another is none."""
     nodes = list(walk(block))
     inside = {x for node in nodes for x in results(node)}
     read = dict.fromkeys(x for node in nodes if isinstance(node, Op) for x in node.args)
@@ -191,7 +191,7 @@ class _Algebra:
         self.known: dict[Operand, Operand] = {x: zero(x.type) for x in zeros}
 
     def is_same(self, other: Block, skip: Block) -> bool:
-        """Whether a block then changes nothing, and gives what one without operations gives."""
+        """True if a block then changes nothing, and gives what one without operations gives."""
         return self.changes_nothing(other) and all(
             _equal(self.of(x), self.of(y)) for x, y in zip(other.yields, skip.yields, strict=True)
         )
@@ -243,5 +243,5 @@ def _is_zero(x: Operand) -> bool:
 
 
 def _equal(x: Operand, y: Operand) -> bool:
-    """Whether they are one value, or both zero."""
+    """True if they are one value, or both zero."""
     return x == y or (_is_zero(x) and _is_zero(y))

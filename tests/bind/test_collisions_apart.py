@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from versions import read_version
 
 import jwarp as wp
-from jwarp.analysis.collisions import Collisions, collisions
+from jwarp.analysis.write_conflicts import WriteConflicts, conflicting_stores
 from jwarp.autodiff.reverse import vjp
 from jwarp.ir.attributes import Origin
 
@@ -125,8 +125,8 @@ def compacted(x: wp.array[F], cell: wp.array[int], n: wp.array[int], y: wp.array
 
 
 def test_what_is_apart_by_arithmetic_or_by_counting():
-    assert collisions(three_each.ir()) == Collisions()
-    found = collisions(compacted.ir())
+    assert conflicting_stores(three_each.ir()) == WriteConflicts()
+    found = conflicting_stores(compacted.ir())
     assert not found and set(found.slots) == {3, 4}
     x, cell = jnp.asarray(random(20)), jnp.asarray(1 + places(20, below=3))
 
@@ -212,9 +212,9 @@ def worked_on_and_read(x: wp.array[F], cell: wp.array[int], n: wp.array[int], y:
 
 
 def test_what_is_worked_on_at_slots_alone_is_a_threads_own():
-    assert set(collisions(worked_on.ir()).slots) == {3} and not collisions(worked_on.ir())
+    assert set(conflicting_stores(worked_on.ir()).slots) == {3} and not conflicting_stores(worked_on.ir())
     for kernel in (worked_on_together, worked_on_and_read):
-        assert collisions(kernel.ir()).untold == {3}
+        assert conflicting_stores(kernel.ir()).ambiguous == {3}
     x, directions = jnp.asarray(random(20)), jnp.asarray(random(20))
 
     def loss(x, cell):

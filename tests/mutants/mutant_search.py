@@ -24,10 +24,11 @@ from planted_mutants import MUTANTS, Mutant
 ROOT = Path(__file__).parent.parent.parent
 FOUND_OF_TEN = 9
 SECONDS = 900  # some faults make loops that do not end
-# A finder of an editable installation would find the package as it is.
+# A finder of an editable installation would find the package as it is, also in processes that tests start.
+SITE = """import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if finder.__module__.startswith("_frozen_importlib")]
+"""
 PLUGIN = """import sys
-kept = ("_frozen_importlib", "_pytest")
-sys.meta_path[:] = [finder for finder in sys.meta_path if finder.__module__.startswith(kept)]
 
 
 def pytest_collection_finish():
@@ -54,7 +55,8 @@ def copied(folder: Path) -> Path:
         shutil.copy(module, folder / "jwarp")
     for name in ("tests", "examples", "docs", "cuda", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / "without_finder.py").write_text(PLUGIN)
+    (folder / "sitecustomize.py").write_text(SITE)
+    (folder / "of_the_copy.py").write_text(PLUGIN)
     return folder / "jwarp"
 
 
@@ -83,7 +85,7 @@ def look(mutant: Mutant, tests: list[str]) -> str:
 def _first_failure(folder: Path, chosen: list[str]) -> str:
     """The first test that fails of a copy of the package; "" if all pass."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-p", "without_finder", "-p", "no:cacheprovider", "-x", "-q"]
+    command = [sys.executable, "-m", "pytest", "-p", "of_the_copy", "-p", "no:cacheprovider", "-x", "-q"]
     try:
         done = subprocess.run(
             [*command, *chosen], cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS

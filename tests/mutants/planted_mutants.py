@@ -98,8 +98,8 @@ MUTANTS = (
     Mutant(
         "the gradient of a value that is used twice is that of one use",
         "autodiff",
-        'self.gradients[x] = g if is_first else self.builder.op("add", before, g)',
-        "self.gradients[x] = g",
+        'total = self.builder.op("add", before.value, given.value)',
+        "total = given.value",
     ),
     Mutant(
         "the sides of a branch are exchanged on the way back",
@@ -114,10 +114,10 @@ MUTANTS = (
         "            pass\n",
     ),
     Mutant(
-        "at a tie of min, both get the gradient",
+        "of min and max, the one that loses gets the gradient",
         "autodiff",
-        'return a.do("select", wins, g, none) if first else a.do("select", wins, none, g)',
-        'return a.do("select", wins, g, none) if first else g',
+        "return tuple(Chosen(lambda a: a.do(comparison, *a.args), first) for first in (True, False))",
+        "return tuple(Chosen(lambda a: a.do(comparison, *a.args), first) for first in (False, True))",
     ),
     Mutant(
         "the derivative of tanh is not even",

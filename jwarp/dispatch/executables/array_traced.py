@@ -12,7 +12,7 @@ from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.calls import bind
 from jwarp.bind.custom_vjp import is_stopped
-from jwarp.bind.prepare import prepare_arranged
+from jwarp.bind.prepare import prepare
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.aliases import identical, refuse_unordered
@@ -57,7 +57,7 @@ def run_traced(
     absent = [p for p, value in enumerate(values) if value is None and not program.params[p].is_value]
     if absent:
         matched = without_absent(matched, program.params, absent, program.written, in_place=False)
-    made = prepare_arranged(program, threads, matched, block_dim)
+    made = prepare(program, threads, matched, block_dim)
     if not made.launch.results and not program.lasts:
         return
     operands = [jax.lax.stop_gradient(x) for x in made.operands] if is_stopped(kernel) else made.operands

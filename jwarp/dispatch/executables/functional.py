@@ -51,7 +51,8 @@ class Forward(Ready):
 
     def __init__(self, call: Call):
         super().__init__(call)
-        made = prepare(call.program, call.dims, call.matched, call.block_dim)
+        program, threads = call.program.arranged(call.dims, call.block_dim)
+        made = prepare(program, threads, call.matched, call.block_dim)
         self.launch, self.operands, self.zeros = made.launch, made.operands, made.zeros
         if call.sharding_rule is not None:
             self.launch = cut_launch(made.launch, call.sharding_rule)

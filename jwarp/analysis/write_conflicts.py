@@ -29,34 +29,39 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Collisions:
+class WriteConflicts:
     """The array parameters of floats with plain stores that are not proved to be the only ones at their elements.
 
-    Of those `told`, the content at the end of the launch tells whose value stayed: the kernel does nothing but store
-    to them. Of those `untold` it does not: what a thread stores there may depend on what others did before. Those
-    `agreed` are only stored to and loaded, in loops, where threads tend to walk the same way, as from the root of a
+    Those `decided_by_final` are only stored to: their content after the launch tells whose value stayed. That is not
+    so for those that are `ambiguous`, where a thread may store what depends on what others did before. Those with the
+    `same_value` are only stored to and loaded, in loops, where threads tend to walk the same way, as from the root of a
     tree to its leaves: there it does not matter who did what where all store the same. To others, threads store at
     `slots` of their own, and load nothing else of them.
     """
 
-    told: frozenset[int] = NOWHERE
-    untold: frozenset[int] = NOWHERE
-    agreed: frozenset[int] = NOWHERE
+    decided_by_final: frozenset[int] = NOWHERE
+    ambiguous: frozenset[int] = NOWHERE
+    same_value: frozenset[int] = NOWHERE
     slots: Mapping[int, Slot] = field(default_factory=dict)
 
+    @property
+    def arrays(self) -> frozenset[int]:
+        """All arrays with conflicts, but for those with slots."""
+        return self.decided_by_final | self.ambiguous | self.same_value
+
     def __bool__(self) -> bool:
-        return bool(self.told or self.untold or self.agreed)
+        return bool(self.arrays)
 
 
-def collisions(
+def conflicting_stores(
     kernel: Kernel, *, repeated: bool = False, alone: bool = False, single: Iterable[int] = ()
-) -> Collisions:
-    """What threads of `kernel` may both store to; with `repeated`, several have the same coordinates.
+) -> WriteConflicts:
+    """The arrays that two threads of `kernel` may store to; with `repeated`, several have the same coordinates.
 
-    A thread that is `alone` meets nobody; along the axes `single` there is one thread, or one block.
+    A thread that is `alone` has no conflicts; along the axes `single` there is one thread, or one block.
     """
     if alone:
-        return Collisions()
+        return WriteConflicts()
     owned = NOWHERE if repeated else owned_arrays(kernel, single)
     indices, used = ThreadIndices(kernel), contents_of(kernel.body).used
     found, others = dict[int, list[Op]](), set(touched_by_gradients(kernel))
@@ -83,11 +88,11 @@ def collisions(
             arrays.add(p)
     if replays(kernel):
         # What stands for a value in a derivative may have other bits.
-        return Collisions(NOWHERE, frozenset(arrays), slots=slots)
+        return WriteConflicts(NOWHERE, frozenset(arrays), slots=slots)
     agreed = (
         NOWHERE if kernel.block_dim or repeated else frozenset(arrays & others - changed) & _stored_in_loops(kernel)
     )
-    return Collisions(frozenset(arrays - others), frozenset(arrays & others) - agreed, agreed, slots)
+    return WriteConflicts(frozenset(arrays - others), frozenset(arrays & others) - agreed, agreed, slots)
 
 
 def _stored_in_loops(kernel: Kernel) -> frozenset[int]:
@@ -109,7 +114,7 @@ def _counts(kernel: Kernel) -> Mapping[Value, Op]:
 
 
 def _counts_up(node: Op) -> bool:
-    """Whether an access adds one to a counter that no launch has threads enough to take round to where it was."""
+    """True if an access adds one to a counter that no launch has threads enough to take round to where it was."""
     amount = node.values[0]
     return node.row.is_addition and amount in (Const(int32, 1), Const(int64, 1))
 
@@ -169,7 +174,7 @@ class _Counted:
         return found
 
 
-def why_untold(kernel: Kernel, array: int) -> str:
+def ambiguity(kernel: Kernel, array: int) -> str:
     """Why the content of an array does not tell whose value stayed, as part of a sentence."""
     used = contents_of(kernel.body).used
     others = (n for n in contents_of(kernel.body).accesses if n.array == array and not is_plain_store(n, used))
@@ -179,14 +184,14 @@ def why_untold(kernel: Kernel, array: int) -> str:
 
 
 def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
-    """Whether an access overwrites an element, whatever was there: an exchange does whose result nothing reads."""
+    """True if an access overwrites an element, whatever was there: an exchange does whose result nothing reads."""
     return node.row.is_store or (node.name == "atomic_exch" and node.result not in used)
 
 
 def replays(kernel: Kernel) -> bool:
-    """Whether a derivative computes some value of the kernel in another way than the kernel."""
+    """True if a derivative computes some value of the kernel in another way than the kernel."""
     ops = contents_of(kernel.body).ops
     return any(n.row.has_replay or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
 
 
-__all__ = ["Collisions", "Slot", "collisions", "is_plain_store", "why_untold"]
+__all__ = ["Slot", "WriteConflicts", "ambiguity", "conflicting_stores", "is_plain_store"]

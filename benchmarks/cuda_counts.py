@@ -47,7 +47,7 @@ from jwarp.compiler.program import program_of  # noqa: E402
 from jwarp.compiler.write_conflicts import gatherable  # noqa: E402
 from jwarp.config import config  # noqa: E402
 from jwarp.launching.geometry import Geometry  # noqa: E402
-from jwarp.passes.own_elements import held_elements  # noqa: E402
+from jwarp.passes.private_elements import replaced_elements  # noqa: E402
 from jwarp.types import bfloat16, float16, float32, float64  # noqa: E402
 from jwarp.wire import Role  # noqa: E402
 
@@ -100,9 +100,9 @@ def plain(kernel: Any, dims: tuple[int, ...], adjoint: bool = False) -> Callable
             fresh = [k for k, feed in enumerate(launch.feeds) if feed.role is Role.ZEROS]
             for k, feed in enumerate(launch.feeds):
                 given[k] = np.asarray(dims[feed.source.param], np.int32) if feed.source.kind == "dim" else given[k]
-        held, counts = held_elements(program.gpu_kernel, fresh), Counts()
-        version = CudaKernel(held, config.settings).version(dims, shapes_of(given))
-        PtxKernel(held, version, block=BLOCK).run(dims, given, counts=counts)
+        replaced, counts = replaced_elements(program.gpu_kernel, fresh), Counts()
+        version = CudaKernel(replaced, config.settings).version(dims, shapes_of(given))
+        PtxKernel(replaced, version, block=BLOCK).run(dims, given, counts=counts)
         return counts
 
     return count

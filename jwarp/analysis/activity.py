@@ -27,7 +27,7 @@ class Activity:
 
 
 def activity(kernel: Kernel, wanted: Iterable[int], given: Iterable[int], carries: Carries) -> Activity:
-    """What lies between the parameters `wanted` and the array parameters `given`."""
+    """The values and arrays on a path from the parameters `wanted` to the array parameters `given`."""
     varied = _settle(_Varied(carries, set(), set(wanted)), kernel)
     useful = _settle(_Useful(carries, set(), set(given)), kernel)
     return Activity(frozenset(varied.values & useful.values), frozenset(varied.arrays & useful.arrays))
@@ -41,7 +41,7 @@ def number_of(array: ArrayName) -> int:
 
 def _sources_in_memory(node: Op) -> tuple[int, ...]:
     """The arrays that the result of a pure operation depends on by what its rule says."""
-    return node.told(Detached).arrays if node.row.is_detached and node.attr is not None else ()
+    return node.attr_as(Detached).arrays if node.row.is_detached and node.attr is not None else ()
 
 
 @dataclass
@@ -104,7 +104,7 @@ class _Varied(_Flow):
 
     def op(self, node: Op) -> None:
         if node.row.adds_to_tape:
-            tape = node.told(RecordFields).tape
+            tape = node.attr_as(RecordFields).tape
             self.fields.update(RecordField(tape, k) for k, x in enumerate(node.args) if x in self.values)
             return
         if node.row.is_write and any(x in self.values for x in node.values):
@@ -115,13 +115,13 @@ class _Varied(_Flow):
             self.values.add(node.result)
 
     def varies(self, node: Op) -> bool:
-        """True if the result of an operation depends on what is wanted."""
+        """True if the result of an operation depends on a wanted parameter."""
         if node.row.is_parameter or node.row.is_access:
             return node.attr in self.arrays
         if node.row.is_native:
             return any(array in self.arrays for array in arrays_read(node)) or any(x in self.values for x in node.args)
         if node.row.reads_tape:
-            return node.told(RecordField) in self.fields
+            return node.attr_as(RecordField) in self.fields
         if not node.args:
             return False
         if not self.arrays.isdisjoint(_sources_in_memory(node)):
@@ -153,7 +153,7 @@ class _Useful(_Flow):
     def sources(self, node: Op) -> Iterable[Operand]:
         """The operands that what is given depends on through an operation; notes such arrays and fields."""
         if node.row.adds_to_tape:
-            tape = node.told(RecordFields).tape
+            tape = node.attr_as(RecordFields).tape
             return [x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields]
         is_used = node.result in self.values
         if node.row.is_parameter or node.row.is_access:
@@ -168,7 +168,7 @@ class _Useful(_Flow):
         if not is_used:
             return ()
         if node.row.reads_tape:
-            self.fields.add(node.told(RecordField))
+            self.fields.add(node.attr_as(RecordField))
             return ()
         if not node.args:
             return ()

@@ -157,10 +157,10 @@ def either(x: Condition, y: Condition) -> Condition:
 
 
 def evaluate(condition: Condition, symbols: Mapping[int, int | None]) -> bool | None:
-    """True if the condition holds; None where that depends on symbols without a value."""
+    """Evaluate the condition; None where that depends on symbols without a value."""
     result: bool | None = True
     for clause in condition:
-        held: bool | None = False
+        holds: bool | None = False
         for form in clause:
             total: int | None = form.constant
             for symbol, c in form.terms:
@@ -168,12 +168,12 @@ def evaluate(condition: Condition, symbols: Mapping[int, int | None]) -> bool | 
                 value = symbols.get(symbol.index)
                 total = None if total is None or value is None else total + c * value
             if total is None:
-                held = None
+                holds = None
             elif total >= 0:
-                held = True
+                holds = True
                 break
-        if held is False:
+        if holds is False:
             return False
-        if held is None:
+        if holds is None:
             result = None
     return result

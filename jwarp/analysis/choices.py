@@ -110,7 +110,7 @@ class _Uses(Visitor):
         self.block(node.body)
         params = [self.settle(param) for param in node.params]
         self.carried.update(param for param, is_certain in zip(node.params, params, strict=True) if is_certain is False)
-        # A loop may have no trip.
+        # A loop may have no iteration.
         self.uses = {x: before.get(x, False) for x in (*before, *self.uses)}
         for k, x in enumerate(node.init):
             self.use(x, results[k] is True and params[k] is True)

@@ -71,7 +71,7 @@ class CommonSums:
 
 
 def common_sums(kernel: Kernel, apart: Callable[[Op], bool]) -> list[CommonSums]:
-    """What adds to elements that threads have in common, in groups of at most `MOST`; not what is done `apart`.
+    """The additions to elements that threads have in common, in groups of at most `MOST`, without those done `apart`.
 
     Kernels whose threads have an order, or work on tiles, have none.
     """
@@ -119,7 +119,7 @@ class _Search:
         )
 
     def key(self, node: Op, steady: bool) -> _Key:
-        """What is the same for sums of one group."""
+        """The key of a group of sums."""
         indices = dict.fromkeys(i for i in node.indices if isinstance(i, Value))
         type = node.args[-1].type
         assert isinstance(type, ScalarType)
@@ -127,7 +127,7 @@ class _Search:
 
 
 def waits_through(sums: Sequence[Op], node: Node) -> bool:
-    """True if sums may be done after a node: it neither ends the thread nor touches their arrays."""
+    """True if sums may be moved after a node: it neither ends the thread nor touches their arrays."""
     arrays = {n.array for n in sums}
     return all(
         (n.row.is_pure or n.row.is_access or n.row.uses_tape)

@@ -38,7 +38,7 @@ def _alternatives(clause: Clause, names: Mapping[Hashable, str]) -> str:
 
 
 def _implies(x: Affine, y: Affine) -> bool:
-    """True if `x >= 0` implies `y >= 0`, as `y` is never below `x`."""
+    """True if `x >= 0` implies `y >= 0`, since `y` is never below `x`."""
     return at_least_zero(y - x) == ALWAYS
 
 

@@ -37,7 +37,7 @@ class Obstacle:
 
 @dataclass
 class _Uses:
-    """How the coordinate along one axis is used: where it is an index, and beside which extents it is compared."""
+    """How the coordinate along one axis is used: where it is an index, and which extents it is compared with."""
 
     places: dict[int, set[int]] = field(default_factory=dict)
     compared: list[tuple[Extent, Span]] = field(default_factory=list)
@@ -52,7 +52,7 @@ def independent_axes(kernel: Kernel) -> tuple[Split | Obstacle, ...]:
     nodes = list(walk_all(kernel))
     used = used_values(kernel.body)
     coordinates = {n.result: n.number for n in nodes if isinstance(n, Op) and n.row.is_coordinate}
-    lengths = {n.result: n.told(Extent) for n in nodes if isinstance(n, Op) and n.attr.__class__ is Extent}
+    lengths = {n.result: n.attr_as(Extent) for n in nodes if isinstance(n, Op) and n.attr.__class__ is Extent}
     uses = [_Uses() for _ in range(kernel.tid_dims)]
     accesses: dict[int, list[Op]] = {}
     for node in nodes:
@@ -102,7 +102,7 @@ def _look_at_yields(block: Block, uses: list[_Uses], coordinates: Mapping[Value 
 
 
 def _counts(node: Op, used: Container[Value]) -> bool:
-    """True if a node tells threads apart by something else than their coordinates, or what others did before."""
+    """True if a node distinguishes threads by more than their coordinates, or by the effects of earlier threads."""
     row = node.row
     is_number = row.arity == 0 and row.is_pure and row.attribute is None and row.result is not None
     return is_number or (row.is_atomic and node.result in used)

@@ -58,7 +58,7 @@ class Intervals:
         return self.find(x) or top(x)
 
     def within(self, x: Operand, low: int, high: int | None = None) -> bool:
-        """True if `x` is certain to be at least `low`, and at most `high`."""
+        """True if `x` is provably at least `low`, and at most `high`."""
         found = self.of(x)
         return low <= found.low and (high is None or found.high <= high)
 

@@ -70,7 +70,7 @@ def _is_plain(kernel: Kernel, node: Op) -> bool:
 
 
 def _is_nested(loop: For | While) -> bool:
-    """True if there are lanes in lanes."""
+    """True if a loop over lanes contains another one."""
     found = (n for n in walk_node(loop) if isinstance(n, For) and n.lanes is not None)
     return any(sum(isinstance(m, For) and m.lanes is not None for m in walk_node(n)) > 1 for n in found)
 

@@ -31,7 +31,7 @@ from jwarp.ir.visit import Visitor
 
 
 class Kind(enum.Enum):
-    """What a value, or the content of an array, is in the parameters asked for."""
+    """The dependence of a value, or of an array's content, on the parameters in question."""
 
     ZERO = enum.auto()
     FREE = enum.auto()
@@ -89,7 +89,7 @@ class _Flow(Visitor):
         self.linear, self.reads = linear, reads
         self.values: dict[Value, Standing] = {}
         self.stores: dict[int, Span] = {}
-        # What lies around: a condition, or a number of trips, that depends on what is linear.
+        # What lies around: a condition, or a number of iterations, that depends on what is linear.
         self.around: Fault | None = None
         written = written_params(kernel)
         count = len(kernel.params) + len(kernel.locals)
@@ -104,7 +104,7 @@ class _Flow(Visitor):
         return self.values[x]
 
     def joined(self, first: Standing, second: Standing, span: Span) -> Standing:
-        """What is one or the other."""
+        """The join of two dependences."""
         for each in (first, second):
             if isinstance(each, Fault):
                 return each
@@ -127,9 +127,9 @@ class _Flow(Visitor):
 
     def loop(self, node: For | While) -> None:
         outer = self.around
-        held = [self.of(x) for x in node.init]
+        before = [self.of(x) for x in node.init]
         while True:
-            self.values.update(zip(node.params, held, strict=True))
+            self.values.update(zip(node.params, before, strict=True))
             if isinstance(node, For):
                 fault = self.first_fault(self.of(node.lo), self.of(node.hi))
                 self.values[node.index] = fault or Kind.FREE
@@ -139,11 +139,11 @@ class _Flow(Visitor):
             self.around = outer or fault
             self.block(node.body)
             self.around = outer
-            after = [self.joined(x, self.of(y), node.span) for x, y in zip(held, node.body.yields, strict=True)]
-            if after == held:
+            after = [self.joined(x, self.of(y), node.span) for x, y in zip(before, node.body.yields, strict=True)]
+            if after == before:
                 break
-            held = after
-        for result, x in zip(node.results, held, strict=True):
+            before = after
+        for result, x in zip(node.results, before, strict=True):
             self.values[result] = fault or x
 
     # -- operations
@@ -157,9 +157,11 @@ class _Flow(Visitor):
         if node.row.attribute is not ArrayNumber:
             for p in _numbers(arrays_changed(node)):  # in ways that are not known
                 self.stores[p] = node.span
-                self.arrays[p] = self.around or self.untold(node) or self.joined(self.arrays[p], Kind.FREE, node.span)
+                self.arrays[p] = (
+                    self.around or self.fault_of_read(node) or self.joined(self.arrays[p], Kind.FREE, node.span)
+                )
 
-    def untold(self, node: Op) -> Fault | None:
+    def fault_of_read(self, node: Op) -> Fault | None:
         """A fault where an operation of which no rule tells what it makes of its operands has linear ones."""
         found = [*map(self.of, node.args), *(self.arrays[p] for p in _numbers(arrays_read(node)))]
         fault = self.first_fault(*found)
@@ -179,12 +181,12 @@ class _Flow(Visitor):
             self.values[node.result] = self.first_fault(*map(self.of, node.indices)) or self.arrays[p]
 
     def standing(self, node: Op) -> Standing:
-        """What the result of an operation other than an access is."""
+        """The dependence of the result of an operation that is not an access."""
         assert node.result is not None
         if node.row.is_parameter:
             return Kind.LINEAR if node.array in self.linear else Kind.FREE
         found = [self.of(x) for x in node.args]
-        fault = self.first_fault(*found) or (self.untold(node) if arrays_read(node) else None)
+        fault = self.first_fault(*found) or (self.fault_of_read(node) if arrays_read(node) else None)
         if fault is not None:
             return fault
         varied = {kind: frozenset(k for k, x in enumerate(found) if x is kind) for kind in Kind}

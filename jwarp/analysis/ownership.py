@@ -82,7 +82,7 @@ class ThreadIndices:
         return (axis, 1, form.constant) if step == 1 and not form.inner else None
 
     def differ(self, indices: tuple[Operand, ...]) -> bool:
-        """True if the elements that one operation touches are all different: always, for a single one."""
+        """True if the elements that one operation touches are all different, as a single one is."""
         shape = shape_of(indices[0].type) if indices else ()
         if math.prod(shape) == 1:
             return True
@@ -120,7 +120,7 @@ class ThreadIndices:
 
     def counted(self, node: Op) -> Form:
         """The form of an index into a tile."""
-        iota = node.told(Iota)
+        iota = node.attr_as(Iota)
         return Form({}, {iota.axis: (1, iota.shape[iota.axis])}, 0)
 
     def total(self, node: Op, sign: int) -> Form | None:
@@ -206,7 +206,7 @@ def owned_arrays(kernel: Kernel, single: Iterable[int] = ()) -> frozenset[int]:
 
 
 def are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices, single: Iterable[int] = ()) -> bool:
-    """True if stores to an array are at multiples of the thread's coordinates plus less than those.
+    """True if stores to an array have indices that are multiples of the coordinates plus smaller constants.
 
     They are at `3 * i`, `3 * i + 1` and `3 * i + 2`. Such an index is not negative, so it does not count from the end.
     """
@@ -237,7 +237,7 @@ class Reach:
     most: int
 
     def wraps(self, dims: Sequence[int]) -> bool:
-        """True if it does in a launch over `dims`."""
+        """True if the index wraps in a launch over `dims`."""
         return self.constant + sum(c * (dims[axis] - 1) for axis, c in self.factors) > self.most
 
 

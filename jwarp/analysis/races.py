@@ -94,7 +94,7 @@ class _Search:
         elif node.row.is_coordinate:
             self.values[node.result] = self.coordinates[node.array].astype(np.int32)
         elif node.row.is_extent:
-            extent = node.told(Extent)
+            extent = node.attr_as(Extent)
             shape = self.extents[extent.array]
             assert shape is not None
             self.values[node.result] = np.array(shape[extent.axis], np.int32)

@@ -53,7 +53,7 @@ class UnconditionalAccess:
 
 @dataclass(frozen=True)
 class Proofs:
-    """What is known of a kernel's accesses.
+    """The proofs about a kernel's accesses.
 
     `proven` maps accesses, and `inside` nodes, to the condition under which they are in range,
     and `condition` is all of these together. `always` are the accesses that every thread makes, `covers` is
@@ -499,7 +499,7 @@ def _param(a: _Analysis, node: Op) -> Number | None:
 
 
 def _shape(a: _Analysis, node: Op) -> Number:
-    extent = node.told(Extent)
+    extent = node.attr_as(Extent)
     return Number(Affine.of(a.symbols.extents[extent.array, extent.axis]))
 
 

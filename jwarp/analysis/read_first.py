@@ -1,4 +1,4 @@
-"""True if threads read what is in one array before they change another one, which may show the same elements."""
+"""Tests if threads read all of one array before they change another one, which may alias it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jwarp.ir.nodes import Block, Kernel, Node, Op, While, arrays_changed, array
 
 
 def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
-    """True if no thread reads array `read` after it has changed array `changed`, for array parameters of these numbers.
+    """True if no thread reads array parameter `read` after it has changed array parameter `changed`.
 
     Then threads may as well read a copy of `read` that was made before the launch: what other threads change meanwhile
     is not promised to be seen. The order is that of the nodes, so `kernel` is as it was written.
@@ -15,14 +15,14 @@ def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
 
 
 def _after(block: Block, is_changed: bool, read: int, changed: int) -> bool | None:
-    """True if `changed` may have been changed after the block; None where `read` may be read after that."""
+    """True if the block may leave `changed` changed; None where `read` may be read after a change."""
     for node in block.nodes:
         if isinstance(node, Op):
             if is_changed and read in arrays_read(node):
                 return None
             is_changed = is_changed or changed in arrays_changed(node)
             continue
-        before = is_changed or (_is_loop(node) and _changes(node, changed))  # in a trip before
+        before = is_changed or (_is_loop(node) and _changes(node, changed))  # in an iteration before
         for inner in blocks(node):
             after = _after(inner, before, read, changed)
             if after is None:

@@ -1,4 +1,4 @@
-"""Finds blocks of a kernel that do the same with other values, as copies of a function do that was read in line."""
+"""Finds blocks of a kernel that do the same with other values, as inlined copies of a function do."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class _Finder:
         return (group for group in self.by_key.values() if len(group) >= LEAST_COPIES)
 
     def seen(self, block: Block) -> _Seen | None:
-        """What is to be known of a block; None if it cannot be a copy. What is inside of it may be."""
+        """The shape of a block for comparison; None if it cannot be a copy. Blocks inside of it may be."""
         size, parts, inner, may_be = 0, [], [], True
         for node in block.nodes:
             size += 1

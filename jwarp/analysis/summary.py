@@ -35,9 +35,9 @@ class CertainAccess:
 
 @dataclass(frozen=True)
 class Summary:
-    """What launches have to know; `condition` and `covers` are as in `Proofs`, the rest as in `analysis.sums`.
+    """The facts that launches need; `condition` and `covers` are as in `Proofs`, the rest as in `analysis.sums`.
 
-    `sums` has for each of these parameters how its elements are told apart.
+    `sums` has for each of these parameters how its elements are kept apart.
 
     Source positions are left out: kernels of the same content share a summary.
     """
@@ -139,7 +139,7 @@ def _condition(content: list[list[list[Any]]], atoms: Mapping[int, Symbol | Coor
 
 
 def _atoms(kernel: Kernel) -> dict[int, Symbol | Coordinate]:
-    """What numbers stand for in the forms of a kernel."""
+    """The atoms of a kernel's forms by their numbers."""
     symbols = symbols_of(kernel)
     atoms: dict[int, Symbol | Coordinate] = {
         symbol.index: symbol for symbol in (*symbols.dims, *symbols.extents.values(), *symbols.scalars.values())

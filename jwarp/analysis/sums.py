@@ -16,9 +16,9 @@ _PRODUCTS = 7
 # Elements in a vector, and what one operation on it takes.
 _LANES, _LANE_WEIGHT = 16, 4
 # What a loop is taken to do where only the launch knows.
-_TRIPS = 64
+_ITERATIONS = 64
 # A block has few tiles in a row.
-_TILE_TRIPS = 8
+_TILE_ITERATIONS = 8
 MAX_WEIGHT = 1 << 40
 
 
@@ -60,11 +60,11 @@ def _apart(form: Form, last: int) -> int:
 
 def weight_of(kernel: Kernel) -> int:
     """A rough estimate of a thread's work, in tenths of a nanosecond; at least 1."""
-    trips = _TILE_TRIPS if kernel.block_dim else _TRIPS
+    iterations = _TILE_ITERATIONS if kernel.block_dim else _ITERATIONS
     called: list[int] = []
     for function in kernel.functions:
-        called.append(_block_weight(function.body, trips, called))
-    return max(1, min(MAX_WEIGHT, _block_weight(kernel.body, trips, called)))
+        called.append(_block_weight(function.body, iterations, called))
+    return max(1, min(MAX_WEIGHT, _block_weight(kernel.body, iterations, called)))
 
 
 def _block_weight(block: Block, unknown: int, called: Sequence[int]) -> int:
@@ -72,24 +72,24 @@ def _block_weight(block: Block, unknown: int, called: Sequence[int]) -> int:
 
 
 def _node_weight(node: Node, unknown: int, called: Sequence[int]) -> int:
-    """`unknown` is how many trips a loop makes where only the launch knows, `called` what functions weigh."""
+    """`unknown` is how many iterations a loop makes where only the launch knows, `called` what functions weigh."""
     match node:
         case Op(name="call"):
             return called[node.number]
         case Op(name="tile_matmul"):
-            told = node.told(BlockMatmul)
-            return max(1, told.m * told.n * told.k // _PRODUCTS)
+            attr = node.attr_as(BlockMatmul)
+            return max(1, attr.m * attr.n * attr.k // _PRODUCTS)
         case Op():
             row = node.row
             return _ATOMIC if row.is_atomic else _ACCESS if row.is_access else _OPERATION
         case If():
             return _block_weight(node.then, unknown, called) + _block_weight(node.orelse, unknown, called)
         case For():
-            trips = unknown
+            iterations = unknown
             if isinstance(node.lo, Const) and isinstance(node.hi, Const):
-                trips = len(range(node.lo.value, node.hi.value, node.step))
+                iterations = len(range(node.lo.value, node.hi.value, node.step))
             if node.lanes is not None:  # vectors of elements
-                return -(-trips // _LANES) * _LANE_WEIGHT * _block_weight(node.body, unknown, called)
-            return trips * _block_weight(node.body, unknown, called)
+                return -(-iterations // _LANES) * _LANE_WEIGHT * _block_weight(node.body, unknown, called)
+            return iterations * _block_weight(node.body, unknown, called)
         case While():
             return unknown * (_block_weight(node.cond, unknown, called) + _block_weight(node.body, unknown, called))

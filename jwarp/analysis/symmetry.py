@@ -33,7 +33,7 @@ class Symmetry:
     """`made` is computed of parts of decompositions, `symmetric` as well and the same for all of them.
 
     What is `of_vectors` has parts among what it is made of that are no values, what is `of_values` some that are.
-    Functions of eigenvalues have a scale where all that is symmetric changes at zero as it does beside it, as exp does,
+    Functions of eigenvalues have a scale where all that is symmetric changes at zero as it does near it, as exp does,
     and unlike the square, the root and the magnitude.
     """
 
@@ -45,7 +45,7 @@ class Symmetry:
 
 
 def symmetry(kernel: Kernel) -> Symmetry:
-    """What of a kernel's values is computed of the parts of decompositions, and which of that is symmetric."""
+    """The values that are computed from parts of decompositions, and the symmetric ones among them."""
     nodes = [n for n in walk(kernel.body) if isinstance(n, Op)]
     parts: dict[Operand, list[Op]] = {}
     for node in nodes:
@@ -61,7 +61,7 @@ def symmetry(kernel: Kernel) -> Symmetry:
 
 
 def depends_on_decompositions(kernel: Kernel) -> bool:
-    """True if there is anything to look for."""
+    """True if the kernel uses decompositions."""
     return any(isinstance(n, Op) and n.name == "symmetric" for n in walk(kernel.body))
 
 
@@ -74,7 +74,7 @@ class _Run:
         self.others: dict[Value, np.ndarray] = {}
         self.of_vectors: set[Value] = set()
         self.of_values: set[Value] = set()
-        cases = sum(CASES * len(_pairs(each[0].told(Part).width)) for each in parts.values())
+        cases = sum(CASES * len(_pairs(each[0].attr_as(Part).width)) for each in parts.values())
         self.cases, self.count = cases, cases + 2 * len(NEAR_ZERO)
         first = 0
         for each in parts.values():
@@ -82,7 +82,7 @@ class _Run:
 
     def sample(self, parts: Iterable[Op], first: int) -> int:
         """Random values of the parts of one decomposition; its cases begin with number `first`."""
-        width = next(iter(parts)).told(Part).width
+        width = next(iter(parts)).attr_as(Part).width
         shape = (self.count, SAMPLES)
         s = np.broadcast_to(self.random.uniform(0.5, 1.5, (width, 1, SAMPLES)), (width, *shape)).copy()
         turns = [np.linalg.qr(self.random.normal(size=(SAMPLES, width, width)))[0] for _ in range(2)]
@@ -97,13 +97,13 @@ class _Run:
                     p, q = f[:, i, case].copy(), f[:, j, case].copy()
                     f[:, i, case], f[:, j, case] = c * p + d * q, c * q - d * p
             first += CASES
-        if all(node.told(Part).factor < 2 for node in parts):
+        if all(node.attr_as(Part).factor < 2 for node in parts):
             base, step = self.random.uniform(0.5, 1.5, (2, width, SAMPLES))
             for k, at in enumerate(NEAR_ZERO):
                 s[:, self.cases + 2 * k] = at * base + STEP * step
                 s[:, self.cases + 2 * k + 1] = at * base - STEP * step
         for node in parts:
-            part, result = node.told(Part), node.result
+            part, result = node.attr_as(Part), node.result
             assert result is not None
             if part.factor == 1:
                 self.known[result] = s[part.number]
@@ -157,7 +157,7 @@ class _Run:
         return bool(np.all(fits.sum(1) >= LEAST) and not np.any(differ))
 
     def slopes(self, samples: np.ndarray) -> bool | None:
-        """True if eigenvalues near zero change a value as those at zero do; None if they do not."""
+        """True if eigenvalues near zero change a value as those at zero do; None if they do not change it."""
         if samples.shape[0] == 1:
             return None
         near = samples[self.cases :].reshape(len(NEAR_ZERO), 2, -1)

@@ -17,7 +17,7 @@ PLACE_BYTES = 8  # of an element in the log of its array
 
 
 def fits_thread(kernel: Kernel) -> bool:
-    """True if all records have a known number, and a place in the thread's own memory."""
+    """True if all records have a known number and fit into the thread's local memory."""
     counts = record_counts(kernel.body)
     if counts is None:
         return False
@@ -34,7 +34,7 @@ def _bytes(type_: ScalarType) -> int:
 def tape_fields(kernel: Kernel) -> dict[int, tuple[ScalarType, ...]]:
     """The types of the fields of each tape, by its number."""
     pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.adds_to_tape)
-    return {n.told(RecordFields).tape: tuple(x.type for x in n.args) for n in pushes}
+    return {n.attr_as(RecordFields).tape: tuple(x.type for x in n.args) for n in pushes}
 
 
 def logged_arrays(kernel: Kernel) -> tuple[int, ...]:
@@ -53,19 +53,19 @@ def record_counts(block: Block) -> Mapping[tuple[str, int], int] | None:
     for node in block.nodes:
         if isinstance(node, Op):
             if node.row.adds in (Memory.TAPE, Memory.LOG, Memory.NOTES):
-                total[node.name, node.told(RecordFields).tape if node.row.uses_tape else node.array] += 1
+                total[node.name, node.attr_as(RecordFields).tape if node.row.uses_tape else node.array] += 1
             continue
-        trips = _trips(node)
+        iterations = _iterations(node)
         for inner in blocks(node):
             found = record_counts(inner)
-            if found is None or (found and trips is None):
+            if found is None or (found and iterations is None):
                 return None
             for key, count in found.items():
-                total[key] += count * (trips or 0)
+                total[key] += count * (iterations or 0)
     return total
 
 
-def _trips(node: Node) -> int | None:
+def _iterations(node: Node) -> int | None:
     """How often a node runs its blocks; None where that is not known."""
     match node:
         case For(lo=Const(value=lo), hi=Const(value=hi), step=step):

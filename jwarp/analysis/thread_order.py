@@ -49,7 +49,7 @@ def counters(kernel: Kernel, owned: frozenset[int] | None = None) -> frozenset[i
 
 
 def keeps_order(kernel: Kernel) -> bool:
-    """True if threads that run in step, operation by operation, give what they give one after the other.
+    """True if threads in lockstep give the same results as threads one after the other.
 
     They do where each counter has one operation, in no loop: that one takes them in order.
     """
@@ -65,7 +65,7 @@ def keeps_order(kernel: Kernel) -> bool:
 
 
 def depends_on_order(kernel: Kernel) -> bool:
-    """True if atomic operations of a kernel may find or leave something else where threads come in another order."""
+    """True if results of atomic operations, or what they leave, may depend on the order of threads."""
     used = used_values(kernel.body)
     atomics = [n for n in _accesses(walk(kernel.body)) if n.row.is_atomic]
     # What every thread adds, or takes the smallest of, is the same in any order; sums of floats are, but for rounding,
@@ -85,7 +85,7 @@ def runs_in_order(kernel: Kernel) -> bool:
 
 
 def awaited(kernel: Kernel) -> Op | None:
-    """What a thread waits with for another one to go on behind the same loop, as for one that holds a lock.
+    """The load of a spin-wait loop, by which a thread waits for another one, as for one that holds a lock.
 
     The loop looks with it again and again at one element, which is changed outside of the loop, too, and has nothing
     else that could end it.
@@ -108,7 +108,7 @@ def awaited(kernel: Kernel) -> Op | None:
 
 
 def locked(kernel: Kernel) -> Op | None:
-    """What takes a lock that the same trip of a loop gives back: threads that are refused try again.
+    """The operation that takes a lock which the same iteration releases: threads that are refused try again.
 
     None waits there for one of its own warp, but what a thread writes in between the next one has to find.
     """
@@ -133,7 +133,7 @@ def _accesses(nodes: Iterable[object]) -> Iterable[Op]:
 
 
 def _awaited(loop: While, arrays: set[int]) -> Op | None:
-    """The operation by which the condition of a loop depends on one element of `arrays` in every trip."""
+    """The operation by which the condition of a loop depends on one element of `arrays` in every iteration."""
     changing = {*inner_params(loop)}
     changed = changed_arrays(loop)
 
@@ -177,7 +177,7 @@ class _Steadiness:
                 )
 
     def is_steady(self, x: Operand) -> bool:
-        """True if a value is the same in the next trip. A carried one may only be chosen, or combined as bits."""
+        """True if a value is the same in the next iteration; carried ones may only be selected, or combined as bits."""
         if not isinstance(x, Value) or self.is_fixed(x) or x in self.params or x in self.found:
             return True
         if x in self.chosen:
@@ -190,12 +190,12 @@ class _Steadiness:
 
 
 def _repeats(node: Op, changed: set[ArrayName]) -> bool:
-    """True if an operation gives in every trip of a loop what it gives for the same arguments in the first."""
+    """True if an operation with the same arguments gives the same in every iteration of a loop."""
     return node.row.is_pure or (node.row.effect == "read" and node.attr not in changed)
 
 
 def _changes_itself(loop: While, read: Op) -> bool:
-    """True if one write of every trip, and no other one of the loop, is to the element that is read."""
+    """True if one write of every iteration, and no other one of the loop, is to the element that is read."""
     writes = [n for n in _accesses(walk_node(loop)) if n.row.is_write and n.array == read.array]
     if len(writes) != 1 or writes[0] is read or not any(n is writes[0] for n in loop.body.nodes):
         return False
@@ -204,7 +204,7 @@ def _changes_itself(loop: While, read: Op) -> bool:
 
 
 def _may_settle(node: Op) -> bool:
-    """True if a read, done again, may find what it found before; an atomic operation that adds comes to an end."""
+    """True if a repeated read may find the same value; an atomic operation that adds comes to an end."""
     is_nothing = node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0
     return not node.row.is_atomic or node.row.settles or is_nothing
 

@@ -62,7 +62,7 @@ class _Lanes(Uniformity):
     @functools.cached_property
     def uniform_fields(self) -> frozenset[RecordField]:
         """The fields of records that hold the same for all lanes."""
-        pushes = [n.told(RecordFields) for n in walk(self.kernel.body) if isinstance(n, Op) and n.row.adds_to_tape]
+        pushes = [n.attr_as(RecordFields) for n in walk(self.kernel.body) if isinstance(n, Op) and n.row.adds_to_tape]
         return frozenset(
             RecordField(record.tape, k)
             for record in pushes
@@ -169,7 +169,7 @@ def _call(lanes: _Lanes, node: Op) -> Shape:
 _OWN_SHAPES: Mapping[str, Callable[[_Lanes, Op], Shape]] = {
     "tid": _coordinate,
     "thread": lambda lanes, node: UNIFORM if lanes.kernel.block_dim else Shape(1),
-    "top": lambda lanes, node: UNIFORM if node.told(RecordField) in lanes.uniform_fields else VARYING,
+    "top": lambda lanes, node: UNIFORM if node.attr_as(RecordField) in lanes.uniform_fields else VARYING,
     "call": _call,
     "call_part": lambda lanes, node: lanes.calls[node.args[0]][node.number],
 }

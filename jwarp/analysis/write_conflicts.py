@@ -104,7 +104,7 @@ def _stored_in_loops(kernel: Kernel) -> frozenset[int]:
 
 
 def _counts(kernel: Kernel) -> Mapping[Value, Op]:
-    """What atomic additions find that count up, where nothing else changes the counters."""
+    """The results of atomic additions that count up, by value, where nothing else changes the counters."""
     changes: dict[int, list[Op]] = {}
     for node in contents_of(kernel.body).accesses:
         if node.row.is_write and kernel.local(node.array) is None:
@@ -114,13 +114,13 @@ def _counts(kernel: Kernel) -> Mapping[Value, Op]:
 
 
 def _counts_up(node: Op) -> bool:
-    """True if an access adds one to a counter that no launch has threads enough to take round to where it was."""
+    """True if an access adds one to a counter that no launch has threads enough to wrap round."""
     amount = node.values[0]
     return node.row.is_addition and amount in (Const(int32, 1), Const(int64, 1))
 
 
 class _Counted:
-    """What the indices of a kernel have of what counters held."""
+    """The results of counters that the indices of a kernel contain."""
 
     def __init__(self, kernel: Kernel, definitions: Definitions):
         self.counts, self.definitions = _counts(kernel), definitions
@@ -184,14 +184,14 @@ def ambiguity(kernel: Kernel, array: int) -> str:
 
 
 def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
-    """True if an access overwrites an element, whatever was there: an exchange does whose result nothing reads."""
+    """True if an access overwrites an element regardless of its value, as an exchange whose result nothing reads."""
     return node.row.is_store or (node.name == "atomic_exch" and node.result not in used)
 
 
 def replays(kernel: Kernel) -> bool:
     """True if a derivative computes some value of the kernel in another way than the kernel."""
     ops = contents_of(kernel.body).ops
-    return any(n.row.has_replay or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
+    return any(n.row.has_replay or (n.row.is_native and n.attr_as(NativeCall).replay) for n in ops)
 
 
 __all__ = ["Slot", "WriteConflicts", "ambiguity", "conflicting_stores", "is_plain_store"]

@@ -58,7 +58,7 @@ def _on_gpu(source: Any, dtype: Any) -> array:
         shown.flags.writeable = False
     low, high = np.lib.array_utils.byte_bounds(shown) if shown.size else (0, 0)
     is_read_only = not shown.flags.writeable
-    memory = cuda_memory_at(device, low, high - low, found.lent, is_read_only=is_read_only)
+    memory = cuda_memory_at(device, low, high - low, found.owner, is_read_only=is_read_only)
     offset = shown.ctypes.data - low if shown.size else 0
     scalars = array.of(memory, View(kind, shown.shape, shown.strides, offset))
     return scalars if dtype is None else scalars.view(dtype)

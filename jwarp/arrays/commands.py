@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 
 class Command(abc.ABC):
-    """Something that changes arrays, and can be done again. Recorders hear of it if it `is_told`."""
+    """Something that changes arrays, and can be done again. Recorders hear of it if it `is_recorded`."""
 
-    is_told = True
+    is_recorded = True
 
     @abc.abstractmethod
     def run(self) -> None:
@@ -36,7 +36,7 @@ class Call(Command):
 
 
 class Recorder(Protocol):
-    """Is told of every command."""
+    """Hears of every command."""
 
     def before(self, command: Command) -> None:
         """`command` is about to run."""
@@ -46,7 +46,7 @@ class Recorder(Protocol):
 
 
 class _Listeners:
-    """Who listens: a capture takes the commands of its thread, which do not run; `recorders` are told of those that do.
+    """Who listens: a capture takes the commands of its thread, which do not run; `recorders` hear of those that do.
 
     `idle`: nobody does. Launches read it first of all.
     """
@@ -78,22 +78,22 @@ class _Listeners:
 listeners = _Listeners()
 
 
-def submit(command: Command, *, is_told: bool = True) -> None:
-    """Run a command, or give it to the capture that is open. If it is not `is_told`, no recorder ever hears of it."""
+def submit(command: Command, *, is_recorded: bool = True) -> None:
+    """Run a command, or give it to the capture that is open. Recorders hear of it only if it `is_recorded`."""
     if listeners.idle:
         return command.run()
-    if not is_told:
-        command.is_told = False
+    if not is_recorded:
+        command.is_recorded = False
     if listeners.capture is not None:
         command.prepare()
         listeners.capture.append(command)
         return None
-    told = listeners.recorders if command.is_told else []
+    recorders = listeners.recorders if command.is_recorded else []
     command = command.now()
-    for recorder in told:
+    for recorder in recorders:
         recorder.before(command)
     command.run()
-    for recorder in told:
+    for recorder in recorders:
         recorder.after(command)
     return None
 

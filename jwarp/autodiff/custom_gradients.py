@@ -174,7 +174,7 @@ class Inlined(Cloner):
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
-        extent = node.told(Extent)
+        extent = node.attr_as(Extent)
         number, prefix = self.row(extent.array)
         local = self.caller.local(number)
         if local is not None:

@@ -39,7 +39,7 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     ops = [n for n in walk(body) if isinstance(n, Op)]
     arrays = {origin for n in ops for origin in origins_in(n.attr)}
     extents: dict[int, Origin] = {}
-    for p in sorted({n.told(Extent).array for n in ops if n.row.is_extent}):
+    for p in sorted({n.attr_as(Extent).array for n in ops if n.row.is_extent}):
         # An extent can be read from whatever array has it.
         same = [Origin(kind, p) for kind in KINDS if Origin(kind, p) in arrays]
         extents[p] = same[0] if same else Origin("work" if p in written_params(kernel) else "primal", p)
@@ -57,7 +57,7 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
         if node.row.is_native or isinstance(node.attr, Origin):
             return renumbered(node, lambda name: numbers[name])  # type: ignore[index]
         if node.row.is_extent:
-            extent = node.told(Extent)
+            extent = node.attr_as(Extent)
             return dataclasses.replace(node, attr=Extent(numbers[extents[extent.array]], extent.axis))
         return node
 

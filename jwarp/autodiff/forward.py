@@ -113,7 +113,7 @@ class _Forward(Rebuilder):
         contents = contents_of(kernel.body)
         self.used = contents.used
         pushes = (n for n in contents.ops if n.row.adds_to_tape)
-        self.pushes = {n.told(RecordFields).tape: n for n in pushes}
+        self.pushes = {n.attr_as(RecordFields).tape: n for n in pushes}
         self.marks = {n.result for n in contents.ops if n.row.reads_log}
 
     def tangent(self, x: Operand) -> Operand:
@@ -183,7 +183,7 @@ class _Forward(Rebuilder):
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
-        if node.row.is_rule and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
+        if node.row.is_rule and not self.active.arrays.isdisjoint(node.attr_as(RuleOfCall).arrays):
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
         if node.row.is_native and (
             (node.result is not None and node.result in self.active)
@@ -325,14 +325,14 @@ class _Forward(Rebuilder):
         return [k for k, x in enumerate(self.pushes[tape].args) if x in self.active or x in self.marks]
 
     def push(self, node: Op) -> None:
-        record = node.told(RecordFields)
+        record = node.attr_as(RecordFields)
         dual = self.dual_fields(record.tape)
         args = (*node.args, *(self.tangent(node.args[k]) for k in dual))
         attr = RecordFields(record.tape, (*record.uniform, *(record.uniform[k] for k in dual)))
         self.builder.append(Op("push", args, attr, None, node.span))
 
     def top(self, node: Op) -> None:
-        field = node.told(RecordField)
+        field = node.attr_as(RecordField)
         self.builder.append(node)
         dual = self.dual_fields(field.tape)
         if field.field in dual:

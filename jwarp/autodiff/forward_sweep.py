@@ -130,7 +130,7 @@ class ForwardSweep(Rebuilder):
             self.shared_access(node, args)
         elif row.is_native:
             made = self.fresh(result) if result is not None else None
-            self.builder.append(Op(node.name, args, made_again(node.told(NativeCall), self.origin), made, span))
+            self.builder.append(Op(node.name, args, made_again(node.attr_as(NativeCall), self.origin), made, span))
         elif row.is_write:
             made = self.fresh(result) if result is not None else None
             if node.array in self.loaded:

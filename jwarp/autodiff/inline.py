@@ -109,7 +109,7 @@ class _Directions(Rebuilder):
             )  # fmt: skip
         self.keep(node)
         if node.row.is_rule:
-            self.rules[node.told(Rule).gradient] = node
+            self.rules[node.attr_as(Rule).gradient] = node
         if node.result is None:
             return
         self.repeat(node)
@@ -201,7 +201,7 @@ class _Directions(Rebuilder):
         """By the gradient that its author gave a function: a row of the Jacobian for one result."""
         if node.attr is None:
             return {}
-        attr = node.told(Detached)
+        attr = node.attr_as(Detached)
         gradient = self.authored[attr.rule]
         arrays = {number for kind, number, _ in gradient.feeds if kind == "array"}
         # What is stored comes before the rule, and has the numbers that this has as operands.

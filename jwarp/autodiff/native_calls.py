@@ -44,7 +44,7 @@ def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
     for node in calls:
         refuse_order_of(kernel, node)
     refusals = {n: refusal_of(kernel, n) for n in calls} if reverse else {}
-    without = {n for n in calls if not reverse or not n.told(NativeCall).adjoint or refusals[n]}
+    without = {n for n in calls if not reverse or not n.attr_as(NativeCall).adjoint or refusals[n]}
     tests = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.row.asks_target}
     chosen = _Chosen(tests, without)
     made = dataclasses.replace(kernel, body=chosen.block(kernel.body))
@@ -100,7 +100,7 @@ def _refuse_comparisons(kernel: Kernel, left_out: Sequence[tuple[Op, Block]]) ->
 
 def refuse_order_of(kernel: Kernel, node: Op) -> None:
     """Refuse a call whose text finds by atomic operations what it would find otherwise another time."""
-    call = node.told(NativeCall)
+    call = node.attr_as(NativeCall)
     if call.replay or not any("atomic" in name for name in named_in(call.text)):
         return
     changed = set(call.changes)
@@ -121,7 +121,7 @@ def _is_substitute(kernel: Kernel, call: Op, other: Op) -> bool:
 
 def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
     """Why a derivative cannot make a call of native code once more, or its author's adjoint; None where it can."""
-    call = node.told(NativeCall)
+    call = node.attr_as(NativeCall)
     named = named_in(*call.adjoint)
     read = [p.name for p in call.params if p.kind == "reference" and p.name in named]
     if read:
@@ -148,7 +148,7 @@ def left_as_found(kernel: Kernel) -> frozenset[int]:
     """The arrays that native code changes and its replay does not name: derivatives read what the launch left there."""
     found = set()
     for node in walk(kernel.body):
-        if isinstance(node, Op) and node.row.is_native and (call := node.told(NativeCall)).replay:
+        if isinstance(node, Op) and node.row.is_native and (call := node.attr_as(NativeCall)).replay:
             found |= {a for a, name in _changed_by_name(call) if name not in named_in(*call.replay)}
     return frozenset(found)
 
@@ -180,7 +180,7 @@ def sharing_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
 
 
 def _refusal(kernel: Kernel, node: Op, why: str, hint: str) -> NotDifferentiableError:
-    function = node.told(NativeCall).function
+    function = node.attr_as(NativeCall).function
     return NotDifferentiableError(
         f"kernel `{kernel.name}`: a derivative was asked for through `{function}`, native code that {why}",
         node.span,

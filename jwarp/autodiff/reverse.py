@@ -397,7 +397,7 @@ class _Reverse(ForwardSweep):
             self.native_parts.setdefault(node.args[0], {})[node.number] = given
             return
         if node.row.is_detached:
-            detached = node.told(Detached)
+            detached = node.attr_as(Detached)
             if detached.result >= 0:
                 self.cotangents[detached.rule, detached.result] = given
             return
@@ -416,7 +416,7 @@ class _Reverse(ForwardSweep):
 
     def reverse_call(self, node: Op) -> None:
         """Run the gradient that the author of a function wrote, if results or what it wrote have a cotangent."""
-        number, written = node.told(Rule).gradient, node.told(Rule).arrays
+        number, written = node.attr_as(Rule).gradient, node.attr_as(Rule).arrays
         gradient = self.kernel.gradients[number]
         found = {j: g for (k, j), g in self.cotangents.items() if k == number}
         self.cotangents = {key: g for key, g in self.cotangents.items() if key[0] != number}
@@ -446,7 +446,7 @@ class _Reverse(ForwardSweep):
 
     def reverse_native(self, node: Op) -> None:
         """Run the adjoint that the author of native code wrote."""
-        call = node.told(NativeCall)
+        call = node.attr_as(NativeCall)
         found = self.native_parts.pop(node.result, {}) if node.result is not None else {}
         if not found and self.active.arrays.isdisjoint(call.changes):
             return
@@ -592,7 +592,7 @@ def _refuse_notes(kernel: Kernel, body: Block) -> None:
 
 
 def _is_taken_back(node: Op) -> bool:
-    return node.row.is_detached and node.attr is not None and node.told(Detached).result == TAKEN_BACK
+    return node.row.is_detached and node.attr is not None and node.attr_as(Detached).result == TAKEN_BACK
 
 
 def _components(param: Param) -> int:

@@ -202,7 +202,7 @@ _VALUE = Directions(
 
 
 def _reduce(node: Op) -> Rules:
-    operation, axes = node.told(Reduction).operation, node.told(Reduction).axes
+    operation, axes = node.attr_as(Reduction).operation, node.attr_as(Reduction).axes
     if operation == "add":
         return (Directions(lambda a, g: _spread_over(a, g, shape_of(a.args[0].type), axes), _again),)
     if operation not in EXTREMA:
@@ -237,7 +237,7 @@ def _reduce(node: Op) -> Rules:
 
 
 def _scan(node: Op) -> Rules:
-    scan = node.told(Scan)
+    scan = node.attr_as(Scan)
     kind, is_reverse = scan.operation, scan.reverse
     if kind == "add":
         other = Scan(kind, not is_reverse, scan.exclusive)
@@ -279,7 +279,7 @@ def _product(a: Applied, x: Operand, y: Operand, flags: tuple[bool, bool]) -> Op
 
 
 def _matmul(node: Op) -> Rules:
-    ta, tb = node.told(Transposes).a, node.told(Transposes).b
+    ta, tb = node.attr_as(Transposes).a, node.attr_as(Transposes).b
 
     def rounded(a: Applied, g: Operand) -> Operand:
         """The cotangent as an operand: of the type of the operands, as products have one type of these."""
@@ -353,7 +353,7 @@ def _cholesky_forward(a: Applied, t: Operand) -> Operand:
 
 
 def _tri_solve(node: Op) -> Rules:
-    lower, flipped = node.told(Triangle).lower, node.told(Triangle).transposed
+    lower, flipped = node.attr_as(Triangle).lower, node.attr_as(Triangle).transposed
 
     def columns(a: Applied, x: Operand) -> Operand:
         shape = shape_of(x.type)

@@ -220,7 +220,7 @@ def _taped(kernel: Kernel) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for node in _ops(kernel):
         if node.row.adds_to_tape:
-            pairs = zip(node.args, node.told(RecordFields).uniform, strict=True)
+            pairs = zip(node.args, node.attr_as(RecordFields).uniform, strict=True)
             values = (x.type for x, is_uniform in pairs if not is_uniform)
             own = (t.bits // 8 * math.prod(shape_of(t)) for t in values)
             sizes[node.span.line] = sizes.get(node.span.line, 0) + sum(own)

@@ -26,7 +26,7 @@ from jwarp.passes.loop_sums import carried_sums
 from jwarp.passes.merge import merge_arrays
 from jwarp.passes.native_code import settled
 from jwarp.passes.own_atomics import plain_atomics
-from jwarp.passes.own_elements import held_elements
+from jwarp.passes.private_elements import replaced_elements
 from jwarp.passes.reciprocal_roots import by_reciprocal_roots
 from jwarp.passes.rotate_axes import rotated, split
 from jwarp.passes.simplify import is_cheap, simplify
@@ -96,7 +96,7 @@ SPLIT = (READING, Pass("split the first dimension", lambda k, c: split(k, c.widt
 ROTATED = (READING, Pass("rotate dimensions", step(rotated)))
 BLOCKS_AS_THREADS = (READING, Pass("blocks as threads", step(as_threads), RULES, gives=SCALARS))
 ON_GPU = (Pass("order threads on a GPU", lambda k, c: by_settings_on_gpu(k, c.settings)),)
-PRIVATE_ELEMENTS = (Pass("replace private elements", lambda k, c: held_elements(k, c.fresh), RULES, loses=SIMPLE),)
+PRIVATE_ELEMENTS = (Pass("replace private elements", lambda k, c: replaced_elements(k, c.fresh), RULES, loses=SIMPLE),)
 
 CPU = (
     Pass("simplify", step(simplify), needs=RULES, gives=SIMPLE),

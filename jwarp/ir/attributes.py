@@ -1,4 +1,4 @@
-"""What an operation is told when it is compiled: a type for each kind of attribute.
+"""Attributes of operations, known when they are compiled: a type for each kind.
 
 Where a number or a text says all, the kind is one of the annotated types; `Role` says what the number is of. Other
 kinds are frozen dataclasses, whose fields are annotated in the same way. Printing, serialising, checking and
@@ -19,7 +19,7 @@ from jwarp.caches import cached
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a number or text in an attribute stands for: of `array` and `tape`, it is the number."""
+    """The role of a number or text in an attribute; for `array` and `tape` it is their number."""
 
     what: str
     reads: bool = False
@@ -48,7 +48,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an array or scalar of a derivative in the making is, with respect to number `param` of the kernel.
+    """The origin of an array or scalar of an unfinished derivative: its relation to parameter `param` of the kernel.
 
     It stands where the finished kernel has the number of an array or parameter.
 
@@ -288,7 +288,7 @@ def fields_of(kind: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def role_of(kind: Any) -> Role | None:
-    """What a number or text of this kind stands for; None of other kinds."""
+    """The role of a number or text of this kind; None for other kinds."""
     return next((m for m in getattr(kind, "__metadata__", ()) if isinstance(m, Role)), None)
 
 
@@ -315,7 +315,7 @@ def _plain(kind: Any) -> Any:
 
 
 def checker(kind: Any) -> Callable[[Any], bool]:
-    """What says whether an attribute is of this kind, down to its parts; numbers of things are at least 0."""
+    """The function that checks an attribute against this kind, down to its parts; numbers of things are at least 0."""
     if kind is None:
         return lambda attr: attr is None
     if kinds := _kinds(kind):
@@ -334,7 +334,7 @@ def checker(kind: Any) -> Callable[[Any], bool]:
 
 
 def described(kind: Any) -> str:
-    """What an attribute of this kind is, in words."""
+    """The description of an attribute of this kind."""
     if kinds := _kinds(kind):
         return " or ".join(map(described, kinds))
     if role := role_of(kind):

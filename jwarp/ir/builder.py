@@ -95,7 +95,7 @@ class Builder:
 
 
 def simplify_op(name: str, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
-    """What a pure operation is known to give without running it, or None."""
+    """The result of a pure operation that is known without running it, or None."""
     row = OPS[name]
     if not row.is_pure:
         return _fold_tile(name, args, type) if row.is_tile else None

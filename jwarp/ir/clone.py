@@ -36,7 +36,7 @@ class Cloner:
         return Block(tuple(made), self.operands(block.yields))
 
     def nodes(self, node: Node) -> list[Node]:
-        """What stands for a node in the copy: for subclasses to leave some out, and to put several there."""
+        """The nodes that replace a node in the copy; subclasses may give none, or several."""
         return [self.node(node)]
 
     def node(self, node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""What many analyses ask of all nodes of a body, gone through once for the bodies that are looked at."""
+"""Facts about all nodes of a body that many analyses need, collected once per body."""
 
 from __future__ import annotations
 

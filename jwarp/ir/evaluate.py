@@ -274,7 +274,7 @@ def fold(name: str, args: tuple[Const, ...], result_type: ValueType) -> Const | 
 
 
 def represents(type_: ScalarType, value: Any) -> bool:
-    """True if `type_` has exactly this Python value."""
+    """True if `type_` represents this Python value exactly."""
     if type_.kind == "bool":
         return type(value) is bool
     if type_.is_int:

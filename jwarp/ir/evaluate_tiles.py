@@ -96,7 +96,7 @@ def _arg(args: tuple[Array, ...], operation: str, result: ValueType) -> Array:
 
 
 def neutral(kind: str, scalar: Any) -> Any:
-    """What a running sum, minimum or maximum starts from."""
+    """The neutral element of a running sum, minimum or maximum."""
     if kind == "add":
         return 0
     if scalar.is_float:

@@ -64,8 +64,8 @@ def settled_functions(kernel: Kernel) -> Kernel:
     What reads an array where its thread says does so in line: there it is seen that neighbours read neighbours.
     """
     kernel = _worthwhile(kernel)
-    while beside := _reading_beside(kernel):
-        others = [number for number in range(len(kernel.functions)) if number not in beside]
+    while neighbours := _reading_neighbours(kernel):
+        others = [number for number in range(len(kernel.functions)) if number not in neighbours]
         kernel = _with(kernel, {number: k for k, number in enumerate(others)})
     return kernel
 
@@ -85,7 +85,7 @@ def _worthwhile(kernel: Kernel) -> Kernel:
     return _with(kernel, {number: k for k, number in enumerate(sorted(kept))})
 
 
-def _reading_beside(kernel: Kernel) -> set[int]:
+def _reading_neighbours(kernel: Kernel) -> set[int]:
     """The functions that the kernel calls to read elements whose last index follows from a thread's coordinates."""
     places: list[frozenset[int]] = []  # of each function, the parameters from which such an index follows
     for function in kernel.functions:
@@ -93,7 +93,7 @@ def _reading_beside(kernel: Kernel) -> set[int]:
             frozenset(
                 number
                 for number, param in enumerate(function.params)
-                if param.type.is_int and _reads_beside(kernel, function.body, {param}, places)
+                if param.type.is_int and _reads_neighbour(kernel, function.body, {param}, places)
             )
         )
     if not any(places):
@@ -107,8 +107,8 @@ def _reading_beside(kernel: Kernel) -> set[int]:
     }
 
 
-def _reads_beside(kernel: Kernel, block: Block, own: set[Value], places: Sequence[frozenset[int]]) -> bool:
-    """True if a block, or a function that it calls, reads an element at a last index that follows from `own`."""
+def _reads_neighbour(kernel: Kernel, block: Block, own: set[Value], places: Sequence[frozenset[int]]) -> bool:
+    """True if a block, or a function that it calls, reads an element whose last index depends on `own`."""
     _follow(block, own)
     for node in walk(block):
         if not isinstance(node, Op):

@@ -70,7 +70,7 @@ class Op:
     """One row of the table of operations, `row`, applied to `args`.
 
     `attr` is what is known at compile time, of the type that the row says: read it as the `array` that the
-    operation is about, as a `number` of something else, as a `text`, or as the dataclass that it is `told`.
+    operation is about, as a `number` of something else, as a `text`, or as a dataclass by `attr_as`.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Op:
 
     @property
     def origin(self) -> Origin:
-        """What the array is that the attribute names, while a derivative is made."""
+        """The origin of the array that the attribute names, while a derivative is made."""
         assert isinstance(self.attr, Origin)
         return self.attr
 
@@ -113,7 +113,7 @@ class Op:
         assert isinstance(self.attr, str)
         return self.attr
 
-    def told(self, kind: type[A]) -> A:
+    def attr_as(self, kind: type[A]) -> A:
         """The attribute, which is of this kind."""
         assert isinstance(self.attr, kind)
         return self.attr
@@ -159,8 +159,8 @@ class For:
     The counting is exact: it ends even where `index + step` would not fit the index type.
     `params` are the carried values inside the body, `body.yields` their next values.
 
-    In a loop with `lanes`, trips may run together and in any order: none reads what another one stores. It has
-    the name of an associative operation for each carried value, to which every trip applies that operation.
+    In a loop with `lanes`, iterations may run together and in any order: none reads what another one stores. It has
+    the name of an associative operation for each carried value, to which every iteration applies that operation.
     """
 
     index: Value
@@ -317,7 +317,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is asked of a kernel whenever it is launched, so that nobody need look at its body for it.
+    """The facts of a kernel that every launch needs, so that its body need not be read for them.
 
     `encoded` is the kernel in bytes, `fingerprint` names it by its content, both without its gradients; `files` are the
     files of its source, as names in `encoded` and paths. The others are what the functions of these names say, and
@@ -383,7 +383,7 @@ _reading = forks.Lock(is_shared=True)
 
 
 def operands(node: Node) -> tuple[Operand, ...]:
-    """What `node` itself reads, not counting what its blocks read."""
+    """The operands of `node` itself, without those of its blocks."""
     match node:
         case Op():
             return node.args
@@ -458,7 +458,7 @@ def with_bodies(kernel: Kernel, change: Callable[[Block], Block]) -> Kernel:
 
 
 def used_values(body: Block) -> frozenset[Value]:
-    """What some node or block of `body` reads."""
+    """The values that some node or block of `body` reads."""
     read: set[Value] = set()
 
     def need(xs: tuple[Operand, ...]) -> None:
@@ -476,7 +476,7 @@ def used_values(body: Block) -> frozenset[Value]:
 
 
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:
-    """What the kernel's checks say where they fail, each text once."""
+    """The messages of the kernel's checks, each once."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.failure_texts
     checks = (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_check)
@@ -484,14 +484,14 @@ def failure_texts(kernel: Kernel) -> tuple[str, ...]:
 
 
 def prints(kernel: Kernel) -> bool:
-    """True if the kernel writes lines of text."""
+    """True if the kernel prints."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.prints
     return any(isinstance(n, Op) and n.row.prints for n in walk(kernel.body))
 
 
 def rounds_as_written(kernel: Kernel) -> bool:
-    """True if no two operations may be rounded as one, for the sake of this kernel or of its derivatives.
+    """True if no two operations may be contracted into one, for the sake of this kernel or of its derivatives.
 
     Which value an atomic minimum or maximum took, a derivative finds by computing the values once more. They
     must have the same bits again, although other operations around them are left out.
@@ -530,7 +530,7 @@ def is_plain(kernel: Kernel) -> bool:
 
 
 def has_native_code(body: Block) -> bool:
-    """True if native code is run."""
+    """True if the body contains native code."""
     return any(isinstance(n, Op) and n.row.is_native for n in walk(body))
 
 

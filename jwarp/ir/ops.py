@@ -46,7 +46,7 @@ def _rows(
     makes_nan: bool = True,
     **docs: str,
 ) -> list[Operation]:
-    """Rows of operations that are alike; `facts` are true of them."""
+    """Rows of similar operations; `facts` are true of them."""
     true: Any = dict.fromkeys(facts, True)
     return [
         Operation(name.rstrip("_"), arity, kinds, result, doc, makes_nan=makes_nan, **true)

@@ -313,7 +313,7 @@ class _Reader(Tokens):
         if role.what == "text":
             args = self.operands()
             return args, self.string() if self.has(",") or kind is attribute else None
-        attr = self.told("", kind, 0)
+        attr = self.attr_value("", kind, 0)
         if role.what in ("format", "tape") and not self.has(","):
             return (), attr
         return self.operands(), attr
@@ -326,16 +326,16 @@ class _Reader(Tokens):
             if is_memory(part):
                 if found:
                     self.expect(",")
-                found[name] = self.told(name, part, 0)
+                found[name] = self.attr_value(name, part, 0)
         args = self.operands() if not found or self.has(",") else ()
         if is_optional and self.next.kind == "newline":
             return args, None
         for name, part in known:
             if name not in found:
-                found[name] = self.told(name, part, len(args))
+                found[name] = self.attr_value(name, part, len(args))
         return args, kind(**found) if fields_of(kind) else found[""]
 
-    def told(self, name: str, kind: Any, count: int) -> Any:
+    def attr_value(self, name: str, kind: Any, count: int) -> Any:
         """A part of an attribute; `count` is how many operands the operation has."""
         role, parts, item = role_of(kind), fields_of(kind), item_of(kind)
         plain = getattr(kind, "__origin__", kind)
@@ -355,7 +355,7 @@ class _Reader(Tokens):
         if plain is bool:
             return self.has_word(name)
         if parts:
-            return kind(*(self.told(inner, part, count) for inner, part in parts))
+            return kind(*(self.attr_value(inner, part, count) for inner, part in parts))
         if item is bool:
             if not self.has_word(name):
                 return (False,) * count
@@ -368,5 +368,5 @@ class _Reader(Tokens):
             return self.integer()
         self.expect("[")
         if role_of(item) or fields_of(item):
-            return self.listed(lambda: self.told("", item, count), "]", ";")
+            return self.listed(lambda: self.attr_value("", item, count), "]", ";")
         return self.listed(self.string if item is str else self.integer, "]")

@@ -1,4 +1,4 @@
-"""Text of a kernel, the same on every run and machine, each new source line beside it; `ir.parse` reads it back."""
+"""The text of a kernel, the same on every run and machine, with source lines as comments; `ir.parse` reads it back."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class _Printer:
         return text if node.result is None else f"{self.define(node.result)} = {text}"
 
     def parts(self, node: Op) -> Iterable[str]:
-        """What follows the name of an operation: the array or tape that it is about, operands, what else it is told."""
+        """The text after the name of an operation: its array or tape, operands, and the rest of its attribute."""
         row, operands = node.row, self.operands(node.args)
         if node.attr is None or not row.fits(node.attr):
             return (operands, "" if node.attr is None else str(node.attr))
@@ -163,10 +163,10 @@ class _Printer:
         role = role_of(attribute)
         if role is None:
             fields = fields_of(attribute) or (("", attribute),)
-            told = [(kind, self.told(name, getattr(node.attr, name, node.attr), kind)) for name, kind in fields]
-            about = [text for kind, text in told if is_memory(kind)]
-            return (_listed(*about, operands), *(text for kind, text in told if not is_memory(kind)))
-        about = [self.told("", node.attr, attribute)]
+            texts = [(kind, self.attr_text(name, getattr(node.attr, name, node.attr), kind)) for name, kind in fields]
+            about = [text for kind, text in texts if is_memory(kind)]
+            return (_listed(*about, operands), *(text for kind, text in texts if not is_memory(kind)))
+        about = [self.attr_text("", node.attr, attribute)]
         if row.indices is not None:
             values = [self.operand(x) for x in node.values]
             return (", ".join([f"{about[0]}[{self.operands(node.indices)}]", *values]),)
@@ -174,7 +174,7 @@ class _Printer:
             return (f"{operands}, {about[0]}",)
         return (_listed(*about, operands),) if role.what in ("format", "tape") else (*about, operands)
 
-    def told(self, name: str, attr: Any, kind: Any) -> str:
+    def attr_text(self, name: str, attr: Any, kind: Any) -> str:
         """An attribute, or the field of this name of one."""
         role, parts = role_of(kind), fields_of(kind)
         if role is not None and role.what in ("array", "parameter"):
@@ -190,10 +190,10 @@ class _Printer:
         if isinstance(attr, bool):
             return name if attr else ""
         if parts:
-            return " ".join(filter(None, (self.told(n, getattr(attr, n), part) for n, part in parts)))
+            return " ".join(filter(None, (self.attr_text(n, getattr(attr, n), part) for n, part in parts)))
         item = item_of(kind)
         if isinstance(attr, tuple) and item is not None and (role_of(item) or fields_of(item)):
-            return f"{name} [{'; '.join(self.told('', part, item) for part in attr)}]"
+            return f"{name} [{'; '.join(self.attr_text('', part, item) for part in attr)}]"
         if isinstance(attr, tuple) and item is bool:
             attr = tuple(k for k, flag in enumerate(attr) if flag)  # which of the operands
             return f"{name} {list(attr)}" if attr else ""
@@ -237,7 +237,7 @@ class _Printer:
         return quoted(functions[number].name) if 0 <= number < len(functions) else "(unknown)"
 
     def commented(self, text: str, span: Span) -> str:
-        """`text`, with the source line beside it if it is not that of the last such comment."""
+        """`text`, with the source line as a comment if it is not that of the last such comment."""
         place = (span.file, span.line)
         if not span.line or place == self.shown:
             return text

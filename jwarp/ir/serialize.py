@@ -118,9 +118,9 @@ def to_entry(kernel: KnownKernel) -> bytes | None:
         gradients.append([base64.b64encode(entry).decode(), gradient.feeds])
     encoder = _Encoder()
     head = encoder.kernel(dataclasses.replace(kernel, body=Block(), functions=(), gradients=()))
-    told = {f.name: getattr(kernel.facts, f.name) for f in dataclasses.fields(Facts)}
-    del told["encoded"], told["files"]
-    return _json([told, paths, head, encoder.source, gradients]) + b"\n" + kernel.facts.encoded
+    facts = {f.name: getattr(kernel.facts, f.name) for f in dataclasses.fields(Facts)}
+    del facts["encoded"], facts["files"]
+    return _json([facts, paths, head, encoder.source, gradients]) + b"\n" + kernel.facts.encoded
 
 
 def from_entry(entry: bytes, moved: Mapping[str, str] = MappingProxyType({})) -> KnownKernel:
@@ -131,7 +131,7 @@ def from_entry(entry: bytes, moved: Mapping[str, str] = MappingProxyType({})) ->
     header, _, encoded = entry.partition(b"\n")
     known, paths, head, (files, *source), gradients = json.loads(header)
     paths = {name: moved.get(name, path) for name, path in paths.items()}
-    told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    facts: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
 
     def found(files: list[str]) -> list[str]:
         return [paths.get(file, file) for file in files]
@@ -145,7 +145,7 @@ def from_entry(entry: bytes, moved: Mapping[str, str] = MappingProxyType({})) ->
     if gradients:
         read = (Gradient(from_entry(base64.b64decode(g), moved), tuple(map(tuple, feeds))) for g, feeds in gradients)
         shell = dataclasses.replace(shell, gradients=tuple(read))
-    return KnownKernel.of(shell, Facts(encoded=encoded, files=tuple(paths.items()), **told), content)
+    return KnownKernel.of(shell, Facts(encoded=encoded, files=tuple(paths.items()), **facts), content)
 
 
 def from_bytes(data: bytes) -> Kernel:

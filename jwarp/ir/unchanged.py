@@ -1,4 +1,4 @@
-"""Finds what loops carry round and that never changes, also where a trip exchanges it with something equal."""
+"""Finds what loops carry round and that never changes, also where an iteration exchanges it with something equal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unchanged(
     left: Iterator[int] | None = None,
     positions: Collection[int] | None = None,
 ) -> dict[int, Operand]:
-    """The positions of the carried values that are in every trip what they are at first, and what that is.
+    """The positions of the carried values that are in every iteration what they are at first, and what that is.
 
     It is assumed of all, or of those at `positions`, and given up where the body says otherwise, until that ends.
     `known` says what values from outside have been found to be.
@@ -36,7 +36,7 @@ def unchanged(
 
 
 class _Body:
-    """What values that a block computes are, under what is assumed of some."""
+    """The known equalities of values that a block computes, under assumptions about some."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class _Body:
         return self._joins
 
     def value(self, x: Operand) -> Operand:
-        """What `x` is: something from outside, or itself."""
+        """The value that `x` equals: one from outside, or itself."""
         if not isinstance(x, Value):
             return x
         if x not in self.assumed and x in self.joins:

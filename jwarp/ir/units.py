@@ -19,24 +19,24 @@ def unit_sizes(node: Op) -> tuple[int, ...]:
 
 
 def _matmul(node: Op) -> tuple[int, ...]:
-    told = node.told(BlockMatmul)
-    return told.m * told.n, told.m * told.k, told.k * told.n
+    attr = node.attr_as(BlockMatmul)
+    return attr.m * attr.n, attr.m * attr.k, attr.k * attr.n
 
 
 def _scan(node: Op) -> tuple[int, ...]:
-    told = node.told(BlockScan)
-    if told.scan.operation not in SCANS:
-        raise ValueError(f"{told.scan.operation!r} is none of {', '.join(SCANS)}")
-    return told.size, told.size
+    attr = node.attr_as(BlockScan)
+    if attr.scan.operation not in SCANS:
+        raise ValueError(f"{attr.scan.operation!r} is none of {', '.join(SCANS)}")
+    return attr.size, attr.size
 
 
 def _cholesky(node: Op) -> tuple[int, ...]:
-    return node.told(BlockCholesky).n ** 2, node.told(BlockCholesky).n ** 2
+    return node.attr_as(BlockCholesky).n ** 2, node.attr_as(BlockCholesky).n ** 2
 
 
 def _solve(node: Op) -> tuple[int, ...]:
-    told = node.told(BlockSolve)
-    return told.n * told.m, told.n * told.n
+    attr = node.attr_as(BlockSolve)
+    return attr.n * attr.m, attr.n * attr.n
 
 
 _SIZES: dict[str, Callable[[Op], tuple[int, ...]]] = {

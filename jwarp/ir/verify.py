@@ -83,7 +83,7 @@ def verify(kernel: Kernel, stage: Stage = Stage.DERIVED) -> None:
 
 
 class _Fault(Exception):
-    """What is wrong with the node at hand; it becomes an InvalidIR that names the node."""
+    """A fault of the current node, which becomes an InvalidIR that names the node."""
 
 
 def _parameter(kernel: Kernel, index: Any) -> Param:
@@ -133,7 +133,7 @@ def _check_param(kernel: Kernel, node: Op) -> ScalarType:
 
 
 def _check_shape(kernel: Kernel, node: Op) -> None:
-    extent = node.told(Extent)
+    extent = node.attr_as(Extent)
     param = _parameter(kernel, extent.array)
     if not isinstance(param.type, ArrayType):
         raise _Fault(f"parameter {param.name} is not an array")
@@ -160,13 +160,13 @@ def _check_clear(kernel: Kernel, node: Op) -> None:
 
 
 def _check_push(kernel: Kernel, node: Op) -> None:
-    flags = node.told(RecordFields).uniform
+    flags = node.attr_as(RecordFields).uniform
     if len(flags) != len(node.args) or len(flags) >= MAX_FIELDS:
         raise _Fault(f"{len(flags)} flags for {len(node.args)} values, of which there may be {MAX_FIELDS}")
 
 
 def _check_top(kernel: Kernel, node: Op) -> ValueType:
-    field = node.told(RecordField)
+    field = node.attr_as(RecordField)
     record = _record(kernel, field.tape)
     if not 0 <= field.field < len(record.args):
         raise _Fault(f"tape {field.tape} has no field {field.field}")
@@ -180,7 +180,7 @@ def _check_pop(kernel: Kernel, node: Op) -> None:
 def _record(kernel: Kernel, tape: int) -> Op:
     """The operation that adds records to a tape."""
     found = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.adds_to_tape]
-    found = [n for n in found if n.told(RecordFields).tape == tape]
+    found = [n for n in found if n.attr_as(RecordFields).tape == tape]
     if len(found) != 1:
         raise _Fault(f"tape {tape!r} has {len(found)} operations that add records")
     return found[0]
@@ -244,7 +244,7 @@ def _check_nothing(kernel: Kernel, node: Op) -> None:
 
 
 def _check_rule(kernel: Kernel, node: Op) -> None:
-    rule = node.told(Rule)
+    rule = node.attr_as(Rule)
     if not 0 <= rule.gradient < len(kernel.gradients):
         raise _Fault(f"there is no gradient {rule.gradient}")
     for array in rule.arrays:
@@ -255,14 +255,14 @@ def _check_detach(kernel: Kernel, node: Op) -> None:
     if not node.args:
         raise _Fault("has no operand")
     if node.attr is not None:
-        for array in node.told(Detached).arrays:
+        for array in node.attr_as(Detached).arrays:
             _array(kernel, array)
     elif len(node.args) > 1:
         raise _Fault("has sources, but no rule")
 
 
 def _check_native(kernel: Kernel, node: Op) -> ValueType:
-    call = node.told(NativeCall)
+    call = node.attr_as(NativeCall)
     for array in (*call.reads, *call.changes):
         _array(kernel, array)
     try:
@@ -276,7 +276,7 @@ def _check_part(kernel: Kernel, node: Op) -> None:
     made = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_native and n.result in node.args]
     if not made:
         raise _Fault("is no part of what native code gives")
-    parts = parts_of(made[0].told(NativeCall))
+    parts = parts_of(made[0].attr_as(NativeCall))
     if node.number >= len(parts) or node.result is None or node.result.type is not parts[node.number]:
         raise _Fault(f"there is no such part among {parts}")
 

@@ -130,7 +130,7 @@ class Rewriter:
         return block if same else Block(tuple(made), block.yields)
 
     def nodes(self, node: Node) -> Iterable[Node]:
-        """What stands for a node: for subclasses to leave some out, and to put several there."""
+        """The nodes that replace a node; subclasses may give none, or several."""
         return (self.node(node),)
 
     def node(self, node: Node) -> Node:
@@ -194,7 +194,7 @@ class Rebuilder:
             return make_block(nodes, self.operands(block.yields))
 
     def nodes(self, block: Block) -> None:
-        """What stands for the nodes of a block, where the builder is."""
+        """Emit the replacements of a block's nodes at the builder's place."""
         for node in block.nodes:
             self.builder.span = node.span
             self.node(node)

@@ -59,8 +59,8 @@ class _Batcher(Cloner):
             return []
         made = self.node(node)
         assert isinstance(made, Op)
-        if node.row.is_extent and node.told(Extent).array in self.batched:
-            extent = node.told(Extent)
+        if node.row.is_extent and node.attr_as(Extent).array in self.batched:
+            extent = node.attr_as(Extent)
             return [dataclasses.replace(made, attr=Extent(extent.array, extent.axis + 1))]
         at_indices = node.row.indices is not None and node.row.attribute is ArrayNumber
         if not (at_indices or node.row.is_parameter) or node.attr not in self.batched:

@@ -122,7 +122,7 @@ def _without_unread(block: Block, arrays: Container[ArrayName], later: _Later) -
 
 
 def _with_reads(node: Node, arrays: Container[ArrayName], later: _Later) -> _Later:
-    """What is read later, and by an operation or loop. What a loop stores, its next trip may read."""
+    """The elements read later, plus those read by a node. The next iteration of a loop may read what it stores."""
     added: dict[ArrayName, tuple[tuple[Operand, ...], ...] | None] = {}
     for inner in walk_node(node):
         for array in _touched(inner) if isinstance(inner, Op) else ():
@@ -139,7 +139,7 @@ def _joined(
 
 
 def _may_meet(x: tuple[Operand, ...], y: tuple[Operand, ...]) -> bool:
-    """True if two accesses may be to one element: indices below zero count from the end."""
+    """True if two accesses may touch one element; indices below zero count from the end."""
     return not any(
         isinstance(a, Const) and isinstance(b, Const) and a.value != b.value and min(a.value, b.value) >= 0
         for a, b in zip(x, y, strict=True)

@@ -29,9 +29,9 @@ from jwarp.ir.visit import Rewriter, with_blocks
 def hoist(kernel: Kernel, *, guarded: bool = False) -> Kernel:
     """`kernel` with loop-invariant operations, and loads of arrays that the loop does not write, moved out.
 
-    Operations then run even where the loop has no trip. Every operation has a result for all arguments, so that this
-    is harmless where accesses stay inside arrays. Where nothing sees to that, ask for `guarded`: loads then run only
-    if the loop has a trip, or stay where they are.
+    Operations then run even if the loop has no iteration. Every operation has a result for all arguments, so this is
+    harmless if accesses stay inside arrays. If that is not certain, ask for `guarded`: loads then run only if the loop
+    has an iteration, or stay where they are.
     """
     return with_bodies(kernel, _Hoister(guarded).block)
 
@@ -111,7 +111,7 @@ class _Speculator(Rewriter):
 
 
 def _invariant(loop: For | While) -> Movable:
-    """True if an operation gives in every trip what it gives for the same arguments before the loop."""
+    """A test for loop invariance: equal arguments give equal results in every iteration and before the loop."""
     written = changed_arrays(loop)
     return lambda node: node.row.is_pure or (node.row.effect == "read" and node.attr not in written)
 

@@ -74,7 +74,7 @@ def _racing(kernel: Kernel) -> dict[int, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Test:
-    """What must hold, and what is said of which place where it does not."""
+    """A check: a condition, and the message and place of its failure."""
 
     holds: Operand
     text: str
@@ -150,7 +150,7 @@ class _Instrumenter(Rebuilder):
             self.check_nan(node, node.result)
 
     def number(self, array: int) -> int:
-        """What array `array` is called where the hidden parameters come before the local arrays."""
+        """The number of array `array` after hidden parameters are inserted before the local arrays."""
         return array + len(self.hidden) * (array >= len(self.kernel.params))
 
     def check_bounds(self, node: Op) -> None:

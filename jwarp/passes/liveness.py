@@ -39,7 +39,7 @@ class Liveness:
         self.values.update([x for x in xs if isinstance(x, Value)])
 
     def keeps(self, node: Node) -> bool:
-        """True if `node` is needed, as far as is known."""
+        """True if `node` is live, as far as is known."""
         if isinstance(node, Op):
             return node.result in self.values or self.lasts(node)
         if node in self.kept:
@@ -52,7 +52,7 @@ class Liveness:
         return keeps
 
     def lasts(self, node: Op) -> bool:
-        """True if an operation is needed although nothing reads its result."""
+        """True if an operation is live although nothing reads its result."""
         return node.row.is_lasting
 
     def mark(self, block: Block) -> None:

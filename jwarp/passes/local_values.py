@@ -57,12 +57,12 @@ def local_values(kernel: Kernel, only: Container[int] | None = None) -> Kernel:
 
 
 class _LocalValues(Rebuilder):
-    """`held` is what the elements of each array are."""
+    """`items_of` is what the elements of each array are."""
 
     def __init__(self, arrays: dict[int, Local]):
         super().__init__()
         self.arrays = arrays
-        self.held: dict[int, list[Operand]] = {k: [zero(a.dtype)] * a.size for k, a in arrays.items()}
+        self.items_of: dict[int, list[Operand]] = {k: [zero(a.dtype)] * a.size for k, a in arrays.items()}
 
     def op(self, node: Op) -> None:
         if node.name not in _RULES or node.array not in self.arrays:
@@ -70,8 +70,8 @@ class _LocalValues(Rebuilder):
         return _RULES[node.name](self, node)
 
     def clear(self, node: Op) -> None:
-        items = self.held[node.array]
-        self.held[node.array] = [zero(items[0].type)] * len(items)
+        items = self.items_of[node.array]
+        self.items_of[node.array] = [zero(items[0].type)] * len(items)
 
     def load(self, node: Op) -> None:
         self.result(node, self.chosen(node, self.hits(node)))
@@ -93,15 +93,15 @@ class _LocalValues(Rebuilder):
 
     def chosen(self, node: Op, hits: Sequence[Operand]) -> Operand:
         """The element that the indices name; zero if there is none."""
-        items = self.held[node.array]
+        items = self.items_of[node.array]
         value: Operand = zero(items[0].type)
         for hit, item in zip(hits, items, strict=True):
             value = self.builder.op("select", hit, item, value)
         return value
 
     def put(self, node: Op, hits: Sequence[Operand], new: Operand) -> None:
-        pairs = zip(hits, self.held[node.array], strict=True)
-        self.held[node.array] = [self.builder.op("select", hit, new, item) for hit, item in pairs]
+        pairs = zip(hits, self.items_of[node.array], strict=True)
+        self.items_of[node.array] = [self.builder.op("select", hit, new, item) for hit, item in pairs]
 
     def hits(self, node: Op) -> list[Operand]:
         """For each element, whether the indices name it; each counts from either end."""
@@ -121,14 +121,14 @@ class _LocalValues(Rebuilder):
         return found
 
     def values(self, changed: Sequence[int]) -> tuple[Operand, ...]:
-        return tuple(x for array in changed for x in self.held[array])
+        return tuple(x for array in changed for x in self.items_of[array])
 
     def fresh(self, changed: Sequence[int]) -> tuple[Value, ...]:
         """New values for the elements of arrays."""
         made = tuple(Value(x.type) for x in self.values(changed))
         left = iter(made)
         for array in changed:
-            self.held[array] = [next(left) for _ in self.held[array]]
+            self.items_of[array] = [next(left) for _ in self.items_of[array]]
         return made
 
     def inner(self, block: Block, changed: Sequence[int]) -> Block:
@@ -139,9 +139,9 @@ class _LocalValues(Rebuilder):
 
     def branch(self, node: If) -> None:
         changed = self.changed(node)
-        before, cond = dict(self.held), self.operand(node.cond)
+        before, cond = dict(self.items_of), self.operand(node.cond)
         then = self.inner(node.then, changed)
-        self.held = dict(before)
+        self.items_of = dict(before)
         orelse = self.inner(node.orelse, changed)
         results = (*node.results, *self.fresh(changed))
         self.builder.append(If(cond, then, orelse, results, node.span))

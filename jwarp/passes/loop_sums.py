@@ -107,19 +107,19 @@ class _Carrier(Rewriter):
             after.append(dataclasses.replace(op, args=(*op.indices, value)))
         if _surely_runs(loop):
             return [carrying, *after.nodes]
-        # A loop without trips adds nothing: its elements may not be there.
+        # A loop without iterations adds nothing: its elements may not be there.
         test = Builder()
         test.span = loop.span
         runs = test.op("lt" if loop.step > 0 else "gt", loop.lo, loop.hi)
         return [carrying, *test.nodes, If(runs, Block(tuple(after.nodes)), Block(), (), loop.span)]
 
     def _adds(self, node: Op) -> bool:
-        """True if it adds to an element whose old value nobody asks for."""
+        """True if the operation adds to an element, and nothing reads the old value."""
         return node.row.is_atomic and node.row.combines == "add" and node.result not in self.used
 
 
 def _surely_runs(loop: For) -> bool:
-    """True if a loop makes at least one trip, as its bounds are written."""
+    """True if a loop with constant bounds runs at least one iteration."""
     bounds = loop.lo, loop.hi
     if not all(isinstance(bound, Const) for bound in bounds):
         return False

@@ -41,7 +41,7 @@ def refuse_native_code(kernel: Kernel) -> None:
     """
     for node in walk(kernel.body):
         if isinstance(node, Op) and node.row.is_native:
-            call = node.told(NativeCall)
+            call = node.attr_as(NativeCall)
             raise CompileError(
                 f"kernel `{kernel.name}`: `{call.function}` is native code, which runs on GPUs alone, as its text has "
                 f"{hindrance(call)}",

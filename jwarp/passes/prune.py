@@ -50,7 +50,7 @@ class _Liveness(Liveness):
             if isinstance(node, Op):
                 self.place[node] = (len(self.place), loops)
                 if node.row.adds_to_tape:
-                    self.pushes.setdefault(node.told(RecordFields).tape, []).append(node)
+                    self.pushes.setdefault(node.attr_as(RecordFields).tape, []).append(node)
             inner = loops if isinstance(node, (Op, If)) else (*loops, node)
             for owned in blocks(node):
                 self.number(owned, inner)
@@ -64,7 +64,7 @@ class _Liveness(Liveness):
         if row.uses_notes:
             return row.is_lasting and node.attr in self.noted
         if row.uses_tape:
-            return (node.told(RecordFields).tape if node.row.adds_to_tape else node.attr) in self.tapes
+            return (node.attr_as(RecordFields).tape if node.row.adds_to_tape else node.attr) in self.tapes
         return row.is_lasting
 
     def is_read_after(self, node: Op, array: ArrayName) -> bool:
@@ -75,13 +75,13 @@ class _Liveness(Liveness):
 
     def mark_op(self, node: Op) -> None:
         if node.row.adds_to_tape:
-            tape = node.told(RecordFields).tape
+            tape = node.attr_as(RecordFields).tape
             self.need(x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields)
             return
         self.need(node.args)
         row = node.row
         if node.row.reads_tape:
-            field = node.told(RecordField)
+            field = node.attr_as(RecordField)
             self.fields.add(field)
             self.tapes.add(field.tape)
         elif node.name == "noted":
@@ -107,14 +107,14 @@ class _Sweep(Sweep):
 
     def op(self, node: Op) -> Op:
         if node.row.adds_to_tape:
-            record = node.told(RecordFields)
+            record = node.attr_as(RecordFields)
             tape = record.tape
             kept = self.liveness.kept_fields(tape)
             return dataclasses.replace(
                 node, args=at(node.args, kept), attr=RecordFields(tape, at(record.uniform, kept))
             )
         if node.row.reads_tape:
-            field = node.told(RecordField)
+            field = node.attr_as(RecordField)
             left = self.liveness.kept_fields(field.tape).index(field.field)
             return dataclasses.replace(node, attr=RecordField(field.tape, left))
         return node

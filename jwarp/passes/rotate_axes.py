@@ -11,7 +11,7 @@ from jwarp.types import int32
 
 
 def rotates(kernel: Kernel) -> bool:
-    """True if nothing but its coordinates depends on how the threads of a kernel are numbered.
+    """True if the numbering of threads affects nothing but their coordinates.
 
     Checks name the first thread that fails, prints come in order, and so do the old values of atomic operations, as
     far as one can tell.

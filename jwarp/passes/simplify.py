@@ -258,7 +258,7 @@ class _Simplifier(Rebuilder):
             node = dataclasses.replace(node, lo=lo, hi=hi)
         kept = self.constant_params(node)
         is_less = len(kept) < len(node.params)
-        self.forget_loads(changed)  # in later trips the loop's own stores come before its loads
+        self.forget_loads(changed)  # in later iterations the loop's own stores come before its loads
         init, params, made = self.operands(at(node.init, kept)), at(node.params, kept), at(node.results, kept)
         if isinstance(node, For):
             body = with_yields(self.block(node.body), kept)
@@ -280,7 +280,7 @@ def is_cheap(block: Block) -> bool:
 
 
 def has_finite_slopes(block: Block) -> bool:
-    """True if a block does nothing but change signs and the like, so that a derivative may run it for nothing.
+    """True if all slopes of a block are finite, so that a derivative may run it speculatively.
 
     Of an operation that makes no NaN of anything, the slopes are finite.
     """

@@ -33,7 +33,7 @@ def widened(kernel: Kernel, order: int) -> Kernel:
 
 
 class _Widener(Rebuilder):
-    """`wide` has values in float64 beside those that are there, `leaving` what is used where no such may be."""
+    """`wide` has the float64 versions of values, `leaving` what is used where no such may be."""
 
     def __init__(self, found: Symmetry, order: int):
         super().__init__()
@@ -44,10 +44,10 @@ class _Widener(Rebuilder):
     def op(self, node: Op) -> None:
         if node.name == "separation":
             assert node.result is not None
-            told, size = node.told(Separation), self.operand(node.args[0])
-            if told.signed and self.found.has_scale:
+            attr, size = node.attr_as(Separation), self.operand(node.args[0])
+            if attr.signed and self.found.has_scale:
                 size = self.builder.op("max", size, Const(float64, 1.0))
-            relative = Const(float64, SEPARATIONS[self.order, told.bits == float64.bits])
+            relative = Const(float64, SEPARATIONS[self.order, attr.bits == float64.bits])
             self.known[node.result] = self.builder.op("mul", size, relative)
         elif node.name == "symmetric":
             assert node.result is not None
@@ -63,7 +63,7 @@ class _Widener(Rebuilder):
             self.keep(self.left(node))
 
     def goes_on(self, node: Op) -> bool:
-        """True if what is symmetric may be made of the operation in float64."""
+        """True if the operation on symmetric values may be computed in float64."""
         result = node.result
         if result not in self.found.made or not isinstance(result.type, ScalarType) or not result.type.is_float:
             return False
@@ -91,7 +91,7 @@ class _Widener(Rebuilder):
         self.leaving[x] = self.builder.op("follow", self.operand(x), narrow)
 
     def gains(self, x: Value) -> bool:
-        """True if the derivative of what is made of parts only needs more than theirs.
+        """True if the derivative of a value made of parts gains precision by float64.
 
         To first order a sum over the values does not, nor, in float64, what no values go into.
         """

@@ -47,7 +47,7 @@ class _Skips(Rewriter):
         return self.of_branch(node) if isinstance(node, If) else (node,)
 
     def of_branch(self, node: If) -> Iterable[Node]:
-        """What stands for a branch, of which what is inside has been rewritten."""
+        """The replacement of a branch whose blocks have been rewritten."""
         for skip, other, skipped in ((node.then, node.orelse, True), (node.orelse, node.then, False)):
             if skip.nodes or not other.nodes:
                 continue
@@ -145,7 +145,7 @@ def _may_run(node: Op) -> bool:
 
 
 def _outside(builder: Builder, accesses: list[Op]) -> Operand:
-    """True if an index of some accesses is outside its array, or negative: such a number says that there is none."""
+    """The truth value that an index of some accesses is negative or outside its array, which stands for no element."""
     pairs = {(node.array, axis, x) for node in accesses for axis, x in enumerate(node.indices)}
     found: Operand = FALSE
     for array, axis, x in sorted(pairs, key=lambda pair: (pair[0], pair[1])):
@@ -163,7 +163,7 @@ def _outside(builder: Builder, accesses: list[Op]) -> Operand:
 
 
 def _finite(builder: Builder, may_run: Operand, accesses: list[Op], block: Block) -> Operand:
-    """True if a branch may run, and all the floats that it then reads are finite: zero times another is none."""
+    """The truth value that a branch may run, and that all floats it then reads are finite."""
     nodes = list(walk(block))
     inside = {x for node in nodes for x in results(node)}
     read = dict.fromkeys(x for node in nodes if isinstance(node, Op) for x in node.args)
@@ -185,13 +185,13 @@ def _finite(builder: Builder, may_run: Operand, accesses: list[Op], block: Block
 
 
 class _Algebra:
-    """What values are where some floats are zero, others being finite."""
+    """The algebra of values where some floats are zero and the others finite."""
 
     def __init__(self, zeros: set[Value]):
         self.known: dict[Operand, Operand] = {x: zero(x.type) for x in zeros}
 
     def is_same(self, other: Block, skip: Block) -> bool:
-        """True if a block then changes nothing, and gives what one without operations gives."""
+        """True if a block then changes nothing, and yields the same as a block without operations."""
         return self.changes_nothing(other) and all(
             _equal(self.of(x), self.of(y)) for x, y in zip(other.yields, skip.yields, strict=True)
         )

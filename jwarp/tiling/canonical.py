@@ -48,11 +48,11 @@ class _Simpler(Cloner):
             case Op(name="arg"):
                 made = _first(builder, self.operands(node.args)[0], node.text)
             case Op(name="spread"):
-                made = _spread(builder, self.operands(node.args)[0], node.told(Strided))
+                made = _spread(builder, self.operands(node.args)[0], node.attr_as(Strided))
             case Op(name="add") if node in self.additions:
                 return [self.addition(node)]
             case Op(name="tri_solve", args=(Value() as t, b)) if t in self.transposes:
-                triangle = node.told(Triangle)
+                triangle = node.attr_as(Triangle)
                 flipped = Triangle(not triangle.lower, not triangle.transposed)
                 args = self.operands((self.transposes[t], b))
                 return [dataclasses.replace(node, args=args, attr=flipped)]
@@ -73,7 +73,7 @@ def _is_transpose(node: Op) -> bool:
     """True if an operation gives the transpose of a square matrix."""
     if node.name != "view" or len(shape := shape_of(node.args[0].type)) != 2 or shape[0] != shape[1] or shape[0] == 1:
         return False
-    return node.told(Strided) == Strided(shape, 0, (1, shape[0]))
+    return node.attr_as(Strided) == Strided(shape, 0, (1, shape[0]))
 
 
 def _additions(kernel: Kernel) -> dict[Op, tuple[Operand, Op]]:
@@ -102,7 +102,7 @@ def _is_mostly_zero(node: Op) -> bool:
     if node.name != "spread":
         return False
     # A spread of all elements, each to its own place, is a view, which costs nothing.
-    view = node.told(Strided)
+    view = node.attr_as(Strided)
     numbers = places(shape_of(node.args[0].type), view.offset, view.strides)
     return np.unique(numbers).size == numbers.size < size_of(result_of(node).type)
 

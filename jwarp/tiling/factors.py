@@ -95,7 +95,7 @@ class _Solution:
 
     def __init__(self, elements: Elements, part: Whole):
         self.w, (self.triangle,), self.target = Writer(elements), part.reads, part.target
-        triangle = part.node.told(Triangle)
+        triangle = part.node.attr_as(Triangle)
         self.transposed, self.forward = triangle.transposed, triangle.lower != triangle.transposed
         self.n, *rest = shape_of(part.target.type)
         self.columns = rest[0] if rest else 1

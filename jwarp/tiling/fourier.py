@@ -35,7 +35,7 @@ class _Transform:
         (self.source, self.circle), self.target = part.reads, part.target
         _, self.rows, self.length = shape_of(self.target.type)
         self.type = scalar_of(self.target.type)
-        self.sign = 1.0 if part.node.told(Fourier).inverse else -1.0
+        self.sign = 1.0 if part.node.attr_as(Fourier).inverse else -1.0
         self.size = self.rows * self.length  # where the imaginary parts begin
         self.factors = factors(self.length) or [1]
         if not elements.flat and self.length % FIRST == 0 and 2 * self.length >= FIRST * NEIGHBOURS:

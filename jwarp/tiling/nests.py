@@ -161,13 +161,13 @@ class NestWriter:
         return tuple(strides.get(k, 0) for k in range(len(self.shape)))
 
     def spread_strides(self, node: Op) -> Strides:
-        return tuple(s if n > 1 else 0 for s, n in zip(node.told(Strided).strides, self.shape, strict=True))
+        return tuple(s if n > 1 else 0 for s, n in zip(node.attr_as(Strided).strides, self.shape, strict=True))
 
     # -- loops
 
     def write(self) -> None:
         done = self.level(
-            0, {n: neutral(n.told(Reduction).operation, scalar_of(result_of(n).type)) for n in self.whole}
+            0, {n: neutral(n.attr_as(Reduction).operation, scalar_of(result_of(n).type)) for n in self.whole}
         )
         for node, total in done.items():
             assert node.result is not None
@@ -178,7 +178,7 @@ class NestWriter:
         if k != self.split or not self.partial:
             return self.loop(k, carried)
         started: dict[Op, Operand] = {
-            n: neutral(n.told(Reduction).operation, scalar_of(result_of(n).type)) for n in self.partial
+            n: neutral(n.attr_as(Reduction).operation, scalar_of(result_of(n).type)) for n in self.partial
         }
         done = self.loop(k, {**carried, **started})
         for node in self.partial:
@@ -200,7 +200,7 @@ class NestWriter:
             after = self.level(k + 1, dict(zip(carried, params, strict=True)))
         self.position = outer
         self.counters.pop()
-        lanes = tuple(n.told(Reduction).operation for n in carried) if loop.lanes else None
+        lanes = tuple(n.attr_as(Reduction).operation for n in carried) if loop.lanes else None
         bounds = Const(int32, lo), Const(int32, hi)
         body = make_block(nodes, after.values())
         self.builder.append(
@@ -253,7 +253,9 @@ class NestWriter:
         for node in self.nest.nodes:
             self.builder.span = node.span
             if isinstance(node, Op) and node.name == "reduce":
-                after[node] = self.builder.op(node.told(Reduction).operation, carried[node], self.element(node.args[0]))
+                after[node] = self.builder.op(
+                    node.attr_as(Reduction).operation, carried[node], self.element(node.args[0])
+                )
                 continue
             if not isinstance(node, Op):
                 self.compute_before(node)
@@ -384,7 +386,7 @@ class NestWriter:
         """Add to the element that a view would take, which is another one for each element at hand."""
         target, x = node.args
         assert isinstance(target, Value)
-        view = node.told(Strided)
+        view = node.attr_as(Strided)
         place = self.number(view.offset, self.spread_strides(node))
         numbers = places(self.shape, view.offset, view.strides)
         if np.unique(numbers).size == numbers.size:

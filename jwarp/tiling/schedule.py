@@ -37,7 +37,7 @@ class Scheduler:
         self.kernel, self.forms = kernel, forms
         self.stored: set[Value] = set()
         self.pushes = {
-            n.told(RecordFields).tape: n for n in walk(kernel.body) if isinstance(n, Op) and n.row.adds_to_tape
+            n.attr_as(RecordFields).tape: n for n in walk(kernel.body) if isinstance(n, Op) and n.row.adds_to_tape
         }
         self.tapes: dict[tuple[int, int], int] = {}  # of the fields that are tiles: each has one of its own
 
@@ -250,7 +250,7 @@ class _BlockScheduler:
     # -- operations with rules of their own
 
     def reduce(self, node: Op) -> None:
-        axes = node.told(Reduction).axes
+        axes = node.attr_as(Reduction).axes
         shape = shape_of(node.args[0].type)
         self.mapped(node, shape, axes if len(axes) < len(shape) else ())
 
@@ -315,7 +315,7 @@ class _BlockScheduler:
         target = result_of(node)
         self.scheduler.stored.add(target)
         flags, reads = [], []
-        transposes = node.told(Transposes)
+        transposes = node.attr_as(Transposes)
         for x, flag in ((a, transposes.a), (b, transposes.b)):
             transposed = self.transposed(x)
             flags.append(flag != (transposed is not None))
@@ -341,7 +341,7 @@ class _BlockScheduler:
 
     def push(self, node: Op) -> None:
         """Each tile gets records of its elements, before the record of the scalars."""
-        record = node.told(RecordFields)
+        record = node.attr_as(RecordFields)
         for k, x in enumerate(node.args):
             if shape_of(x.type):
                 own = RecordFields(self.scheduler.tape(record.tape, k), (False,))
@@ -354,9 +354,9 @@ class _BlockScheduler:
     def top(self, node: Op) -> None:
         assert node.result is not None
         if shape_of(result_of(node).type):
-            self.tops[node.told(RecordField)] = node.result
+            self.tops[node.attr_as(RecordField)] = node.result
             return
-        field = node.told(RecordField)
+        field = node.attr_as(RecordField)
         before = self.scheduler.pushes[field.tape].args[: field.field]
         scalar = sum(1 for x in before if not shape_of(x.type))
         self.scalar(dataclasses.replace(node, attr=RecordField(field.tape, scalar)))

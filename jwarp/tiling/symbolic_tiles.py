@@ -148,10 +148,10 @@ class Forms:
             case "fill":
                 return Filled(node.args[0])
             case "iota":
-                iota = node.told(Iota)
+                iota = node.attr_as(Iota)
                 return Counted(0, tuple(int(k == iota.axis and n > 1) for k, n in enumerate(iota.shape)))
             case "view":
-                view = node.told(Strided)
+                view = node.attr_as(Strided)
                 return self._seen(node.args[0], places(view.shape, view.offset, view.strides))
             case "spread":
                 return self._placed(node, type)
@@ -181,7 +181,7 @@ class Forms:
 
     def _placed(self, node: Op, type: TileType) -> Form | None:
         """A spread that gives every element a new place is a view."""
-        view = node.told(Strided)
+        view = node.attr_as(Strided)
         numbers = places(shape_of(node.args[0].type), view.offset, view.strides).reshape(-1)
         if numbers.size != type.size or np.unique(numbers).size != numbers.size:
             return None

@@ -33,7 +33,7 @@ def write_whole(elements: Elements, routines: Container[str], part: Whole, alone
         m, n = _shape(part.target)
         k = _tile(part.reads[0]).size // m
         c, a, b = (elements.array(x) for x in (part.target, *part.reads))
-        matmul = BlockMatmul(c, a, b, m, n, k, part.accumulate, part.node.told(Transposes))
+        matmul = BlockMatmul(c, a, b, m, n, k, part.accumulate, part.node.attr_as(Transposes))
         elements.builder.effect("tile_matmul", attr=matmul)
         return
     row = WHOLE[part.node.name]
@@ -47,7 +47,7 @@ def write_whole(elements: Elements, routines: Container[str], part: Whole, alone
 
 
 def _scan_attr(part: Whole, target: int, source: int) -> BlockScan:
-    return BlockScan(target, source, _tile(part.target).size, part.node.told(Scan))
+    return BlockScan(target, source, _tile(part.target).size, part.node.attr_as(Scan))
 
 
 def _cholesky_attr(part: Whole, target: int, source: int) -> BlockCholesky:
@@ -56,7 +56,7 @@ def _cholesky_attr(part: Whole, target: int, source: int) -> BlockCholesky:
 
 def _solve_attr(part: Whole, target: int, triangle: int) -> BlockSolve:
     n, m = (*_shape(part.target), 1)[:2]
-    return BlockSolve(target, triangle, n, m, part.node.told(Triangle))
+    return BlockSolve(target, triangle, n, m, part.node.attr_as(Triangle))
 
 
 def _tile(value: Value) -> TileType:
@@ -70,7 +70,7 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 def _scan(elements: Elements, part: Whole) -> None:
     w, (source,), target = Writer(elements), part.reads, part.target
-    scan = part.node.told(Scan)
+    scan = part.node.attr_as(Scan)
     kind = scan.operation
     type, size = _tile(target).scalar, _tile(target).size
     start = Const(type, (float if type.is_float else int)(neutral(kind, type)))
@@ -132,7 +132,7 @@ def _cholesky(elements: Elements, part: Whole) -> None:
 def _solve(elements: Elements, part: Whole) -> None:
     """Row after row, in place of the right-hand side, which the target holds."""
     w, (triangle,), target = Writer(elements), part.reads, part.target
-    lower, transposed = part.node.told(Triangle).lower, part.node.told(Triangle).transposed
+    lower, transposed = part.node.attr_as(Triangle).lower, part.node.attr_as(Triangle).transposed
     forward = lower != transposed
     n, *rest = _shape(target)
     m = rest[0] if rest else 1
@@ -198,7 +198,7 @@ WHOLE = {
 
 def request_of(kernel: Kernel, node: Op) -> Request:
     """The product that an operation `tile_matmul` asks for."""
-    attribute = node.told(BlockMatmul)
+    attribute = node.attr_as(BlockMatmul)
     x, y, z = (kernel.array(number).dtype for number in (attribute.a, attribute.b, attribute.c))
     flags = attribute.transposes
     return Request(x, y, z, attribute.m, attribute.n, attribute.k, flags.a, flags.b, attribute.accumulate)

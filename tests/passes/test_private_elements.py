@@ -7,7 +7,7 @@ from textual_ir import assert_same_bits, expect, random_arguments, read
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Op, walk
-from jwarp.passes.own_elements import held_elements
+from jwarp.passes.private_elements import replaced_elements
 from jwarp.passes.simplify import simplify
 
 pytestmark = pytest.mark.quick
@@ -41,10 +41,10 @@ def accesses(kernel, p):
 
 def test_elements_are_stored_once():
     kernel, rng = simplify(gathered.ir()), np.random.default_rng(0)
-    held = held_elements(kernel, (2, 3))
+    held = replaced_elements(kernel, (2, 3))
     assert accesses(kernel, 2) != ["store"]
     assert accesses(held, 2) == ["store"] and accesses(held, 3) == ["store", "store"]
-    assert not held.locals and held_elements(held, (2, 3)) is held
+    assert not held.locals and replaced_elements(held, (2, 3)) is held
     x, n = rng.normal(size=9).astype(np.float32), rng.integers(0, 5, 9).astype(np.int32)
     zeros = [np.zeros(9, np.float32), np.zeros((9, 2), np.float32)]
     left = [rng.normal(size=z.shape).astype(np.float32) for z in zeros]  # what a buffer has in it
@@ -54,7 +54,7 @@ def test_elements_are_stored_once():
 
 def test_elements_that_others_touch_stay():
     kernel, rng = simplify(planes.ir()), np.random.default_rng(1)
-    held = held_elements(kernel, (1, 2, 3))
+    held = replaced_elements(kernel, (1, 2, 3))
     assert accesses(held, 1) == ["store"]
     for p in (2, 3):
         assert accesses(held, p) == accesses(kernel, p)
@@ -79,7 +79,7 @@ def test_an_element_is_a_value_until_the_end():
           %5: float32 = load z[0]
           atomic_add z[%0], %5
     """)
-    made = held_elements(before, (1, 2))
+    made = replaced_elements(before, (1, 2))
     expect(
         made,
         """
@@ -111,8 +111,8 @@ def test_elements_that_are_only_stored_and_kernels_in_order_stay():
           {}
     """
     stored = read(text.format("", ""))
-    assert held_elements(stored, (0,)) is stored
+    assert replaced_elements(stored, (0,)) is stored
     added = read(text.format("", "atomic_add y[%0], 1.0"))
-    expect(held_elements(added, (0,)), text.format("", "").replace("1.0", "2.0"))
+    expect(replaced_elements(added, (0,)), text.format("", "").replace("1.0", "2.0"))
     ordered = read(text.format(", in order", "atomic_add y[%0], 1.0"))
-    assert held_elements(ordered, (0,)) is ordered
+    assert replaced_elements(ordered, (0,)) is ordered

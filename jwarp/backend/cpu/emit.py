@@ -171,7 +171,7 @@ class BodyEmitter(Body):
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
-        extent = node.told(Extent)
+        extent = node.attr_as(Extent)
         wide = self.memory.extent(extent.array, extent.axis)
         self.bind(node.result, self.code.define(f"trunc i64 {wide} to i32", ENTRY), level=ENTRY)
 
@@ -190,14 +190,14 @@ class BodyEmitter(Body):
 
     def push(self, node: Op) -> None:
         lanes = [self.lanes(x) for x in node.args]
-        record = node.told(RecordFields)
+        record = node.attr_as(RecordFields)
         uniform = [True] * len(lanes) if record.tape in self.tape.whole else record.uniform
         texts = [x.text if is_uniform else self.vector(x) for x, is_uniform in zip(lanes, uniform, strict=True)]
         self.tape.push(node, texts)
 
     def top(self, node: Op) -> None:
         assert node.result is not None
-        field = node.told(RecordField)
+        field = node.attr_as(RecordField)
         self.bind(node.result, self.tape.top(field.tape, field.field))
 
     def pop(self, node: Op) -> None:

@@ -54,7 +54,7 @@ def whole_tapes(kernel: Kernel) -> frozenset[int]:
 
 def _pushed(body: Block) -> frozenset[int]:
     """The tapes that a block adds to."""
-    return frozenset(n.told(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.name == "push")
+    return frozenset(n.attr_as(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.name == "push")
 
 
 class TapeMemory:
@@ -67,7 +67,7 @@ class TapeMemory:
         self.records: dict[int, Record] = {}
         for n in ops:
             if n.name == "push":
-                fields = n.told(RecordFields)
+                fields = n.attr_as(RecordFields)
                 is_whole = fields.tape in self.whole
                 pairs = zip(n.args, fields.uniform, strict=True)
                 self.records[fields.tape] = self.record([(x.type, flag or is_whole) for x, flag in pairs])
@@ -127,7 +127,7 @@ class TapeMemory:
     def _added(self, node: Op) -> tuple[int, Record]:
         """The stack that an operation adds a record to, and the record."""
         if node.row.uses_tape:
-            return 0, self.records[node.told(RecordFields).tape]
+            return 0, self.records[node.attr_as(RecordFields).tape]
         if node.row.uses_log:
             return self.stack_of[node.array], self.log_records[node.array]
         return self.notes_of[node.array], self.note_records[node.array]

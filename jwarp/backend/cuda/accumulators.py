@@ -32,7 +32,7 @@ HALVES, TF32, DOUBLES = Extents(16, 8, 16), Extents(16, 8, 8), Extents(8, 8, 4)
 
 def is_coarse(kernel: Kernel, node: Op, tf32: bool) -> bool:
     """True if a product is one of floats that may be rounded to 11 bits: with `tf32` all may."""
-    attr = node.told(BlockMatmul)
+    attr = node.attr_as(BlockMatmul)
     return (tf32 or attr.transposes.tf32) and all(kernel.array(x).dtype is float32 for x in (attr.a, attr.b, attr.c))
 
 
@@ -43,7 +43,7 @@ def has_float_products(kernel: Kernel) -> bool:
 
 def instruction(kernel: Kernel, node: Op, tf32: bool) -> Extents | None:
     """The matrix instruction for a product: of types that there is one for, and extents that these cover."""
-    attr = node.told(BlockMatmul)
+    attr = node.attr_as(BlockMatmul)
     a, b, c = (kernel.array(x).dtype for x in (attr.a, attr.b, attr.c))
     found = None
     if a is b and a in (float16, bfloat16) and c is not float64:
@@ -144,7 +144,7 @@ class _Search:
 
     def block(self, block: Block) -> None:
         """Find runs here, and then further in, of what has none."""
-        for array in dict.fromkeys(n.told(BlockMatmul).c for node in block.nodes for n in _products(node)):
+        for array in dict.fromkeys(n.attr_as(BlockMatmul).c for node in block.nodes for n in _products(node)):
             local = self.kernel.local(array)
             if local is not None and local.shared:
                 self.along(block.nodes, array)
@@ -171,19 +171,19 @@ class _Search:
         kinds = set()
         for n in walk_node(node):
             if isinstance(n, Op) and _touches(n, array):
-                if not (self.is_target(n, array) and n.told(BlockMatmul).accumulate):
+                if not (self.is_target(n, array) and n.attr_as(BlockMatmul).accumulate):
                     return False
                 kinds.add(self.kind(n))
         return len(kinds) == 1
 
     def sets(self, node: Node, array: int) -> bool:
-        return isinstance(node, Op) and self.is_target(node, array) and not node.told(BlockMatmul).accumulate
+        return isinstance(node, Op) and self.is_target(node, array) and not node.attr_as(BlockMatmul).accumulate
 
     def is_target(self, node: Op, array: int) -> bool:
         """True if a node is a product that changes the array, and does not multiply it."""
         if not node.row.is_product:
             return False
-        attr = node.told(BlockMatmul)
+        attr = node.attr_as(BlockMatmul)
         return attr.c == array and array not in (attr.a, attr.b)
 
     def kind(self, node: Op) -> Request:
@@ -195,7 +195,7 @@ class _Search:
         return self.kind(self.own(first, array)[0]) == self.kind(self.own(node, array)[0])
 
     def own(self, node: Node, array: int) -> list[Op]:
-        return [n for n in _products(node) if n.told(BlockMatmul).c == array]
+        return [n for n in _products(node) if n.attr_as(BlockMatmul).c == array]
 
     def end(self, nodes: Sequence[Node], array: int, start: int, end: int) -> None:
         """Keep the run of the nodes from `start` on, up to the last one before `end` that touches the array."""
@@ -244,7 +244,7 @@ class _Search:
 
 
 def _group_registers(node: Op, split: Split) -> int:
-    attr = node.told(BlockMatmul)
+    attr = node.attr_as(BlockMatmul)
     return split.registers(attr.m, attr.n)
 
 
@@ -258,7 +258,7 @@ def room_of(block_dim: int) -> int:
 
 def registers_of(kernel: Kernel, node: Op, unit: Extents | None) -> int | None:
     """The registers that a thread needs for the sums of a product; None if there are too many for the library."""
-    attr = node.told(BlockMatmul)
+    attr = node.attr_as(BlockMatmul)
     size = max(4, request_of(kernel, node).accumulator.bits // 8)
     needs = [simt_registers(attr.m, attr.n, kernel.block_dim, size)]
     if unit is not None:

@@ -259,7 +259,7 @@ class BodyEmitter(Visitor):
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
-        extent = node.told(Extent)
+        extent = node.attr_as(Extent)
         self.values[node.result] = self.extent(extent.array, extent.axis)
 
     def extent(self, array: int, axis: int) -> str:
@@ -393,7 +393,7 @@ class BodyEmitter(Visitor):
     # -- records of what was
 
     def push(self, node: Op) -> None:
-        tape = self.tapes[node.told(RecordFields).tape]
+        tape = self.tapes[node.attr_as(RecordFields).tape]
         self.make_room(tape.fields, tape.size)
         for field, value in zip(tape.fields, node.args, strict=True):
             self.line(f"{field}[{tape.size}] = {bare(self.text(value))};")
@@ -412,7 +412,7 @@ class BodyEmitter(Visitor):
 
     def top(self, node: Op) -> None:
         assert node.result is not None
-        field = node.told(RecordField)
+        field = node.attr_as(RecordField)
         tape = self.tapes[field.tape]
         read = f"{tape.fields[field.field]}[{tape.size} - 1]"
         self.define(node.result, f"{read} != 0" if node.result.type is bool_ else read)
@@ -488,7 +488,7 @@ class BodyEmitter(Visitor):
         self.values[node.result] = "true"
 
     def native(self, node: Op) -> None:
-        call, scalars = node.told(NativeCall), [bare(self.text(x)) for x in node.args]
+        call, scalars = node.attr_as(NativeCall), [bare(self.text(x)) for x in node.args]
         reads, changes = iter(call.reads), iter(call.changes)
         arguments, parts = [], []
         for param in call.params:

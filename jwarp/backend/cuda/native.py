@@ -32,7 +32,7 @@ def function_of(call: NativeCall) -> Function:
 
 def native_functions(kernel: Kernel) -> dict[Function, str]:
     """The name in generated code of each function of native code that the kernel calls."""
-    calls = (n.told(NativeCall) for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_native)
+    calls = (n.attr_as(NativeCall) for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_native)
     return {function: f"jw_native{k}" for k, function in enumerate(dict.fromkeys(map(function_of, calls)))}
 
 

@@ -90,7 +90,7 @@ def lay_out(
     plan = _Plan(kernel, names, copies, accumulators)
     padded = paddings(kernel, copies, accumulators.tf32)
     padded = {k: p for k, p in padded.items() if k not in accumulators.swizzles}
-    results = {n.told(BlockMatmul).c for n in _products(kernel)}
+    results = {n.attr_as(BlockMatmul).c for n in _products(kernel)}
     choices: tuple[dict[int, Padding], ...] = (padded, {k: p for k, p in padded.items() if k not in results}, {})
     for several in (STAGES if copies.pipelines else (1,), (1,)):
         for apart in choices:
@@ -205,7 +205,7 @@ def _rows(kernel: Kernel, node: Op, tf32: bool) -> dict[int, tuple[int, int]]:
 
     That is eight rows of 16 bytes, four of 32 or two of 64 that are read at a time; 0 where it does not matter.
     """
-    attr, unit = node.told(BlockMatmul), instruction(kernel, node, tf32)
+    attr, unit = node.attr_as(BlockMatmul), instruction(kernel, node, tf32)
     # Whether an operand is read along its rows.
     along = {attr.a: not attr.transposes.a, attr.b: attr.transposes.b}
     rows = {

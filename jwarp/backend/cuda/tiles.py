@@ -313,7 +313,7 @@ class TileEmitter(BodyEmitter):
 
     def hold(self, run: Run) -> None:
         """Bring the elements of a tile to registers."""
-        attr, array = run.products[0].told(BlockMatmul), run.array
+        attr, array = run.products[0].attr_as(BlockMatmul), run.array
         types = [C_TYPES[self.kernel.array(x).dtype] for x in (attr.a, attr.b, attr.c)]
         flags = (attr.transposes.a, attr.transposes.b, run.by_matrices)
         name = self.in_registers[array] = self.name()
@@ -330,7 +330,7 @@ class TileEmitter(BodyEmitter):
         self.line(f"{name}.{start}")
 
     def release(self, run: Run) -> None:
-        attr, array = run.products[0].told(BlockMatmul), run.array
+        attr, array = run.products[0].attr_as(BlockMatmul), run.array
         self.line(f"{self.in_registers.pop(array)}.put<{self.row_step(array, attr.n)}>({self.names[array]});")
 
     def row_step(self, array: int, columns: int) -> int:
@@ -415,7 +415,7 @@ class TileEmitter(BodyEmitter):
         self.line("__syncthreads();")
 
     def product(self, node: Op) -> None:
-        attr = node.told(BlockMatmul)
+        attr = node.attr_as(BlockMatmul)
         flags = (attr.transposes.a, attr.transposes.b, attr.accumulate)
         rows = (attr.m if attr.transposes.a else attr.k, attr.k if attr.transposes.b else attr.n, attr.n)
         arrays = (attr.a, attr.b, attr.c)
@@ -442,10 +442,10 @@ class TileEmitter(BodyEmitter):
     def end_product(self, node: Node) -> None:
         """Wait for what a product of warpgroups has begun."""
         if isinstance(node, Op) and node.row.is_unit:
-            self.line(f"{self.in_registers[node.told(BlockMatmul).c]}.wait();")
+            self.line(f"{self.in_registers[node.attr_as(BlockMatmul).c]}.wait();")
 
     def scan(self, node: Op) -> None:
-        attr = node.told(BlockScan)
+        attr = node.attr_as(BlockScan)
         target, scan = attr.target, attr.scan
         self.copy(target, attr.source)
         type, operation = C_TYPES[self.kernel.array(target).dtype], f"jw::tile::{OPERATIONS[scan.operation]}"
@@ -453,13 +453,13 @@ class TileEmitter(BodyEmitter):
         self.routine("block_scan", operation, self.block_dim, scan.exclusive, scan.reverse, given=given)
 
     def cholesky(self, node: Op) -> None:
-        attr = node.told(BlockCholesky)
+        attr = node.attr_as(BlockCholesky)
         self.copy(attr.target, attr.source)
         type = C_TYPES[self.kernel.array(attr.target).dtype]
         self.routine("cholesky", type, attr.n, self.block_dim, given=self.names[attr.target])
 
     def solve(self, node: Op) -> None:
-        attr = node.told(BlockSolve)
+        attr = node.attr_as(BlockSolve)
         type, flags = C_TYPES[self.kernel.array(attr.target).dtype], (attr.system.lower, attr.system.transposed)
         given = f"{self.names[attr.triangle]}, {self.names[attr.target]}"
         self.routine("tri_solve", type, attr.n, attr.m, *flags, self.block_dim, given=given)

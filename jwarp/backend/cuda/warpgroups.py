@@ -45,7 +45,7 @@ def split_of(kernel: Kernel, node: Op) -> Split | None:
 
     Factors are better cut along rows.
     """
-    attr, groups = node.told(BlockMatmul), kernel.block_dim // WARPGROUP
+    attr, groups = node.attr_as(BlockMatmul), kernel.block_dim // WARPGROUP
     a, b, c = (kernel.array(x).dtype for x in (attr.a, attr.b, attr.c))
     if a is not b or a not in HALVES or c is float64 or kernel.block_dim % WARPGROUP or attr.k % DEPTH or attr.n % 8:
         return None
@@ -80,7 +80,7 @@ def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[Node]) -> tupl
         if node not in chosen:
             excluded |= {*arrays_read(node), *arrays_changed(node)}
             continue
-        attr = node.told(BlockMatmul)
+        attr = node.attr_as(BlockMatmul)
         excluded.add(attr.c)
         for array, swizzle in _factors(attr):
             if found.setdefault(array, swizzle) != swizzle or not _is_shared(kernel, array):
@@ -91,9 +91,9 @@ def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[Node]) -> tupl
             excluded.add(copy.target)
     excluded |= {a.source for some in copies.additions.values() for a in some}
     kept = frozenset(
-        n for n in _products(kernel) if n in chosen and not excluded & {x for x, _ in _factors(n.told(BlockMatmul))}
+        n for n in _products(kernel) if n in chosen and not excluded & {x for x, _ in _factors(n.attr_as(BlockMatmul))}
     )
-    used = {x for n in _products(kernel) if n in kept for x, _ in _factors(n.told(BlockMatmul))}
+    used = {x for n in _products(kernel) if n in kept for x, _ in _factors(n.attr_as(BlockMatmul))}
     return kept, {x: swizzle for x, swizzle in found.items() if x in used}
 
 
@@ -118,7 +118,7 @@ def instructions(kernel: Kernel, products: Iterable[Op]) -> list[str]:
     """The functions for the extents that some products have: CUDA C++ has no words for so many registers."""
     made: dict[tuple[str, str, int, bool, bool], None] = {}
     for node in products:
-        attr, split = node.told(BlockMatmul), split_of(kernel, node)
+        attr, split = node.attr_as(BlockMatmul), split_of(kernel, node)
         assert split is not None
         dtype = kernel.array(attr.a).dtype
         made[C_TYPES[dtype], HALVES[dtype], attr.n // split.right, attr.transposes.a, not attr.transposes.b] = None

@@ -1,4 +1,4 @@
-"""Arrays that change as the arguments of a launch: which values they are, whether they fit, and their device."""
+"""Mutable arrays as the arguments of a launch: which values they are, whether they fit, and their device."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Kind(enum.Enum):
     """Where a launch leaves what it computes.
 
     JAX      in new JAX arrays
-    HOST     in the caller's arrays in this computer's memory
+    HOST     in the caller's arrays in host memory
     DEVICE   in the caller's arrays on a GPU
     """
 
@@ -37,7 +37,7 @@ class Kind(enum.Enum):
 
 
 def is_mutable(value: Any) -> bool:
-    """True if `value` is an array in this computer's memory that a launch writes in place when it is an output."""
+    """True if `value` is an array in host memory that a launch writes in place when it is an output."""
     if isinstance(value, np.ndarray):
         return True
     immutable = (jax.Array, jax.ShapeDtypeStruct, tuple, list, int, np.generic)

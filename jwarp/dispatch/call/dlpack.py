@@ -16,7 +16,7 @@ _capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_obje
 
 
 def is_exporter(value: Any) -> bool:
-    """True if `value` lends memory of this computer by DLPack."""
+    """True if `value` exports host memory by DLPack."""
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         return False
     try:
@@ -31,15 +31,15 @@ def view(value: Any) -> np.ndarray:
 
     Raises whatever the exporter or NumPy does about an array that NumPy has no dtype for.
     """
-    lent = _Lent(value)
-    array = np.from_dlpack(lent)
+    exporter = _Exporter(value)
+    array = np.from_dlpack(exporter)
     # NumPy takes what old exporters lend for read-only, though they have no way to say either.
-    if array.flags.writeable or lent.is_versioned or isinstance(value, jax.Array):
+    if array.flags.writeable or exporter.is_versioned or isinstance(value, jax.Array):
         return array
     return np.asarray(_Writeable(array)).view(array.dtype)
 
 
-class _Lent:
+class _Exporter:
     """Hands the capsule of an exporter on, after a look at its name."""
 
     def __init__(self, value: Any):

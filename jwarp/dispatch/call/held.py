@@ -25,7 +25,7 @@ class Held:
         leaves: The struct, taken apart.
         arrays: Those of the leaves that change or are on a GPU.
         spans: Where the others are, from the first byte to the one after the last.
-        kind: What all have in common whose leaves are alike, but for `arrays`.
+        kind: What all have in common whose leaves have equal layouts, but for `arrays`.
     """
 
     __slots__ = ("arrays", "kind", "leaves", "spans", "state", "struct")
@@ -46,7 +46,7 @@ _KINDS: Cache[tuple[Any, ...], object] = Cache("kinds of grids, trees and meshes
 def held(value: Any) -> Held | None:
     """The present content of a grid, tree or mesh, or of the one of an id.
 
-    It is None where that is not in this computer's memory as a whole, or could change unseen, or JAX traces it.
+    It is None where that is not in host memory as a whole, or could change unseen, or JAX traces it.
     """
     owner: Geometry = value.owner if type(value) is Id else value
     state = owner.state
@@ -65,7 +65,7 @@ def held(value: Any) -> Held | None:
 
 
 def struct_of(owner: Geometry) -> Any:
-    """The argument for a grid, tree or mesh of a launch that runs now, on arrays that change."""
+    """The argument for a grid, tree or mesh of a launch that runs now, on mutable arrays."""
     found = held(owner)
     return arrays_of(owner) if found is None else found.struct
 
@@ -131,5 +131,5 @@ def _leaves(struct: Struct) -> Iterator[Any]:
 
 
 def _kind(leaf: Any) -> Any:
-    """The layout of a leaf, which is alike for leaves that a launch does not tell apart."""
+    """The layout of a leaf, which is equal for leaves that a launch does not tell apart."""
     return (leaf.shape, leaf.strides, leaf.dtype) if isinstance(leaf, np.ndarray) else type(leaf)

@@ -102,8 +102,8 @@ def with_tables(
     if are_named():
         found = {name: table_of(name, given[name], why_not) for name in asked}
         tables = {name: table for name, table in found.items() if table is not None}
-    handed = () if plain is kernel else kernel.kinds  # type: ignore[attr-defined]
-    kinds = {**dict(handed), **{asked[name]: type(table) for name, table in tables.items()}}
+    specialised = () if plain is kernel else kernel.kinds  # type: ignore[attr-defined]
+    kinds = {**dict(specialised), **{asked[name]: type(table) for name, table in tables.items()}}
     empty = tuple(u for name, u in asked.items() if name not in tables and names_nothing(given[name]))
     if empty:
         made = _NOTHING.of(plain).made(
@@ -191,9 +191,9 @@ def _seen(value: Any, is_output: bool) -> Seen:
         return seen_array(str(given), given.shape, given.dtype)
     if isinstance(value, indexedarray):
         return replace(_seen(value.data, False), is_indexed=True)
-    lent = _outline(value)
-    if lent is not None:
-        return seen_array(f"{lent.dtype}{list(lent.shape)}", lent.shape, lent.dtype)
+    borrowed = _outline(value)
+    if borrowed is not None:
+        return seen_array(f"{borrowed.dtype}{list(borrowed.shape)}", borrowed.shape, borrowed.dtype)
     if is_output:
         return _seen_shape(value)
     if isinstance(value, (tuple, list)):
@@ -204,7 +204,7 @@ def _seen(value: Any, is_output: bool) -> Seen:
 
 
 def _outline(value: Any) -> Any:
-    """The shape and dtype of an array that another library lends, None if it is none."""
+    """The shape and dtype of another library's array, None if it is none."""
     if dlpack.is_exporter(value):
         return dlpack.view(value)
     if cuda_arrays.is_cuda_array(value):

@@ -1,12 +1,12 @@
-"""The layout key: what must be alike for a call to be repeated, computed once, by the native module.
+"""The layout key: all that calls must share for one to be repeated, computed once, by the native module.
 
 A key is a row of 64-bit words. Two calls with equal keys differ only in the content of arrays, the values of numbers
 and the addresses of memory, so whatever was checked, chosen, derived and compiled for one holds for the other. Nobody
-else decides that two calls are alike.
+else decides that one call repeats another.
 
 In order, a key has
 
-- the owner: an object that tells calls apart that are otherwise alike, such as a function of `wp.jax_kernel`, the
+- the owner: an object that distinguishes calls that are otherwise equal, such as a function of `wp.jax_kernel`, the
   program of a launch that a tape runs in order, or the device that a caller names. The kernel is not in the key, as
   each kernel has its own table;
 - the settings in force in this thread, and how often options of modules have changed;
@@ -19,7 +19,7 @@ A value is
 
 | value | in the key | a leaf |
 |---|---|---|
-| `wp.array` | element, shape and strides, as the number of its view; the GPU; if it is lent: read-only, untyped | yes |
+| `wp.array` | element, shape and strides, as the number of its view; the GPU; if borrowed: read-only, untyped | yes |
 | NumPy array | type, shape, strides, whether it is writable and aligned | yes |
 | JAX array | type, shape, weak type | yes |
 | Python's or NumPy's number | its type; as an output also its value, as it may be a shape | yes |
@@ -36,7 +36,7 @@ checked each time.
 Arrays whose bytes overlap add the distance between their first elements. With shapes and strides, that decides which
 elements they share; arrays that are apart add nothing, wherever they are. Arrays in a memory of jwarp's own can only
 overlap those in the same memory; NumPy's arrays and memory of others are compared with all. Two things are not in the
-key, and an executable looks at them each time: whether memory is still writable, and whether JAX lends memory that is
+key, and an executable looks at them each time: whether memory is still writable, and whether JAX owns memory that is
 written.
 
 Words may be addresses of objects: the owner, settings, classes of structs. `Key.kinds` keeps these alive as long as the

@@ -17,7 +17,7 @@ Convert = Callable[[Any], Any]
 
 
 def converter(param: Param, kind: type) -> Convert | None:
-    """From a Python number to the scalar that the parameter takes, or to None where that needs a closer look."""
+    """From a Python number to the scalar that the parameter takes, or to None for the slow path."""
     if param.is_array:
         return None
     type_, make = param.dtype, param.dtype.dtype.type
@@ -30,7 +30,7 @@ def converter(param: Param, kind: type) -> Convert | None:
 
 
 def content_of(param: Param, value: Any) -> Convert | None:
-    """The conversion of such a value to what the parameter reads; None where that needs a closer look each time."""
+    """The conversion of such a value to what the parameter reads; None for the slow path each time."""
     if type(value) in (float, int, bool):
         return converter(param, type(value))
     if type(value) is np.float64 and param.dtype.dtype.kind == "f":

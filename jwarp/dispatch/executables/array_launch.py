@@ -1,4 +1,4 @@
-"""Launches on arrays that change, by Warp's rules: any array may be written wherever it stands, and None comes back."""
+"""Launches on mutable arrays, by Warp's rules: any array may be written wherever it stands, and None comes back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from jwarp.wire import Role
 
 
 class ArrayExecutable(HostExecutable):
-    """The executable of launches on arrays of one layout, in this computer's memory.
+    """The executable of launches on arrays of one layout, in host memory.
 
     Attributes:
         program: What it runs.
@@ -85,7 +85,7 @@ class ArrayExecutable(HostExecutable):
 
 
 class ArrayLaunch(Command):
-    """One launch on arrays that change, as a command. Nothing of it changes the arrays but `run`.
+    """One launch on mutable arrays, as a command. Nothing of it changes the arrays but `run`.
 
     Attributes:
         kernel: The kernel.
@@ -178,7 +178,7 @@ class ArrayLaunch(Command):
                 value.memory.will_write()
 
     def ready(self) -> Ready:
-        """The launch on the arrays of this computer's memory, ready to run.
+        """The launch on the arrays of host memory, ready to run.
 
         Of arrays that overlap, those that are only read are copied before each launch, if that is what threads see.
         """
@@ -234,8 +234,8 @@ class ArrayLaunch(Command):
         ids = self.ids
         found = self.changed_geometry() if self.geometry or ids is not None else {}
         if ids is not None:
-            is_told = self.is_told and bool(listeners.recorders)
-            if None in found.values() or not is_not_tracing() or (is_told and (found or ids.name_some(self.given))):
+            is_recorded = self.is_recorded and bool(listeners.recorders)
+            if None in found.values() or not is_not_tracing() or (is_recorded and (found or ids.name_some(self.given))):
                 return ids.again
         if not found:
             return self
@@ -380,11 +380,11 @@ def launch(
     device: Device | None = None,
     ids: IdLists | None = None,
 ) -> None:
-    """Run a launch on arrays that change.
+    """Run a launch on mutable arrays.
 
     `slot` is the place of the call among the executables of the kernel as it was written, which may be another one:
     generic, or one that takes meshes or their kin. It runs where its arrays are, on `device` if one is named. A
-    capture is told of arrays of `ids`.
+    capture gets the arrays of `ids`.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
@@ -394,11 +394,11 @@ def launch(
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
     if command.is_functional or listeners.capture is not None:
         command.ids = ids
-        return submit(command, is_told=record_tape)
+        return submit(command, is_recorded=record_tape)
     executable = None
     if slot is not None and _are_same(slot.leaves, command.values):
         executable = command.executable = slot.known or command.made_executable()
-    submit(command, is_told=record_tape)
+    submit(command, is_recorded=record_tape)
     if slot is not None and executable is not None:
         slot.keep(executable)
     return None

@@ -1,4 +1,4 @@
-"""Launches on arrays in this computer's memory, which are written in place, and what repeats them."""
+"""Launches on arrays in host memory, which are written in place, and what repeats them."""
 
 from __future__ import annotations
 

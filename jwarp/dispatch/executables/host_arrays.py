@@ -98,7 +98,7 @@ class InPlace:
         self._change(geometry, self.places)
 
     def one_call(self) -> _native.HostLaunch:
-        """The launch for other arrays of the same shapes, which must be told apart in memory before."""
+        """The launch for other arrays of the same shapes, which must be known not to overlap."""
         kernel = lower_kernel(self.launch.program.kernel, self.launch.program.settings)
         operands, results = self.launch.operands, self.launch.results
         return _native.HostLaunch(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
@@ -112,7 +112,7 @@ class InPlace:
         return launch, whole
 
     def _record(self, launch: Descriptor, whole: tuple[Place, ...]) -> None:
-        self.native, self._has_own_arrays = _replay(launch, whole)
+        self.native, self._has_local_copies = _replay(launch, whole)
         self.launch, self.geometry, self.places = launch, launch.geometry, whole[: len(self.program.params)]
 
     def _change(self, geometry: Geometry, places: tuple[Place, ...]) -> None:
@@ -120,7 +120,7 @@ class InPlace:
         pairs = list(zip(self.places, places, strict=True))
         same_uses = all(old.use is new.use for old, new in pairs)
         same_shapes = all(old.array.shape == new.array.shape for old, new in pairs)
-        if launch.program is not self.launch.program or not same_uses or (self._has_own_arrays and not same_shapes):
+        if launch.program is not self.launch.program or not same_uses or (self._has_local_copies and not same_shapes):
             return self._record(launch, whole)
         changed = [(p, new.array) for p, (old, new) in enumerate(pairs) if new.array is not old.array]
         self.native.replace(changed, None if geometry == self.geometry else launch.numbers)

@@ -53,7 +53,7 @@ class HostPlan:
 def converts_of(
     params: Sequence[Param], values: Sequence[Any], arrays: Sequence[np.ndarray | None]
 ) -> tuple[tuple[int, Convert], ...] | None:
-    """The cheapest conversions to arrays of the values that are none; None where a closer look is needed."""
+    """The cheapest conversions to arrays of the values that are none; None for the slow path."""
     converts: list[tuple[int, Convert]] = []
     for p, (param, array) in enumerate(zip(params, arrays, strict=True)):
         if array is None or array is values[p]:

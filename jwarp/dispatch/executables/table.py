@@ -15,12 +15,12 @@ from jwarp.frontend.kernel_base import Kernel
 
 
 class Executable(Protocol):
-    """The code of all calls of one layout. Those in this computer's memory are a `HostExecutable`, which is native."""
+    """The code of all calls of one layout. Those in host memory are a `HostExecutable`, which is native."""
 
     def call(self, values: Sequence[Any]) -> Any:
         """Run it on the leaves of a call: what comes back, True for nothing.
 
-        It is None where a closer look is needed, and then nothing has run.
+        It is None for the slow path, and then nothing has run.
         """
 
 
@@ -72,7 +72,7 @@ def repeat(
 ) -> Any:
     """Run a call whose layout is known: what it returns, or `NOT_REPEATED`, and then nothing has run.
 
-    Recorders hear of launches on arrays that change if `record_tape`. A capture takes launches itself.
+    Recorders hear of launches on mutable arrays if `record_tape`. A capture takes launches itself.
     """
     tell = None
     if not listeners.idle:
@@ -94,17 +94,17 @@ def repeat(
     return found
 
 
-def _tell(executable: Any, leaves: Sequence[Any], inputs: Any, outputs: Any) -> Any:
+def _tell_before(executable: Any, leaves: Sequence[Any], inputs: Any, outputs: Any) -> Any:
     return executable.tell(leaves, inputs, outputs)
 
 
-def _told(command: Any) -> None:
+def _tell_after(command: Any) -> None:
     for recorder in listeners.recorders:
         recorder.after(command)
 
 
 # What the native module calls before and after a launch that recorders hear of.
-_TELL = _tell, _told
+_TELL = _tell_before, _tell_after
 
 _OWNERS: Cache[tuple[Any, ...], object] = Cache("ways to name a device and a tape", 64)
 

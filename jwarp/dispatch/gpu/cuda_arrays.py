@@ -23,7 +23,7 @@ _DTYPES = {
 
 
 def is_cuda_array(value: Any) -> bool:
-    """True if `value` lends memory of a GPU by DLPack."""
+    """True if `value` exports GPU memory by DLPack."""
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         return False
     try:
@@ -55,23 +55,23 @@ class Own:
 
 @dataclass(frozen=True)
 class Borrowed:
-    """An array of a GPU: `lent` keeps the memory, and `outline` lies where it does.
+    """An array of a GPU: `owner` keeps the memory, and `outline` lies where it does.
 
     The outline is an array of NumPy, for questions about dtype, shape, strides and overlap. This computer cannot
     read what is in it.
     """
 
-    lent: _native.DeviceArray | Own
+    owner: _native.DeviceArray | Own
     outline: np.ndarray
 
 
 class _Outline:
-    def __init__(self, lent: _native.DeviceArray, itemsize: int):
+    def __init__(self, owner: _native.DeviceArray, itemsize: int):
         self.__array_interface__ = {
             "version": 3,
-            "data": (lent.address, lent.read_only),
-            "shape": lent.shape,
-            "strides": lent.strides,
+            "data": (owner.address, owner.read_only),
+            "shape": owner.shape,
+            "strides": owner.strides,
             "typestr": f"|V{itemsize}",
         }
 
@@ -88,14 +88,14 @@ def borrow(value: Any, stream: int) -> Borrowed | None:
         capsule = value.__dlpack__(stream=number, max_version=VERSION)
     except TypeError:
         capsule = value.__dlpack__(stream=number)
-    lent = _native.DeviceArray(capsule)
-    dtype = _DTYPES.get(lent.dtype)
+    owner = _native.DeviceArray(capsule)
+    dtype = _DTYPES.get(owner.dtype)
     if dtype is None:
         return None
     # Without elements there may be no address, which NumPy takes for a wish to have memory.
-    if 0 in lent.shape or not lent.address:
-        return Borrowed(lent, np.empty(lent.shape, dtype))
-    return Borrowed(lent, np.asarray(_Outline(lent, dtype.itemsize)).view(dtype))
+    if 0 in owner.shape or not owner.address:
+        return Borrowed(owner, np.empty(owner.shape, dtype))
+    return Borrowed(owner, np.asarray(_Outline(owner, dtype.itemsize)).view(dtype))
 
 
 def read_stream(kernel_name: str, stream: Any) -> int:

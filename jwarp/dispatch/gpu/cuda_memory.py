@@ -40,13 +40,13 @@ class CudaMemory(Memory):
         self.is_exposed, self.is_read_only = is_exposed, is_read_only
 
     def read(self, view: View) -> np.ndarray:
-        """A copy of the elements in this computer's memory, which is read-only: what is written there is lost."""
+        """A copy of the elements in host memory, which is read-only: what is written there is lost."""
         found = self.expose(view)
         found.flags.writeable = False
         return found
 
     def expose(self, view: View) -> np.ndarray:
-        """A copy of the elements in this computer's memory, once what was launched before has ended."""
+        """A copy of the elements in host memory, once what was launched before has ended."""
         low, high = view.bounds
         content = np.empty(high - low, np.uint8)
         stream_of(self.device).download(content, self.start + low)
@@ -134,7 +134,7 @@ class CudaMemory(Memory):
             BufferError: it is asked for on another device, or as a copy.
         """
         if options.get("dl_device") not in (None, (2, self.device.ordinal)) or options.get("copy"):
-            raise BufferError(f"an array on {self.device} is lent as it is there: a.to(device) copies")
+            raise BufferError(f"an array on {self.device} is owner as it is there: a.to(device) copies")
         self.is_exposed = True
         if stream not in (-1, cuda_arrays.LEGACY):
             wait(self.device)

@@ -34,21 +34,21 @@ from jwarp.wire import DTYPES
 
 @dataclass(frozen=True)
 class Given:
-    """An argument: its outline in memory, and what the native module takes. `lent` is None for a value."""
+    """An argument: its outline in memory, and what the native module takes. `owner` is None for a value."""
 
     place: Place
     placed: Placed
-    lent: _native.DeviceArray | cuda_arrays.Own | None = None
+    owner: _native.DeviceArray | cuda_arrays.Own | None = None
 
     @classmethod
     def of(cls, param: Param, found: cuda_arrays.Borrowed, *, changes: bool) -> Given:
         """An array that lies on a GPU."""
-        placed = (found.lent.address, DTYPES[param.dtype.name], found.outline.shape)
-        return cls(Place(found.outline, Use.IN_OUT if changes else Use.READ), placed, found.lent)
+        placed = (found.owner.address, DTYPES[param.dtype.name], found.outline.shape)
+        return cls(Place(found.outline, Use.IN_OUT if changes else Use.READ), placed, found.owner)
 
 
 class Forward(Ready):
-    """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them.
+    """A launch. Its arguments are looked at anew each time: they are owner by libraries that may still change them.
 
     Arrays of jwarp's say who may use them, and stay where they are: a launch on nothing else looks at them once, and is
     on the stream that all work on these is on.
@@ -103,8 +103,8 @@ class Prepared:
 
     @property
     def stays(self) -> bool:
-        """True if no other library lends an array, which has to be asked each time: it may be at work on it."""
-        return all(g.lent is None or isinstance(g.lent, cuda_arrays.Own) for g in self.given)
+        """True if no array is borrowed. Another library must be asked each time, as it may be using the array."""
+        return all(g.owner is None or isinstance(g.owner, cuda_arrays.Own) for g in self.given)
 
     def put(self, *, waits: bool) -> None:
         """Put the launch on the stream, and wait for its end if that `waits`.
@@ -120,7 +120,7 @@ class Prepared:
             return self._settled.run(self.stream, self.device, self.kept)
         given, program, places = self.given, self.program, self.places
         shadows = [shadow(program, p, places[p].array.shape) for p in program.shadowed]
-        work = Work(f"kernel '{self.name}'", self.stream, self.device, [g.lent for g in given], program.span)
+        work = Work(f"kernel '{self.name}'", self.stream, self.device, [g.owner for g in given], program.span)
         placed = [self._placed(g, place, work) for g, place in zip(given, places, strict=True)] + shadows
         uses = [*(place.use for place in places), *(Use.SCRATCH for _ in shadows)]
         launch = descriptor_of(program, self.threads, tuple(use.role for use in uses), self.block_dim)
@@ -157,14 +157,14 @@ class Prepared:
 
     @staticmethod
     def _placed(given: Given, place: Place, work: Work) -> Placed:
-        if place.use is Use.COPY and given.lent is not None:
+        if place.use is Use.COPY and given.owner is not None:
             return work.packed(place.array), *given.placed[1:]
         return contiguous(given, work)
 
 
 def moved(given: Given) -> bool:
     """True if kernels work on a copy of the array, since it is not contiguous."""
-    return given.lent is not None and not given.place.array.flags.c_contiguous
+    return given.owner is not None and not given.place.array.flags.c_contiguous
 
 
 def contiguous(given: Given, work: Work) -> Placed:
@@ -250,7 +250,7 @@ def _read_value(where: str, param: Param, value: Any) -> Given | Fault:
 
 
 def borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fault:
-    """The array that another library lends, or why not."""
+    """The other library's array, or the reason why there is none."""
     try:
         found = cuda_arrays.borrow(value, stream)
     # Foreign code: an array that is deleted, on another stream's graph, or described wrongly.
@@ -263,7 +263,7 @@ def borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Faul
 
 def device_of(program: Program, given: Sequence[Given]) -> int:
     """The GPU that all arrays are on."""
-    devices = {g.lent.device for g in given if g.lent is not None}
+    devices = {g.owner.device for g in given if g.owner is not None}
     if len(devices) > 1:
         raise LaunchError(
             f"kernel '{program.name}': the arrays are on several GPUs, {', '.join(map(str, sorted(devices)))}",
@@ -301,7 +301,7 @@ class DeviceExecutable:
         self._places: Sequence[tuple[int, int, Converted]] = ()  # of each parameter: where, the value's number
 
     def call(self, values: Sequence[Any]) -> Any:
-        """Run it: True, or None where a closer look is needed, and then nothing has run."""
+        """Run it: True, or None for the slow path, and then nothing has run."""
         if self._launch is None or not is_not_tracing():
             return None
         settled, stream, device = self._launch

@@ -1,4 +1,4 @@
-"""Adjoint launches on arrays that change: gradients are added to arrays, their own or those of `grad`."""
+"""Adjoint launches on mutable arrays: gradients are added to arrays, their own or those of `grad`."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def launch_adjoint(
     block_dim: Any,
     record_tape: bool,
 ) -> None:
-    """Run the adjoint of a launch on arrays that change. Raises what `ArrayAdjoint` raises."""
-    submit(read_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim), is_told=record_tape)
+    """Run the adjoint of a launch on mutable arrays. Raises what `ArrayAdjoint` raises."""
+    submit(read_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim), is_recorded=record_tape)
 
 
 def read_adjoint(

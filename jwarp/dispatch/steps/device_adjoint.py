@@ -84,13 +84,13 @@ def _put(call: Call, program: GeneratedProgram, stream: int, *, waits: bool) -> 
     refuse_shared(program, contents, outputs)
     fresh = tuple(p for p in outputs if given.contents[p] is None)
     # Of a number in the memory of a GPU nobody knows the value.
-    numbers = [None if g is None or g.lent is not None else g.place.array for g in given.contents]
+    numbers = [None if g is None or g.owner is not None else g.place.array for g in given.contents]
     steps = adjoint_steps(
         arranged, geometry, given.extents, given.wanted, given.cotangents, outputs, block_dim,
         integers=integers_of(arranged, numbers), fresh=fresh, for_gpu=True,
     )  # fmt: skip
     slots = given.by_slot
-    arrays = [x.place.array if x.lent is None else Borrowed(x.lent, x.place.array) for x in slots.values()]
+    arrays = [x.place.array if x.owner is None else Borrowed(x.owner, x.place.array) for x in slots.values()]
     run = DeviceSteps(program, steps.steps, {slot: k for k, slot in enumerate(slots)})
     run(arrays, stream, waits=waits)
 

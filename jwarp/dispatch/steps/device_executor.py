@@ -87,7 +87,7 @@ class _Run:
     def __init__(self, of: DeviceSteps, arrays: Sequence[Any], stream: int):
         self.of, self.stream, program = of, stream, of.program
         self.given = of.read(arrays, stream)
-        borrowed = [x.lent for x in self.given.values() if isinstance(x, Borrowed)]
+        borrowed = [x.owner for x in self.given.values() if isinstance(x, Borrowed)]
         devices = sorted({x.device for x in borrowed})
         if len(devices) != 1:
             raise LaunchError(
@@ -132,7 +132,7 @@ class _Run:
         given = self.given[slot]
         if isinstance(given, np.ndarray):
             return given.tobytes() if given.size else None
-        return given.lent.address if given.outline.flags.c_contiguous else self.work.packed(given.outline)
+        return given.owner.address if given.outline.flags.c_contiguous else self.work.packed(given.outline)
 
     def _launch(self, step: Launch) -> None:
         params, roles, work = step.launch.program.kernel.params, step.launch.roles, self.work

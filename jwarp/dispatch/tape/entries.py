@@ -120,7 +120,7 @@ def both_before_and_after(what: str, a: array) -> LaunchError:
 
 
 class FunctionEntry(Entry):
-    """A function that the program runs on the way back, itself."""
+    """A function that the program itself runs in the backward pass."""
 
     def __init__(self, function: Callable[[], Any], arrays: Sequence[array]):
         self.function, self.arrays = function, tuple(arrays)
@@ -130,7 +130,7 @@ class FunctionEntry(Entry):
 
 
 class ComputationEntry(Entry):
-    """A function that changes arrays, and knows its way back, or has none."""
+    """A function that changes arrays, with its backward pass, if it has one."""
 
     def __init__(self, command: Computation):
         self.command, self.where = command, place_of_caller()

@@ -97,8 +97,8 @@ class _Steps:
         )
 
     def run(self) -> None:
-        for held in self._in_place:
-            held.let_go()
+        for content in self._in_place:
+            content.let_go()
         for memory in self._written:
             if memory.is_watched:
                 memory.will_write()
@@ -109,8 +109,8 @@ class _Steps:
         finally:  # also where a kernel failed: what has been let go of is kept again
             for tape, entries, _ in self._tapes:
                 tape.launches[:] = entries
-            for held in self._in_place:
-                held.keep_anew()
+            for content in self._in_place:
+                content.keep_anew()
 
 
 class _InPlace:

@@ -14,7 +14,7 @@ from jwarp.types import int32
 
 def extents(gradient: Gradient) -> list[Extent]:
     """The extents of arrays that a gradient asks for."""
-    found = (n.told(Extent) for n in walk(gradient.kernel.body) if isinstance(n, Op) and n.row.is_extent)
+    found = (n.attr_as(Extent) for n in walk(gradient.kernel.body) if isinstance(n, Op) and n.row.is_extent)
     return sorted(set(found), key=lambda extent: (extent.array, extent.axis))
 
 
@@ -41,7 +41,7 @@ def lifted(gradient: Gradient, block_dim: int, position: int) -> Gradient:
 
     def as_param(node: Op) -> Op:
         is_asked = node.row.is_extent
-        return dataclasses.replace(node, name="param", attr=asked[node.told(Extent)]) if is_asked else node
+        return dataclasses.replace(node, name="param", attr=asked[node.attr_as(Extent)]) if is_asked else node
 
     lifter = Lifter((block_dim,), _All())
     lifter.before = []

@@ -334,7 +334,7 @@ class Lanes(Lifter):
 
     def op_rule(self, node: Op, out: list[Node]) -> None:
         """Note a call of a function with a gradient of its own, which lanes make each if anything differs."""
-        rule = node.told(Rule)
+        rule = node.attr_as(Rule)
         if rule.gradient not in self.lane_variation.rules:
             out.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
             return

@@ -40,7 +40,7 @@ class BlockMemory:
         """Call the code that is made for this product of matrices."""
         request = request_of(self.kernel, node)
         self.code.library[request] = None
-        operands = node.told(BlockMatmul)
+        operands = node.attr_as(BlockMatmul)
         self.code.declare("void", request.symbol, ["ptr", "ptr", "ptr"])
         self.code.line(f"call void @{request.symbol}(ptr %p{operands.a}, ptr %p{operands.b}, ptr %p{operands.c})")
 

@@ -33,8 +33,8 @@ from jwarp.types import ArrayType, int32
 MAX_COMPONENTS = 16
 
 
-def held_elements(kernel: Kernel, arrays: Iterable[int]) -> Kernel:
-    """The kernel that stores each thread's elements of these arrays once, whatever they held; itself if none can be.
+def replaced_elements(kernel: Kernel, arrays: Iterable[int]) -> Kernel:
+    """Replace thread-private elements of these arrays by values, stored once; the kernel itself if impossible.
 
     The arrays have an element for each thread of the launch, which nobody touches before it; no threads are repeated.
     """
@@ -42,23 +42,23 @@ def held_elements(kernel: Kernel, arrays: Iterable[int]) -> Kernel:
     elsewhere = touched_by_gradients(kernel)
     if kernel.block_dim or kernel.order:
         return kernel
-    held = [p for p in arrays if p not in elsewhere and _can_be_held(kernel, p, definitions)]
-    if not held:
+    replaced = [p for p in arrays if p not in elsewhere and _is_replaceable(kernel, p, definitions)]
+    if not replaced:
         return kernel
-    names = {p: len(kernel.params) + len(kernel.locals) + k for k, p in enumerate(held)}
-    shapes = {p: _components(kernel, p) for p in held}
+    names = {p: len(kernel.params) + len(kernel.locals) + k for k, p in enumerate(replaced)}
+    shapes = {p: _components(kernel, p) for p in replaced}
     locals_ = [
         Local(kernel.params[p].name, ArrayType(kernel.params[p].dtype, len(shapes[p]) or 1), shapes[p] or (1,))
-        for p in held
+        for p in replaced
     ]
 
     def moved(node: Op) -> Op:
-        if not _is_held(node) or node.array not in names:
+        if not _could_be_value(node) or node.array not in names:
             return node
         place = node.indices[kernel.tid_dims :] or (Const(int32, 0),)
         return dataclasses.replace(node, args=(*place, *node.values), attr=names[node.array])
 
-    clears: list[Node] = [Op("clear", (), names[p], None, kernel.span) for p in held]
+    clears: list[Node] = [Op("clear", (), names[p], None, kernel.span) for p in replaced]
     nodes = [*clears, *map_ops(kernel.body, moved).nodes, *_stores(kernel, names, shapes)]
     changed = dataclasses.replace(kernel, body=make_block(nodes, kernel.body.yields), locals=(*kernel.locals, *locals_))
     taken_apart = local_values(changed, names.values())
@@ -68,7 +68,7 @@ def held_elements(kernel: Kernel, arrays: Iterable[int]) -> Kernel:
 
 
 def _stores(kernel: Kernel, names: dict[int, int], shapes: dict[int, tuple[int, ...]]) -> list[Node]:
-    """What each thread does in the end."""
+    """The stores of each thread at its end."""
     builder = Builder()
     builder.span = kernel.span
     place = [Value(int32) for _ in range(kernel.tid_dims)]
@@ -89,8 +89,8 @@ def _components(kernel: Kernel, p: int) -> tuple[int, ...]:
     return type.components
 
 
-def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
-    """True if every access to the array is to the thread's own element, and storing it at the end is better."""
+def _is_replaceable(kernel: Kernel, p: int, definitions: Definitions) -> bool:
+    """True if every access to the array is to the thread's own element, and scalar replacement pays."""
     type = kernel.params[p].type
     if not isinstance(type, ArrayType) or type.dims != kernel.tid_dims:
         return False
@@ -104,7 +104,7 @@ def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
     for node in walk(kernel.body):
         if not isinstance(node, Op) or p not in (*arrays_read(node), *arrays_changed(node)):
             continue
-        if not _is_held(node) or not _is_own(kernel, node, type, definitions):
+        if not _could_be_value(node) or not _is_own(kernel, node, type, definitions):
             return False
         only_stored = only_stored and node.row.is_store
         if node in top:
@@ -112,8 +112,8 @@ def _can_be_held(kernel: Kernel, p: int, definitions: Definitions) -> bool:
     return not (only_stored and len(stored) == size)
 
 
-def _is_held(node: Op) -> bool:
-    """True if an operation could go to a value instead of an element: it reads it, sets it, or adds to it."""
+def _could_be_value(node: Op) -> bool:
+    """True if an access could use a value instead of an element: it reads, sets or adds to it."""
     return node.row.is_access and (not node.row.is_atomic or node.row.combines == "add")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy as copying
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -228,6 +229,9 @@ class StructArray(array):
 
     def __copy__(self) -> StructArray:
         return self._each(lambda part: part)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StructArray:
+        return self._each(lambda part: copying.deepcopy(part, memo))
 
     def __dlpack__(self, **options: Any) -> Any:
         raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to lend as one")

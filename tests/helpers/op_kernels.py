@@ -14,7 +14,9 @@ ULP_LIMIT = {"float16": 1, "bfloat16": 1, "float32": 3, "float64": 3}
 # What NVIDIA's table of CUDA's functions says of erfcinv, the least accurate one here.
 ULP_LIMIT_OF_CUDA = {**ULP_LIMIT, "float32": 4, "float64": 6}
 # What threads that run in step have in common depends on who does.
-PURE = [row for row in OPS.values() if row.effect == "pure" and row.arity and not row.typed_by and not row.is_common]
+PURE = [
+    row for row in OPS.values() if row.effect == "pure" and row.arity != 0 and not row.typed_by and not row.is_common
+]
 CASTS = [row for row in OPS.values() if row.typed_by == "target"]
 RANDOM_COUNT = 150
 
@@ -93,7 +95,7 @@ def ops_of(type_: ScalarType, as_scalars: bool = False) -> Ops:
         if row.name == "select":
             ops.apply("select", (ops.operands[3], *ops.operands[:2]), type_)
         elif type_.kind in row.kinds:
-            args = tuple(ops.operands[: row.arity])
+            args = tuple(ops.operands[: row.arity or 3])
             result = row.result(tuple(a.type for a in args))
             assert result is not None
             ops.apply(row.name, args, result)
@@ -145,5 +147,6 @@ def same(x: np.ndarray, y: np.ndarray) -> bool:
 def agree(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Elementwise: the same bits, or both NaN."""
     unsigned = f"u{x.dtype.itemsize}"
-    both_nan = (x != x) & (y != y)
+    with np.errstate(invalid="ignore"):  # NaNs that signal
+        both_nan = (x != x) & (y != y)
     return (x.view(unsigned) == y.view(unsigned)) | both_nan

@@ -198,14 +198,14 @@ def test_the_list_of_functions_on_tiles_is_complete():
 
 def test_architecture(tmp_path):
     """Files and folders that the page names are there, and it shows the IR that its kernel has."""
-    text = (DOCS / "architecture.md").read_text()
+    text, glossary = ((DOCS / name).read_text() for name in ("architecture.md", "glossary.md"))
     root = README.parent
     known = {
         str(path.relative_to(base))
         for base in (root, root / "jwarp", root / "cuda/runtime")
         for path in base.rglob("*")
     }
-    names = re.findall(r"`([\w./]+(?:\.py|/))`", text)
+    names = re.findall(r"`([\w./]+(?:\.py|/))`", text + glossary)
     assert len(names) > 30
     assert [name for name in names if not any(f"/{path}".endswith(f"/{name.rstrip('/')}") for path in known)] == []
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]

@@ -2,7 +2,7 @@
 
 A list of steps computes a derivative, or runs a launch once more. It names its arrays by slots and holds none, and it
 knows all their shapes, so that it is made once for a layout and run on any arrays. Executors interpret it: on JAX
-values (`bind/derivatives.py`), on host arrays and on arrays of a GPU (`dispatch/steps`).
+values (`bind/step_executor.py`), on host arrays and on arrays of a GPU (`dispatch/steps`).
 
 The slots:
     primal p     the content of parameter p before the launch

@@ -110,7 +110,7 @@ def nothing_is_made(monkeypatch):
     def forbid():
         for module, names in (
             (deriving, ("_derive", "run", "jvp", "vjp")),
-            (write_conflicts, ("collisions", "reaches", "stencils", "prove")),
+            (write_conflicts, ("conflicting_stores", "ambiguity", "reaches", "stencils", "prove")),
             (program, ("run", "counters")),
         ):
             for name in names:

@@ -147,7 +147,7 @@ def _norm(k: int) -> Rule:
     def rule(a: Applied, g: Operand) -> Operand:
         positive, one = a.do("gt", a.result, 0), nearest(a.result.type, 1.0)
         inverse = a.do("div", one, a.do("select", positive, a.result, one))
-        scale = a.do("select", positive, inverse, zero(inverse.type))
+        scale = a.do("select", positive, inverse, a.result)  # zero of zero, NaN of NaN
         return a.do("mul", g, a.do("mul", a.args[k], scale))
 
     return rule

@@ -83,3 +83,17 @@ def test_at_zero():
         x = jnp.zeros((1, n), jnp.float32)
         call = lambda x, kernel=kernel: wp.jax_kernel(kernel)(x)[0]  # noqa: E731
         assert not np.any(jax.jacrev(call)(x)) and not np.any(jax.jacfwd(call)(x))
+
+
+def test_what_is_not_a_number_has_no_derivative():
+    @wp.kernel
+    def length(x: wp.array[wp.vec3], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = wp.length(x[i])
+
+    x = jnp.asarray([[np.nan, 1.0, 2.0], [1.0, -2.0, 2.0]], jnp.float32)
+    sizes = wp.jax_kernel(length)
+    for mode in (jax.jacfwd, jax.jacrev):
+        slopes = np.asarray(mode(lambda x: sizes(x)[0])(x))
+        assert np.isnan(slopes[0, 0]).all()
+        np.testing.assert_allclose(slopes[1, 1], np.array([1.0, -2.0, 2.0]) / 3.0, rtol=1e-6)

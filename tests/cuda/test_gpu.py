@@ -48,7 +48,8 @@ def test_operations(type_, gpu):
         arrays = sum(isinstance(p.type, ArrayType) for p in ops.inputs)
         for (label, _), x, y in zip(ops.labels, found[arrays:], expected[arrays:], strict=True):
             name = label.split()[0]
-            fits = close(x, y, ULP_LIMIT_OF_CUDA) if name in ELEMENTARY else agree(x, y)
+            # A norm is a sum of products, which the compiler fuses.
+            fits = close(x, y, ULP_LIMIT_OF_CUDA) if name in ELEMENTARY or name == "norm" else agree(x, y)
             if name == "copysign" and x.itemsize == 2:  # a NaN that is converted to 32 bits has no sign any more
                 fits |= np.isnan(inputs[1].astype(np.float32)) & (np.abs(x) == np.abs(y))
             k = int(np.argmin(fits))

@@ -32,7 +32,7 @@ class Held:
 
     def __init__(self, struct: Struct, state: object):
         self.struct, self.state = struct, state
-        self.leaves = tuple(_leaves(struct))
+        self.leaves = tuple(leaves_of(struct))
         self.arrays = tuple(leaf for leaf in self.leaves if type(leaf) is array)
         self.spans = tuple(
             np.lib.array_utils.byte_bounds(x) for x in self.leaves if isinstance(x, np.ndarray) and x.size
@@ -121,11 +121,12 @@ def _copied(struct: Struct, device: Device) -> Any:
     return unchecked(type(struct), parts)
 
 
-def _leaves(struct: Struct) -> Iterator[Any]:
+def leaves_of(struct: Struct) -> Iterator[Any]:
+    """The values in a struct, those of structs inside of it taken apart, in order."""
     for name in type(struct).fields:
         value = getattr(struct, name)
         if isinstance(value, Struct):
-            yield from _leaves(value)
+            yield from leaves_of(value)
         else:
             yield value
 

@@ -13,7 +13,7 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
-from jwarp.dispatch.call.held import held
+from jwarp.dispatch.call.held import held, leaves_of
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import ArrayType, Geometry, Struct, StructType, uint64
@@ -156,7 +156,7 @@ def _table(name: str, numbered: Numbered, owners: list[Geometry]) -> Struct:
     (kind,) = kinds
 
     def made() -> Table:
-        return Table(kind, numbered, [list(_leaves(struct)) for struct in structs])
+        return Table(kind, numbered, [list(leaves_of(struct)) for struct in structs])
 
     if None in kept:
         return made().now()
@@ -266,7 +266,7 @@ class IdLists:
         """The memory that a launch on what is `given` reads before it runs: that of the ids, and of what these name."""
         for u, (_, value) in self._given.items():
             owners = (named(given[u].known[1:].tolist()) or {}).values() if not _is_nothing(given[u]) else ()
-            parts = [leaf for owner in owners for leaf in _leaves(owner.in_place)]
+            parts = [leaf for owner in owners for leaf in leaves_of(owner.in_place)]
             yield from (x.memory for x in (value, *parts) if type(x) is array)
 
     def name_some(self, given: Sequence[Any]) -> bool:
@@ -285,12 +285,3 @@ def _are_arrays(kind: StructType) -> Iterator[bool]:
             yield from _are_arrays(field)
         else:
             yield isinstance(field, ArrayType) and field.dims > 0
-
-
-def _leaves(struct: Struct) -> Iterator[Any]:
-    for name in type(struct).fields:
-        value = getattr(struct, name)
-        if isinstance(value, Struct):
-            yield from _leaves(value)
-        else:
-            yield value

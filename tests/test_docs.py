@@ -63,7 +63,8 @@ A, b = jnp.eye(4) + 0.1, jnp.ones(4)
 points = 0.05 * jnp.arange(15.0).reshape(5, 3) % 0.07
 """
 HEADERS = {"architecture": IMPORTS + SPRING, "gradients": IMPORTS + SPRING, "in_place": IMPORTS + SPRING,
-           "launches": IMPORTS + SPRING, "vectors": IMPORTS, "arrays_in_kernels": IMPORTS, "numbers": IMPORTS}  # fmt: skip
+           "launches": IMPORTS + SPRING, "vectors": IMPORTS, "arrays_in_kernels": IMPORTS,
+           "numbers": IMPORTS}  # fmt: skip
 # Pages whose blocks are pieces of a change, and those that have a test of their own below.
 OTHERS = {
     "contributing",

@@ -74,7 +74,8 @@ def test_outcomes_are_those_of_the_tests(tmp_path):
     (package / "test_some.py").write_text(PROGRAM)
     (package / "test_none.py").write_text("import no_such_module")
     (package / "test_dead.py").write_text("import os; os.abort()")
-    names = "right wrong raises skipped subtest expected unexpected ends_the_process zz_after_it renamed".split()
+    names = ("right", "wrong", "raises", "skipped", "subtest", "expected", "unexpected")
+    names = (*names, "ends_the_process", "zz_after_it", "renamed")
     tests = [f"test_some.Some.test_{name}" for name in names]
     wanted = {"test_dead": ["test_dead.A.test_a"], "test_some": tests, "test_none": ["test_none.A.test_a"]}
     found = warp_tests.run_tests(tmp_path, wanted)

@@ -1,4 +1,4 @@
-"""Reasons for which unit tests of Warp's do not pass: a row for each, with a pattern of its tests and their messages."""
+"""Reasons for which unit tests of Warp do not pass: a row for each, with a pattern of names and messages."""
 
 from __future__ import annotations
 

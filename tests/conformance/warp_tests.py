@@ -1,9 +1,9 @@
 """Runs the unit tests of an installed warp-lang as programs, and compares with the list of those that do not pass.
 
-    python tests/conformance/warp_tests.py                       # all, about 15 minutes; ends with 1 where the list is wrong
-    python tests/conformance/warp_tests.py --only tile -v        # modules whose name has this; each fault with its message
-    python tests/conformance/warp_tests.py --update              # takes those that pass now off the list, and writes the table
-    python tests/conformance/warp_tests.py --under warp --update # anew, which of them pass in Warp itself
+    python tests/conformance/warp_tests.py                # all, about 15 minutes; ends with 1 where the list is wrong
+    python tests/conformance/warp_tests.py --only tile -v # modules whose name has this; each fault with its message
+    python tests/conformance/warp_tests.py --update       # takes those that pass now off the list, writes the table
+    python tests/conformance/warp_tests.py --under warp --update  # anew, which of them pass in Warp itself
 
 The tests stay where they are: a copy under another name runs, as jwarp gives no `warp.tests`. `warp_tests.txt` has
 nothing of them but names, under the reasons of `warp_test_reasons.py`.
@@ -164,7 +164,7 @@ def _events(path: Path) -> list[dict]:
 
 
 def faults(outcomes: dict[str, Outcome], listed: Listed) -> list[str]:
-    """Sentences on where outcomes are not those that the list promises. A crash is one even of a test that is listed."""
+    """Sentences on outcomes that are not those of the list; on crashes also of tests that are listed."""
     known = {t for tests in listed.values() for t in tests}
     lost = [t for t, o in outcomes.items() if not o.passed and (t not in known or o.state in ENDED)]
     gained = [t for t, o in outcomes.items() if o.passed and t in known]

@@ -27,7 +27,7 @@ from jwarp.types.scalars import (
 )
 
 _NUMBERS = (bool, int, float, np.generic)
-# Where a number stands beside a composite, it is each of the components of another one.
+# Where a number stands with a composite, it is each of the components of another one.
 _REPEATING = ("add", "sub", "mod")
 _PLAIN = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
 
@@ -137,7 +137,7 @@ def _between(name: str, x: Any, y: Any) -> Any:
         if not isinstance(side, (*_NUMBERS, Composite)):
             return NotImplemented
         if composite is not None and not isinstance(side, Composite):
-            side = _beside(composite, side)
+            side = _of_components(composite, side)
             if name in _REPEATING and _type(composite).kind.repeats and not isinstance(side, Composite):
                 side = type(composite)(side)
         sides.append(side)
@@ -145,20 +145,20 @@ def _between(name: str, x: Any, y: Any) -> Any:
         return np.asarray(_PLAIN[name](*map(_plain, sides))).view(type(composite))
     if composite is None:
         typed = next((side for side in sides if isinstance(side, np.generic)), None)
-        sides = [_beside_number(typed, side) for side in sides]
+        sides = [_typed_as(typed, side) for side in sides]
     return OPERATE[0](name, *sides)
 
 
-def _beside(composite: Composite, x: Any) -> Any:
-    """A number of Python's beside a composite, which has the type of the components."""
+def _of_components(composite: Composite, x: Any) -> Any:
+    """A number of Python's with a composite, which has the type of the components."""
     dtype = _type(composite).dtype
     if type(x) is int or (type(x) is float and dtype.is_float):
         return dtype.dtype.type(x)
     return x
 
 
-def _beside_number(typed: Any, x: Any) -> Any:
-    """A number of Python's beside one of a scalar type, which has its type if that takes it."""
+def _typed_as(typed: Any, x: Any) -> Any:
+    """A number of Python's with one of a scalar type, which has its type if that takes it."""
     if typed is None or isinstance(x, np.generic) or (isinstance(x, float) and typed.dtype.kind != "f"):
         return x
     return typed.dtype.type(x)

@@ -27,6 +27,11 @@ _OTHERS = (
     *("compile_time_trace", "strip_hash", "extra_build_options", "default_grid_stride"),
     *("enable_vector_component_overwrites", "verify_autograd_array_access"),
 )
+# Those of kernels alone, which say how GPUs run them.
+OF_KERNELS = (
+    *("launch_bounds", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim", "entry_point_abi"),
+    "grid_stride",
+)
 _DEFAULTS: dict[str, Any] = {**{name: row[0] for name, row in _FOLLOWED.items()}, **dict.fromkeys(_OTHERS)}
 
 # By the name of the module, what it has set, and how often that has been done.

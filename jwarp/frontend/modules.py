@@ -130,6 +130,11 @@ class Module:
 _modules: Cache[str, Module] = Cache("modules that programs asked for", 4096)
 
 
+def known_modules() -> dict[str, Module]:
+    """The modules that programs asked for, by name."""
+    return {**_modules.rest, **_modules.recent}
+
+
 def get_module(name: str) -> Module:
     """The module of a name. Kernels of it need not exist yet."""
     return _modules.made(name, lambda: Module(name))

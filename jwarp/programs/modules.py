@@ -17,6 +17,7 @@ from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
 from jwarp.programs.kernel_class import Kernel
 from jwarp.programs.surface import MODULES, missing
+from jwarp.types import program_values
 
 PACKAGE = "warp"
 
@@ -168,3 +169,4 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
     numbers.are_read_late = True
+    program_values.install()

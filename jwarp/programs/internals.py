@@ -117,7 +117,10 @@ def _utils() -> dict[str, Any]:
 
 
 def _codegen() -> dict[str, Any]:
-    return {**_public("jwarp"), "make_full_qualified_name": lambda f: full_name(f if isinstance(f, str) else f.__qualname__)}
+    return {
+        **_public("jwarp"),
+        "make_full_qualified_name": lambda f: full_name(f if isinstance(f, str) else f.__qualname__),
+    }
 
 
 _warnings_seen: set[tuple[Any, str]] = set()

@@ -186,7 +186,7 @@ class Definition:
 
 
 class Defined:
-    """What a Python function was made: its definition, and its source, read when it is first needed."""
+    """Base of objects made of a Python function: its definition, and its source, read when it is first needed."""
 
     python: Callable  # the function
     _definition: Definition

@@ -90,6 +90,10 @@ class Kernel(ByName):
         """The kernel for structs of these types in the place of some of the parameters `handles`."""
         raise NotImplementedError(f"{self!r} takes no grids, trees and meshes")
 
+    def with_memory(self) -> Kernel:
+        """The kernel with one more parameter, all memory, so that it looks numbers up when it runs."""
+        raise NotImplementedError(f"{self!r} looks no numbers up")
+
     def settled(self, settings: Settings) -> Settings:
         """The settings for this kernel, whose options count more than those in force."""
         return settled(settings, self.module_name, self.options)

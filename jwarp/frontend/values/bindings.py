@@ -13,6 +13,7 @@ import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.canonicalise import canonical
+from jwarp.frontend.values.located import Located
 from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
@@ -110,7 +111,7 @@ class Chosen:
 NO_ARRAY = -1
 
 # Of an axis of an array: the index that is taken of it, what is shown of it, or None for all of it.
-Axis = Operand | Part | Chosen | None
+Axis = Operand | Part | Chosen | Located | None
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,12 @@ class ArrayRef:
     def is_local(self) -> bool:
         """True for a local array, which belongs to one thread."""
         return self.extents is not None
+
+    @property
+    def located(self) -> Located | None:
+        """Where an array is that was found by a number: then this is its only axis."""
+        first = self.axes[0] if self.axes else None
+        return first if isinstance(first, Located) else None
 
     @property
     def is_missing(self) -> bool:
@@ -576,6 +583,8 @@ def _scalars_of(axis: Axis) -> list[Operand]:
         return [axis.start, axis.count, axis.step]
     if isinstance(axis, Chosen):
         return [x for inner in axis.indices.axes for x in _scalars_of(inner)]
+    if isinstance(axis, Located):
+        return list(axis.scalars)
     return [] if axis is None else [axis]
 
 
@@ -583,7 +592,7 @@ def _axis_layout(axis: Axis) -> Any:
     """The structure of an axis without its scalars."""
     if isinstance(axis, Chosen):
         return (axis.indices.index, *map(_axis_layout, axis.indices.axes))
-    return (type(axis) is Part, *(x.type for x in _scalars_of(axis)))
+    return (type(axis) in (Part, Located), *(x.type for x in _scalars_of(axis)))
 
 
 def _rebuilt_axis(axis: Axis, scalars: list[Operand]) -> Axis:
@@ -592,6 +601,8 @@ def _rebuilt_axis(axis: Axis, scalars: list[Operand]) -> Axis:
     if isinstance(axis, Chosen):
         inner = tuple(_rebuilt_axis(x, scalars) for x in axis.indices.axes)
         return Chosen(dataclasses.replace(axis.indices, axes=inner))
+    if isinstance(axis, Located):
+        return axis.rebuilt([scalars.pop(0) for _ in axis.scalars])
     return None if axis is None else scalars.pop(0)
 
 

@@ -36,6 +36,8 @@ class _Whole:
             raise given.error(
                 f"`{self.name}` is one of several arrays", "give the array to the function by its name", "a"
             )
+        if any(leaf.located is not None for leaf in self.leaves):
+            raise given.error(f"`{self.name}` is found by a number", "tiles are loaded from array parameters", "a")
         if self.first.is_local:
             raise given.error(f"`{self.name}` is a thread's own array", "tiles are loaded from array parameters", "a")
         if array.type.dims != dims:

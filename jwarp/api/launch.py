@@ -9,13 +9,12 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
-from jwarp.arrays.living import table
 from jwarp.devices import get_device
 from jwarp.dispatch.call.array_arguments import holds_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.call.memory import is_wanted, may_look_up, note_look_ups, with_memory
+from jwarp.dispatch.call.memory import is_wanted, looking_up, may_look_up, note_look_ups, with_memory
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -224,7 +223,7 @@ def launch(
 def _with_memory(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, *more: Any, **unknown: Any) -> Any:
     """Make a launch of a kernel that looks numbers up when it runs."""
     kernel, inputs, outputs = with_memory(kernel, inputs, outputs)
-    with table.in_use():
+    with looking_up():
         return launch(kernel, dim, inputs, outputs, *more, **unknown)
 
 

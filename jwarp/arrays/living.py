@@ -125,10 +125,11 @@ class Table:
 
     # -- grids, trees and meshes
 
-    def write(self, number: int, state: Any, struct: Struct, keeps: Any) -> None:
-        """Let kernels find what a struct has under an id."""
+    def write(self, number: int, state: Any, struct: Struct) -> None:
+        """Let kernels find what a struct has under an id, in the state of the object that it names."""
+        keeps: list[Any] = []
         with self._lock:
-            record = np.array([kind_number(type(struct)), *_words(struct)], np.uint64)
+            record = np.array([kind_number(type(struct)), *_words(struct, keeps)], np.uint64)
             if record.size > MAX_RECORD:
                 raise LaunchError(f"a record of {type(struct)!r} has {record.size} words, more than {MAX_RECORD}")
             slot = number & (SLOTS - 1)
@@ -207,23 +208,27 @@ def _extents(shape: Any, strides: Any) -> np.ndarray:
     return halves.view(np.uint64)
 
 
-def _words(struct: Struct) -> Iterator[int]:
-    """The words of a record, but for that of its kind: a descriptor for each array, one word for each number."""
+def _words(struct: Struct, keeps: list[Any]) -> Iterator[int]:
+    """The words of a record, but for that of its kind: a descriptor for each array, one word for each number.
+
+    `keeps` gets what they are the places of.
+    """
     for name, kind in type(struct).fields.items():
         value: Any = getattr(struct, name)
         if isinstance(kind, StructType):
-            yield from _words(value)
+            yield from _words(value, keeps)
         elif isinstance(kind, ArrayType) and kind.dims:
-            yield from _described(value, kind)
+            yield from _described(value, kind, keeps)
         else:
             dtype = (kind.dtype if isinstance(kind, ArrayType) else kind).dtype
             for number in np.ravel(np.asarray(value, dtype)):
                 yield int.from_bytes(number.tobytes(), "little")
 
 
-def _described(value: Any, kind: ArrayType) -> Iterator[int]:
+def _described(value: Any, kind: ArrayType, keeps: list[Any]) -> Iterator[int]:
     """The descriptor of an array of a grid, tree or mesh."""
-    content = value.host() if isinstance(value, array) else value
+    content = value.host() if isinstance(value, array) else np.asarray(value, kind.dtype.dtype)
+    keeps += (value, content)
     if not content.size:
         yield from (0,) * DESCRIPTOR_WORDS
         return

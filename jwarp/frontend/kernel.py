@@ -354,6 +354,8 @@ class HandleSpecialised(PythonKernel):
 class WithMemory(PythonKernel):
     """A kernel that looks numbers up when it runs: its last parameter is all memory, and what is alive in it."""
 
+    looks_up = True
+
     def __init__(self, plain: PythonKernel):
         named: dict[str, Any] = {parameter.name: user_type(described(parameter.type)) for parameter in plain.signature}
         super().__init__(plain.python, plain.enable_backward, named, plain._definition)

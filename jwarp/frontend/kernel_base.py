@@ -55,6 +55,8 @@ class Kernel(ByName):
 
     id_lists: tuple[int, ...] = ()  # the parameters that arrays of the ids of such may be given for
 
+    looks_up = False  # whether its last parameter is all memory, in which it looks numbers up
+
     module_name = ""  # the name of the module whose options are its own
     options: Mapping[str, Any] = {}  # that count more than the module's
 

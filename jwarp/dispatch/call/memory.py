@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import jax
 
 from jwarp.arrays.array import array
 from jwarp.arrays.living import argument, table
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
-from jwarp.bind.compat import is_not_tracing
+from jwarp.bind.compat import Tracer, is_not_tracing
 from jwarp.dispatch.call.held import held, leaves_of
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import Struct
@@ -19,7 +22,6 @@ from jwarp.types.memory import MEMORY, holds_descriptors
 
 def with_memory(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any, Any]:
     """The kernel that looks numbers up, and what a launch of it is given: all memory, besides its own arguments."""
-    refresh()
     given = argument()
     if isinstance(outputs, Mapping):
         return kernel.with_memory(), inputs, {**outputs, MEMORY: given}
@@ -52,7 +54,7 @@ def note_look_ups(kernel: Kernel) -> None:
 
 def is_wanted(kernel: Kernel, inputs: Any, outputs: Any) -> bool:
     """True if a kernel is known to look numbers up, or is given arrays of structs with arrays in them."""
-    if type(kernel).__name__ == "WithMemory":
+    if kernel.looks_up:
         return False
     if kernel.executables.get(_LOOKS_UP):
         return True
@@ -72,6 +74,14 @@ def _has_struct_arrays(value: Any) -> bool:
     return isinstance(value, StructArray)
 
 
+@contextlib.contextmanager
+def looking_up() -> Iterator[None]:
+    """Let kernels find what is alive as it is now, and keep that until they have ended."""
+    with table.in_use():
+        refresh()
+        yield
+
+
 def refresh() -> None:
     """Let kernels find grids, trees and meshes whose ids are numbers as they are now."""
     for number, owner in all_named():
@@ -80,8 +90,17 @@ def refresh() -> None:
             continue
         known = held(owner)
         struct = owner.in_place if known is None else known.struct
-        leaves = [leaf for leaf in leaves_of(struct) if hasattr(leaf, "memory")]
-        if all(isinstance(leaf.memory, HostMemory) for leaf in leaves):
-            table.write(number, state, struct, known or struct)
+        if all(map(_is_here, leaves_of(struct))):
+            # What could change unseen is looked at each time.
+            table.write(number, None if known is None else state, struct)
         else:
             table.erase(number)
+
+
+def _is_here(leaf: Any) -> bool:
+    """True for a number, and an array in host memory."""
+    if isinstance(leaf, Tracer):
+        return False
+    if isinstance(leaf, jax.Array):
+        return leaf.is_fully_addressable and {x.platform for x in leaf.devices()} == {"cpu"}
+    return not isinstance(leaf, array) or isinstance(leaf.memory, HostMemory)

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from jwarp.arrays import dlpack
 from jwarp.arrays.array import array
+from jwarp.arrays.cuda_arrays import borrow, is_cuda_array
+from jwarp.arrays.cuda_memory import STREAM, cuda_memory_at
 from jwarp.arrays.view import View
 from jwarp.devices import get_device
-from jwarp.dispatch.call import dlpack
-from jwarp.dispatch.gpu.cuda_arrays import borrow, is_cuda_array
-from jwarp.dispatch.gpu.cuda_memory import STREAM, cuda_memory_at
 from jwarp.errors import KernelTypeError
 from jwarp.types import from_dtype
 
@@ -38,7 +38,8 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
             f"wp.from_dlpack: expected an array in host memory or on a GPU that has __dlpack__, got "
             f"{type(source).__name__}"
         )
-    return array(dlpack.view(source), dtype=Any if dtype is None else dtype, copy=False)
+    seen = dlpack.view(source, is_read_only=isinstance(source, jax.Array))
+    return array(seen, dtype=Any if dtype is None else dtype, copy=False)
 
 
 def _on_gpu(source: Any, dtype: Any) -> array:

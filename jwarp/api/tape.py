@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.steps.recorded import Recorded
+from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry
 from jwarp.dispatch.tape.native_steps import steps_of
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of

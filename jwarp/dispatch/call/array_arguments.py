@@ -9,15 +9,14 @@ import numpy as np
 
 from jwarp.arrays import allocation
 from jwarp.arrays.array import array
+from jwarp.arrays.cuda_arrays import Own
+from jwarp.arrays.cuda_memory import CudaMemory, outline
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
 from jwarp.caches import Cache
 from jwarp.devices import CPU, Device
 from jwarp.dispatch.call import checks
-from jwarp.dispatch.gpu import cuda_devices as cuda_devices  # which lets arrays find the GPUs
-from jwarp.dispatch.gpu.cuda_arrays import Own
-from jwarp.dispatch.gpu.cuda_memory import CudaMemory, outline
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.arrays.array import array
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
-from jwarp.dispatch.call import dlpack
 from jwarp.dispatch.call.array_arguments import holds_arrays
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
 from jwarp.dispatch.call.tracebacks import shorten
-from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel

@@ -15,8 +15,8 @@ from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import is_fixed
 from jwarp.bind.sharding import cut_launch
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.numbers import Convert, converter
-from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.call.checks import Convert, converter
+from jwarp.dispatch.executables.table import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument

@@ -11,9 +11,9 @@ from jwarp import _native
 from jwarp.bind import compat, values
 from jwarp.compiler.launch_forms import with_lanes
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.host_arguments import read_place, read_places
+from jwarp.dispatch.call.checks import read_place, read_places
 from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
-from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.executables.table import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault

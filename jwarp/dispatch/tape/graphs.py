@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import jwarp._native as _native
 from jwarp.arrays.commands import Command, listeners, set_recorders, submit
+from jwarp.arrays.cuda_memory import STREAM, CudaMemory
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import Device, DeviceError
 from jwarp.dispatch.call.memory import looking_up, refresh
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.gpu.cuda_memory import STREAM, CudaMemory
-from jwarp.dispatch.gpu.device import Forward
-from jwarp.dispatch.steps.recorded import Recorded
+from jwarp.dispatch.executables.device import Forward
+from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,

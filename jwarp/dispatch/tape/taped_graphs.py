@@ -12,7 +12,7 @@ from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.recorded import Recorded, Scratch, copying, native_steps
+from jwarp.dispatch.steps.host_executor import Recorded, Scratch, copying, native_steps
 from jwarp.dispatch.tape.entries import Entry
 from jwarp.dispatch.tape.native_steps import (
     Several,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import jax
 import numpy as np
 
 CPU = 1  # DLPack's number of this computer's memory
@@ -26,15 +25,15 @@ def is_exporter(value: Any) -> bool:
         return False
 
 
-def view(value: Any) -> np.ndarray:
-    """A NumPy array in the memory of an exporter, which it keeps alive; read-only if the exporter says so.
+def view(value: Any, *, is_read_only: bool = False) -> np.ndarray:
+    """A NumPy array in the memory of an exporter, which it keeps alive; read-only if that says so, or it is known.
 
     Raises whatever the exporter or NumPy does about an array that NumPy has no dtype for.
     """
     exporter = _Exporter(value)
     array = np.from_dlpack(exporter)
     # NumPy takes what old exporters lend for read-only, though they have no way to say either.
-    if array.flags.writeable or exporter.is_versioned or isinstance(value, jax.Array):
+    if array.flags.writeable or exporter.is_versioned or is_read_only:
         return array
     return np.asarray(_Writeable(array)).view(array.dtype)
 

@@ -11,18 +11,16 @@ import jax
 import numpy as np
 
 from jwarp import _native
+from jwarp.arrays import cuda_arrays
 from jwarp.arrays.array import array
 from jwarp.bind import values
 from jwarp.bind.compat import is_not_tracing
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.host_arguments import refuse_tracing
-from jwarp.dispatch.call.numbers import Convert, content_of
+from jwarp.dispatch.call.checks import Convert, content_of, refuse_tracing
+from jwarp.dispatch.executables.device_launch import Placed, Settled, Work, settle
 from jwarp.dispatch.executables.host_arrays import Place, Use, without_aliases
-from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.gpu import cuda_arrays
-from jwarp.dispatch.gpu.device_launch import Placed, Settled, settle
-from jwarp.dispatch.gpu.device_memory import Work
+from jwarp.dispatch.executables.table import Ready
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments

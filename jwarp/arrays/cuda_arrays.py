@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 import jwarp._native as _native
-from jwarp.dispatch.call.dlpack import VERSION
+from jwarp.arrays.dlpack import VERSION
 from jwarp.errors import LaunchError
 from jwarp.wire import DTYPES
 

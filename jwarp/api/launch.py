@@ -14,7 +14,7 @@ from jwarp.dispatch.call.array_arguments import holds_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.call.memory import is_wanted, looking_up, may_look_up, note_look_ups, with_memory
+from jwarp.dispatch.call.looking_up import is_wanted, looking_up, may_look_up, note_look_ups, with_memory
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch

@@ -19,14 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.array import array
-from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.memory import HostMemory, Kept, Memory
 from jwarp.arrays.view import View
 from jwarp.errors import LaunchError
-from jwarp.types import ArrayType, ScalarType, Struct, StructType, uint64, unchecked
+from jwarp.types import ArrayType, Struct, StructArrayType, StructType
+from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, TOP, WORD, kind_number
 from jwarp.types.handles import SLOTS, when_gone
-from jwarp.types.memory import BASE, DESCRIPTOR_WORDS, MEMORY_TYPE, TOP, WORD, kind_number
-from jwarp.types.scalars import SCALARS
 
 
 class _Bytes:
@@ -52,8 +50,12 @@ class AllMemory(HostMemory):
             if memory.is_watched:
                 memory.will_write()
 
+    def keep(self, view: View) -> Kept:
+        """A handle to what is there whenever it is read: contents are saved by the memories they belong to."""
+        return Kept(self, view)
+
     def _save(self) -> None:
-        """Nothing: contents are saved by the memories they belong to."""
+        """Nothing, likewise."""
 
 
 class Table:
@@ -70,6 +72,7 @@ class Table:
         self._spans: list[tuple[int, int, int]] = []  # start, end, identity; sorted
         self._row: np.ndarray | None = None  # the present one, which the table keeps alive
         self._buffers: dict[int, np.ndarray] = {}
+        self._arrays: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._running = 0
         self._kept: list[Any] = []  # what launches that run may still see
         self.words = np.zeros(1, np.uint64)
@@ -104,7 +107,18 @@ class Table:
     def memories(self) -> list[HostMemory]:
         """The memories that kernels find."""
         with self._lock:
-            return [memory for known in self._known.values() if (memory := known()) is not None]
+            found = [memory for known in self._known.values() if (memory := known()) is not None]
+            return [*found, *(x.memory for record in self._records.values() for x in record[3] if hasattr(x, "memory"))]
+
+    def note(self, given: Any) -> None:
+        """Note an array that kernels may find, as it may have a gradient."""
+        self._arrays[id(given)] = given
+
+    def arrays(self, *, by_addresses: bool) -> list[Any]:
+        """The arrays that kernels may find by ids, and `by_addresses`."""
+        with self._lock:
+            kept = [x for record in self._records.values() for x in record[3] if hasattr(x, "memory")]
+        return [*self._arrays.values(), *kept] if by_addresses else kept
 
     def _publish(self) -> None:
         """Put another row in the place of the present one. Of memories that overlap it has what all cover."""
@@ -194,7 +208,8 @@ def descriptor(given: Any) -> np.ndarray:
     table.enter(given.memory)
     given.memory.is_exposed = True  # kernels that find it may write there
     made[0] = given.memory.start + given.layout.offset
-    if isinstance(given.grad, array):
+    table.note(given)
+    if given.grad is not None:
         table.enter(given.grad.memory)
         made[1] = given.grad.memory.start + given.grad.layout.offset
     made[2:] = _extents(given.shape, given.strides)
@@ -220,6 +235,7 @@ def _words(struct: Struct, keeps: list[Any]) -> Iterator[int]:
         elif isinstance(kind, ArrayType) and kind.dims:
             yield from _described(value, kind, keeps)
         else:
+            assert not isinstance(kind, StructArrayType)
             dtype = (kind.dtype if isinstance(kind, ArrayType) else kind).dtype
             for number in np.ravel(np.asarray(value, dtype)):
                 yield int.from_bytes(number.tobytes(), "little")
@@ -227,7 +243,7 @@ def _words(struct: Struct, keeps: list[Any]) -> Iterator[int]:
 
 def _described(value: Any, kind: ArrayType, keeps: list[Any]) -> Iterator[int]:
     """The descriptor of an array of a grid, tree or mesh."""
-    content = value.host() if isinstance(value, array) else np.asarray(value, kind.dtype.dtype)
+    content = value.host() if hasattr(value, "memory") else np.asarray(value, kind.dtype.dtype)
     keeps += (value, content)
     if not content.size:
         yield from (0,) * DESCRIPTOR_WORDS
@@ -240,17 +256,3 @@ def _described(value: Any, kind: ArrayType, keeps: list[Any]) -> Iterator[int]:
 MAX_RECORD = 512
 table = Table()
 when_gone.append(table.erase)
-_all = {kind: AllMemory() for kind in SCALARS.values()}  # each by itself, as those of two types never overlap
-
-
-def _heap(kind: ScalarType) -> array:
-    count = (TOP - BASE) // kind.dtype.itemsize
-    return array.of(_all[kind], View(kind, (count,), (kind.dtype.itemsize,), 0))
-
-
-@functools.cache
-def argument() -> Any:
-    """What kernels that look numbers up are given for their parameter of all memory."""
-    made = {"words": table.words, "slots": table.slots}
-    tables = {name: array(x, dtype=uint64, device="cpu", copy=False) for name, x in made.items()}
-    return unchecked(MEMORY_TYPE, {**tables, **{name: _heap(kind) for name, kind in SCALARS.items()}})

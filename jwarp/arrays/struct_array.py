@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy as copying
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from jwarp.types import (
     unchecked,
     user_type,
 )
-from jwarp.types.memory import DESCRIPTOR
+from jwarp.types.all_memory import DESCRIPTOR
 
 
 class StructArray(array):
@@ -225,7 +224,8 @@ class StructArray(array):
             return self.zero_()
         if type(value) is not self.dtype:
             raise KernelTypeError(f"an array of {self.dtype!r} cannot be filled with {value!r}")
-        self._set(np.broadcast_to(_content(self.dtype, [value])[0], self.shape))
+        kind: Any = self.dtype
+        self._set(np.broadcast_to(_content(kind, [value])[0], self.shape))
         return None
 
     def assign(self, src: Any) -> None:

@@ -38,7 +38,7 @@ from jwarp.ir.serialize import fingerprint, from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType, Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
-from jwarp.types.memory import MEMORY, MEMORY_TYPE, described
+from jwarp.types.all_memory import MEMORY, MEMORY_TYPE, described
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from jwarp.arrays.array import array
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.func import func
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, StructValue
@@ -26,8 +25,8 @@ from jwarp.types import (
     uint64,
     user_type,
 )
+from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, kind_number
 from jwarp.types.handles import SLOTS
-from jwarp.types.memory import BASE, DESCRIPTOR_WORDS, kind_number
 
 
 class NeedsMemory(KernelTypeError):
@@ -48,7 +47,7 @@ class Emitter(Protocol):
 
 
 @func
-def span_of(words: array[uint64], table: array[uint64], address: uint64):
+def span_of(words: Any, table: Any, address: uint64) -> Any:
     """The first byte of the living memory that an address is in, and the one after its last; zeros for none."""
     first = int64(table[0]) + int64(1)
     low = int64(0)
@@ -71,8 +70,8 @@ def span_of(words: array[uint64], table: array[uint64], address: uint64):
 
 
 @func
-def record_of(words: array[uint64], slots: array[uint64, 2], id: uint64, kind: uint64):
-    """The first word of the record that an id names; of the record of nothing where that is of another kind, or none."""
+def record_of(words: Any, slots: Any, id: uint64, kind: uint64) -> Any:
+    """The first word of the record that an id names, of that of nothing where it is of another kind or names none."""
     slot = int32(id % uint64(SLOTS))
     record = int64(slots[0, 1])
     if slots[slot, 0] == id:
@@ -140,9 +139,7 @@ def located_at(
     return ArrayRef(heap(memory, kind.dtype).index, name, kind, (at,))
 
 
-def described(
-    e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], kind: ArrayType, span: Span
-) -> ArrayRef:
+def described(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], kind: ArrayType, span: Span) -> ArrayRef:
     """The array that an element of an array of structs holds as a descriptor."""
     _memory(e, span, f"`{array.name}`")
     words = e.load(array, indices, span)
@@ -201,9 +198,7 @@ def _trusted(
     return ArrayRef(heap(memory, kind.dtype).index, name, kind, (Located(start, tuple(sizes), tuple(steps)),))
 
 
-def _extents(
-    e: Emitter, words: Sequence[Operand], dims: int, span: Span
-) -> tuple[list[Operand], list[Operand]]:
+def _extents(e: Emitter, words: Sequence[Operand], dims: int, span: Span) -> tuple[list[Operand], list[Operand]]:
     """The extents, int32, and the strides in bytes, int64, that the words of a descriptor have."""
 
     def half(word: Operand, k: int, kind: ScalarType) -> Operand:

@@ -28,7 +28,7 @@ from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
 from jwarp.ir.record import record
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
-from jwarp.types.memory import is_heap
+from jwarp.types.all_memory import is_heap
 
 
 @record(eq=False)

@@ -11,14 +11,14 @@ from typing import Any, Self
 from jwarp.errors import LaunchError
 from jwarp.types.structs import Struct, may_hold_handles, unchecked, with_fields
 
-# The numbers of ids are none that programs count with: above the slot is how often it has been given to an object.
+# The numbers of ids are none that programs count with. Above the slot of an object is how many had ids before.
 _FIRST = 0x6A77 << 48
 _named: weakref.WeakValueDictionary[int, Geometry] = weakref.WeakValueDictionary()
 
 # The objects whose ids are numbers at one time are fewer than this: the low bits of an id are its slot.
 SLOTS = 1 << 20
 _slots = itertools.count(1)
-_generations: dict[int, int] = {}
+_generations = itertools.count(1)
 _free: list[int] = []
 _numbering = threading.RLock()
 when_gone: list[Callable[[int], None]] = []  # called with the number of an object that has died
@@ -98,8 +98,7 @@ def _numbered(owner: Geometry) -> int:
             slot = _free.pop(0) if _free else next(_slots)
             if slot >= SLOTS:
                 raise LaunchError(f"there are ids of {SLOTS} grids, trees and meshes, and no more")
-            _generations[slot] = (_generations.get(slot, 0) + 1) & 0xFFFFFFF
-            owner.number = _FIRST | _generations[slot] << 20 | slot
+            owner.number = _FIRST | (next(_generations) & 0xFFFFFFF) << 20 | slot
             _named[owner.number] = owner
             weakref.finalize(owner, _gone, owner.number).atexit = False
     return owner.number

@@ -13,7 +13,7 @@ namespace {
 // Kernels see extents as int32, and the conditions of a plan rely on that.
 constexpr int64_t kMaxExtent = INT32_MAX;
 
-// The bytes of the parameters that are all memory, which 64-bit indices alone name elements of: types/memory.py.
+// The bytes of the parameters that are all memory, which 64-bit indices alone name elements of: types/all_memory.py.
 constexpr int64_t kAllMemory = (int64_t{1} << 47) - (int64_t{1} << 16);
 
 std::string text(const int64_t* numbers, int64_t count) {

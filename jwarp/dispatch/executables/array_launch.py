@@ -37,7 +37,7 @@ from jwarp.dispatch.call.array_arguments import (
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import IdLists
-from jwarp.dispatch.call.memory import looking_up
+from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.host import Forward, HostExecutable

@@ -15,7 +15,7 @@ from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import Device, DeviceError
-from jwarp.dispatch.call.memory import looking_up, refresh
+from jwarp.dispatch.call.looking_up import looking_up, refresh
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.device import Forward
 from jwarp.dispatch.steps.host_executor import Recorded

@@ -13,7 +13,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import ArrayRef, Binding, PythonRef, StructValue, type_of
-from jwarp.ir.nodes import Block, Const, Op, Value, walk
+from jwarp.ir.nodes import Block, Const, Op, Operand, Value, walk
 from jwarp.types import AnyType, ArrayType, StructType, fits, int32, uint64
 
 
@@ -54,8 +54,9 @@ def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:
                     wanted.setdefault(key, {})[kind] = None
 
     def found(key: int | str, value: Binding) -> Binding:
-        is_number = isinstance(value, (Value, Const)) and value.type is uint64
-        return _named(ctx, value, wanted[key], given.span) if key in wanted and is_number else value
+        if key in wanted and isinstance(value, (Value, Const)) and value.type is uint64:
+            return _named(ctx, value, wanted[key], given.span)
+        return value
 
     values = [found(k, value) for k, value in enumerate(given.values)]
     return dataclasses.replace(given, values=values, named={name: found(name, x) for name, x in given.named.items()})
@@ -64,17 +65,15 @@ def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:
 def _fits_besides(overload: Func, place: int, given: Arguments) -> bool:
     """True if all arguments but the one at `place` are what the function takes there."""
     pairs = enumerate(zip(given.values, overload.wanted, strict=False))
-    return all(
-        k == place or kind is None or fits(type_of(value, given.span), kind, {}) for k, (value, kind) in pairs
-    )
+    return all(k == place or kind is None or fits(type_of(value, given.span), kind, {}) for k, (value, kind) in pairs)
 
 
-def _named(ctx: Context, id: Value, wanted: Collection[StructType], span: Span) -> Binding:
+def _named(ctx: Context, id: Operand, wanted: Collection[StructType], span: Span) -> Binding:
     """The object that an id names; the id itself where that is not known."""
     if ctx.memory is not None:
         return lookups.object_of(ctx, id, next(iter(wanted)), span)
     tables = [table for table in ctx.tables.values() if table.type.table_of in wanted]
-    if id in ctx.named:
+    if isinstance(id, Value) and id in ctx.named:
         table, indices = ctx.named[id]
         if table is None:
             return id
@@ -90,7 +89,7 @@ def _named(ctx: Context, id: Value, wanted: Collection[StructType], span: Span) 
     return _object(ctx, table, number, span)
 
 
-def _number(ctx: Context, table: StructValue, id: Value, span: Span) -> Binding:
+def _number(ctx: Context, table: StructValue, id: Operand, span: Span) -> Binding:
     """The number of what an id names, found among all ids; that of nothing where it is none of them."""
     known = table.items[2]
     assert isinstance(known, ArrayRef)

@@ -34,7 +34,7 @@ from jwarp.frontend.values.bindings import StructValue
 from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Block, Kernel, Op, Param, Value, blocks
 from jwarp.types import Bound, ScalarType
-from jwarp.types.memory import MEMORY
+from jwarp.types.all_memory import MEMORY
 
 # The files whose rules make up the language.
 RULES = (assignments, attributes, calls, conditions, control_flow, loops, names, operators, statements, subscripts)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from jwarp.errors import Span
 from jwarp.frontend.values import located
+from jwarp.frontend.values.axes import Located
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Axis,
@@ -27,7 +28,7 @@ from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import AnyType, ArrayType, ScalarType, StructArrayType, StructType, int32
-from jwarp.types.memory import DESCRIPTOR
+from jwarp.types.all_memory import DESCRIPTOR
 
 # An index that no array has, and a limit that none is above.
 OUTSIDE = int32.max
@@ -70,13 +71,15 @@ def place(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], span: Span)
     """The indices, in the array that `array` shows a part of, of its element at `indices`, one for each dimension."""
     if array.located is not None:
         return (located.scalar_at(e, array.located, indices, span),)
-    left, found = iter(indices), []
+    left = iter(indices)
+    found: list[Operand] = []
     for number, axis in enumerate((*array.axes, *(None,) * len(indices))):
         if axis is None or isinstance(axis, (Part, Chosen)):
             index = next(left, None)
             if index is None:
                 break
             axis = _index(e, array, number, axis, index, span)
+        assert not isinstance(axis, Located)
         found.append(axis)
     return tuple(found)
 

@@ -3,51 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from jwarp.errors import Span
+from jwarp.frontend.values.axes import Located
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import ScalarType, int32, int64, uint64
 
 # A place that no memory has.
 NOWHERE = 1 << 62
-
-
-@dataclass(frozen=True)
-class Located:
-    """The place of an array in all memory of its type, as scalars count there.
-
-    `start` is its first scalar, `sizes` are the extents (int32), `steps` the distances of elements along each axis
-    (int64). Accesses stay inside of `limits`, where there are such: the first scalar that it may begin an element at,
-    and how many there are. What has none was made by jwarp itself.
-    """
-
-    start: Operand
-    sizes: tuple[Operand, ...]
-    steps: tuple[Operand, ...]
-    limits: tuple[Operand, Operand] | None = None
-
-    @property
-    def scalars(self) -> tuple[Operand, ...]:
-        """All that it is made of."""
-        return (self.start, *self.sizes, *self.steps, *(self.limits or ()))
-
-    @property
-    def family(self) -> tuple[int, bool]:
-        """The part of it that remains if its numbers differ."""
-        return len(self.sizes), self.limits is None
-
-    def rebuilt(self, scalars: Sequence[Operand]) -> Located:
-        """It made of other scalars."""
-        n = len(self.sizes)
-        limits = None if self.limits is None else (scalars[-2], scalars[-1])
-        return Located(scalars[0], tuple(scalars[1 : 1 + n]), tuple(scalars[1 + n : 1 + 2 * n]), limits)
-
-    @property
-    def without_elements(self) -> Located:
-        """The same place, and nothing there."""
-        return Located(self.start, (Const(int32, 0),) * len(self.sizes), self.steps, self.limits)
 
 
 class Emitter(Protocol):
@@ -91,9 +55,7 @@ def _counted(e: Emitter, index: Operand, size: Operand, span: Span) -> tuple[Ope
     return counted, [e.emit("ge", counted, zero, span=span), e.emit("lt", counted, limit, span=span)]
 
 
-def component_at(
-    e: Emitter, first: Operand, component: Sequence[Operand], shape: Sequence[int], span: Span
-) -> Operand:
+def component_at(e: Emitter, first: Operand, component: Sequence[Operand], shape: Sequence[int], span: Span) -> Operand:
     """The scalar of a component of the element that begins at `first`."""
     at = first
     step = 1
@@ -113,7 +75,7 @@ def component_at(
 
 
 def row(e: Emitter, array: Located, axis: int, index: Operand, span: Span) -> Located:
-    """What is left of an array where an index is taken of an axis; nothing where the index is outside."""
+    """The rest of an array where an index is taken of an axis; nothing where the index is outside."""
     counted, tests = _counted(e, index, array.sizes[axis], span)
     start = e.emit("add", array.start, e.emit("mul", counted, array.steps[axis], span=span), span=span)
     sizes = [*array.sizes[:axis], *array.sizes[axis + 1 :]]

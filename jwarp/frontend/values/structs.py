@@ -57,8 +57,8 @@ def bind_parameter(argument: Arguments, kind: AnyType, params: Iterator[tuple[in
         assert isinstance(data, ArrayRef)
         return dataclasses.replace(data, axes=tuple(Chosen(x) for x in indices if isinstance(x, ArrayRef)))
     if isinstance(kind, StructType):
-        items = tuple(bind_parameter(argument, inner, params, span) for inner in kind.fields.values())
-        return StructValue(kind.described_of or kind, items)
+        parts = tuple(bind_parameter(argument, inner, params, span) for inner in kind.fields.values())
+        return StructValue(kind.described_of or kind, parts)
     if isinstance(kind, StructArrayType):
         items = []
         for inner in kind.struct.fields.values():

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
 
 from jwarp.arrays.array import array
-from jwarp.arrays.living import argument, table
+from jwarp.arrays.living import AllMemory, table
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.view import View
 from jwarp.bind.compat import Tracer, is_not_tracing
+from jwarp.caches import cached
 from jwarp.dispatch.call.held import held, leaves_of
+from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.types import Struct
+from jwarp.types import ScalarType, Struct, uint64, unchecked
+from jwarp.types.all_memory import BASE, MEMORY, MEMORY_TYPE, TOP, holds_descriptors
 from jwarp.types.handles import all_named
-from jwarp.types.memory import MEMORY, holds_descriptors
+from jwarp.types.scalars import SCALARS
+
+
+@cached(1)
+def argument() -> Any:
+    """The value of the parameter that is all memory."""
+    made = {"words": table.words, "slots": table.slots}
+    tables = {name: array(x, dtype=uint64, device="cpu", copy=False) for name, x in made.items()}
+    return unchecked(MEMORY_TYPE, {**tables, **{name: _heap(kind) for name, kind in SCALARS.items()}})
+
+
+def _heap(kind: ScalarType) -> array:
+    """All memory as scalars of a type, in a memory by itself, as arrays of two types never overlap."""
+    size = kind.dtype.itemsize
+    return array.of(AllMemory(), View(kind, ((TOP - BASE) // size,), (size,), 0))
 
 
 def with_memory(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any, Any]:
@@ -104,3 +123,45 @@ def _is_here(leaf: Any) -> bool:
     if isinstance(leaf, jax.Array):
         return leaf.is_fully_addressable and {x.platform for x in leaf.devices()} == {"cpu"}
     return not isinstance(leaf, array) or isinstance(leaf.memory, HostMemory)
+
+
+class Found:
+    """The arrays that a launch may have found by numbers, as they were when a tape recorded it.
+
+    A derivative follows no gradients of these arrays, and reads them as they are.
+    """
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+        self._versions = [(weakref.ref(memory), memory.version) for memory in table.memories()]
+
+    def check_gradients(self, *, by_addresses: bool) -> None:
+        """Refuse a derivative if some array that may be found, by an id or `by_addresses`, has a gradient.
+
+        Raises:
+            NotDifferentiableError: there is one.
+        """
+        for found in table.arrays(by_addresses=by_addresses):
+            if found.grad is not None:
+                raise NotDifferentiableError(
+                    f"kernel '{self._kernel.name}' finds arrays by numbers, and {found.memory.made_at}, which it may"
+                    " find, has a gradient, which the derivative of the launch would miss",
+                    self._kernel.span,
+                    "pass the array, grid, tree or mesh itself as a parameter or a field of a struct",
+                )
+
+    def check_contents(self) -> None:
+        """Refuse to read what was written since.
+
+        Raises:
+            LaunchError: something that may be found was.
+        """
+        for known, version in self._versions:
+            memory = known()
+            if memory is None or memory.version != version:
+                which = "an array that is no more" if memory is None else memory.made_at
+                raise LaunchError(
+                    f"kernel '{self._kernel.name}': the gradient needs what arrays held that the kernel found by"
+                    f" numbers, and {which}, which it may have found, was written since",
+                    hint="pass the array, grid, tree or mesh itself, whose content tapes keep",
+                )

@@ -1,4 +1,4 @@
-"""Graphs in files: what a loaded graph does is what the one did that was saved, on arrays of its own."""
+"""Graphs in files, which do what the saved ones did, on arrays of their own."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def _numbers(n, seed=0):
 
 
 def _saved(path, body, **params):
-    """What `body` does, in a graph that went through a file."""
+    """A graph of `body` that went through a file."""
     with wp.ScopedCapture(apic=True) as capture:
         body()
     wp.capture_save(capture.graph, path, outputs=params)

@@ -46,7 +46,7 @@ class Param:
 
 @dataclass(frozen=True)
 class ExportedGraph:
-    """What a file of a graph holds.
+    """The content of a file of a graph.
 
     Attributes:
         program: The serialised program: of the contents of all regions, the new ones of those that are `written`.

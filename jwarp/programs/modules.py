@@ -68,7 +68,7 @@ _COUNTERPARTS = {
     f"{PACKAGE}.optim": "jwarp.optim",
     f"{PACKAGE}.optim.linear": "jwarp.optim.linear",
 }
-# What one has of modules that Warp keeps to itself.
+# Counterparts of Warp's private modules.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
     f"{PACKAGE}._src.{name}": make for name, make in internals.MODULES.items()
 }

@@ -23,7 +23,7 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
         above = [""] * (definition.span.line - 1)
         definition = dataclasses.replace(definition, lines=[*above, *adjoint.source.splitlines(keepends=True)])
     if adjoint.transformers:
-        return dataclasses.replace(definition, tree=functools.partial(_transformed, adjoint.tree, definition.span))
+        return dataclasses.replace(definition, tree=functools.partial(transformed, adjoint.tree, definition.span))
     code = function.__code__
     parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     statics = functools.partial(_statics, adjoint.tree, parameters, definition.span)
@@ -90,7 +90,7 @@ def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: as
     return found
 
 
-def _transformed(module: ast.Module, span: Span, lines: list[str]) -> ast.FunctionDef:
+def transformed(module: ast.Module, span: Span, lines: list[str]) -> ast.FunctionDef:
     """A copy of the tree that Warp has, with its columns those of the file, which has `lines` of the function.
 
     What Warp has put into it, functions and what `wp.static` gave, is there as that.

@@ -41,7 +41,7 @@ from jwarp.types import (
 from jwarp.types.composites import composite
 from jwarp.types.patterns import ANY
 
-# What a Python number is where nothing asks for another type.
+# The type of a Python number if nothing asks for another one.
 NUMBERS: dict[type, ScalarType] = {bool: bool_, int: int32, float: float32}
 
 MAX_INSTANCES = 256

@@ -16,7 +16,7 @@ _FEATURES = {
     "warp.sparse": "sparse matrices (jax.experimental.sparse)",
 }
 
-# What is in these modules.
+# The names in these modules.
 _NAMES = {
     "warp.autograd": "gradcheck gradcheck_tape jacobian jacobian_fd jacobian_plot",
     "warp.build_experimental": "add_builtin add_native_type",

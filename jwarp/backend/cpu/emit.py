@@ -495,7 +495,7 @@ TAPE_RULES = {
     "rewind": BodyEmitter.rewind,
     "lane_max": BodyEmitter.lane_max,
 }
-# What lanes have in common, where they differ.
+# The common values of lanes where they diverge.
 COMMON = {"beside": BodyEmitter.any_active, "one_of": BodyEmitter.one_of}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {

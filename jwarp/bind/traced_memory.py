@@ -41,7 +41,7 @@ class Scope:
 
 _scopes: list[Scope] = []
 
-# Whether what is written now is a constant to derivatives.
+# True if values written now are constants for derivatives.
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 
 

@@ -1,4 +1,4 @@
-"""What surrounds arrays and structs: NumPy's views of them, capsules, fills of indexed arrays, maps, annotations."""
+"""The surroundings of arrays and structs: NumPy's views, capsules, fills and maps of indexed arrays, annotations."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ _TEXT = """
 
 
 def _outside(name: str, holds: Callable[..., bool], says: Callable[[Any, Any], str]) -> Callable[..., None]:
-    """What a call outside kernels does: what does not hold is printed."""
+    """The function that calls outside kernels run, which print what does not hold."""
 
     def check(a: Any, b: Any, tolerance: Any = 1e-6) -> None:
         if not holds(np.asarray(a), np.asarray(b), tolerance):

@@ -16,6 +16,7 @@ from jwarp.devices import get_preferred_device, set_device
 from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
 from jwarp.programs.surface import MODULES, missing
+from jwarp.types import program_values
 
 PACKAGE = "warp"
 
@@ -164,3 +165,4 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
     numbers.are_read_late = True
+    program_values.install()

@@ -450,7 +450,7 @@ def bind_python(obj: Any, name: str, span: Span) -> Binding:
         kind = from_dtype(obj.dtype)
         if kind is None:
             raise KernelTypeError(f"`{name}` has dtype {obj.dtype}, which kernels do not know", span)
-        items = tuple(Const(kind, x.item() if kind.kind != "float" else float(x)) for x in obj.ravel())
+        items = tuple(Const(kind, x.item() if kind.kind != "float" else float(x)) for x in np.asarray(obj).ravel())
         return Composite(obj.type_in_kernels(kind), items)
     if isinstance(obj, tuple):
         return tuple(bind_python(item, name, span) for item in obj)

@@ -172,7 +172,7 @@ def _otherwise_explained(access: Access) -> tuple[str, ...]:
 
 LOADS = (
     Strategy(
-        "own vector load",
+        "local vector load",
         lambda a: _is_own(a) and a.numbers is Pattern.UNIFORM, _cost(costs.ONE), plain.private_load,
     ),
     Strategy(
@@ -233,7 +233,7 @@ LOADS = (
 
 STORES = (
     Strategy(
-        "own vector store",
+        "local vector store",
         lambda a: _is_own(a) and a.numbers is Pattern.UNIFORM, _cost(costs.ONE), plain.private_store,
     ),
     Strategy(

@@ -27,8 +27,8 @@ class Tape:
     what `a` held when recording began, added to what it was: zeros where everything was overwritten. With
     `a.retain_grad = True` it is that of all that was in `a`, such as the results that a launch wrote there.
 
-    Tapes may be open inside of each other; each records what is done in the thread that opened it. Memory that a tape keeps is given back by
-    `reset`, and when the tape is dropped.
+    Tapes may be open inside of each other; each records what is done in the thread that opened it. Memory that a tape
+    keeps is given back by `reset`, and when the tape is dropped.
 
     Attributes:
         is_open: Whether it records.

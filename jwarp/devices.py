@@ -171,7 +171,7 @@ def no_cuda_device(device: Device) -> DeviceError:
 
 
 class _Here(threading.local):
-    """What holds in this thread alone: the device in use inside of a `ScopedDevice`, and whether a capture is open."""
+    """The state of this thread alone: its device in use inside of a `ScopedDevice`, and if it captures."""
 
     scoped: Device | None = None
     is_capturing = False

@@ -61,6 +61,9 @@ from jwarp.api.modules import load_module as load_module
 from jwarp.api.modules import print_diagnostics as print_diagnostics
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
+from jwarp.api.saved_graphs import capture_load as capture_load
+from jwarp.api.saved_graphs import capture_load_from_bytes as capture_load_from_bytes
+from jwarp.api.saved_graphs import capture_save as capture_save
 from jwarp.api.streams import Event as Event
 from jwarp.api.streams import ScopedCudaProfiler as ScopedCudaProfiler
 from jwarp.api.streams import ScopedMempool as ScopedMempool

@@ -66,6 +66,10 @@ MAX_STORED_BYTES = MAX_LOCAL_BYTES // 2
 MAX_BLOCK_STORED_BYTES = 32 << 10
 
 
+# So many calls are read one inside the other: Python's stack, which the caller of a launch shares, is short.
+MOST_NESTED_CALLS = 16
+
+
 class UsesTiles(Exception):
     """A function on tiles is met where a kernel is read for single threads."""
 
@@ -86,6 +90,7 @@ class Frame:
     borrowed: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
     given: frozenset[int] = frozenset()  # arrays that the function was called with
+    is_dropped: bool = False  # whether nothing goes on from the point that is being read
     in_nest: bool = False  # whether this is a loop over constants that stays one, as there may be much code in it
 
     @functools.cached_property
@@ -166,6 +171,7 @@ class Context:
         self.assigned_name = ""  # of the variable that the expression at hand is for
         self.unrolled = 1  # how many copies of the code at hand are being read
         self.stack: list[Func] = []  # the functions being read
+        self.most_calls = MOST_NESTED_CALLS  # of which so many may be
         self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
         self.borrowed: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place

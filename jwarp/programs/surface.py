@@ -95,7 +95,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "map_cuda_device unmap_cuda_device get_cuda_kernel_properties get_cuda_max_cluster_dim "
             "get_cuda_supported_archs get_cuda_toolkit_version"
         ),
-        "graphs in files (jax.export writes programs)": "capture_save capture_load capture_load_from_bytes",
         "pictures of graphs (print a wp.Launch)": "capture_debug_dot_print",
         "modules compiled ahead of time (compiled kernels are kept in files; jax.export)": (
             "compile_aot_module load_aot_module get_cpu_kernel_cache_key ModuleBuildOptions"

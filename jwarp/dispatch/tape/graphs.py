@@ -37,6 +37,7 @@ class Graph(Several):
     """The commands that a capture took. `wp.capture_launch(graph)` runs them."""
 
     in_turn = True
+    is_loaded = False
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = tuple(commands)
@@ -45,6 +46,28 @@ class Graph(Several):
 
     def __repr__(self) -> str:
         return f"<wp.Graph of {len(self.commands)} commands>"
+
+    def get_param_ptr(self, name: str) -> int | None:
+        """The address of the array with that name, as graphs have that are loaded from files.
+
+        Raises:
+            LaunchError: this one is not.
+        """
+        raise self._has_no_params()
+
+    def set_param(self, name: str, value: Any) -> None:
+        """Copy an array into the one with that name, as `get_param_ptr`."""
+        raise self._has_no_params()
+
+    def get_param(self, name: str, value: Any) -> None:
+        """Copy the array with that name into another one, as `get_param_ptr`."""
+        raise self._has_no_params()
+
+    def _has_no_params(self) -> LaunchError:
+        return LaunchError(
+            f"{self!r} has no parameters: a loaded graph has, one of wp.capture_load",
+            hint="it works on the arrays that it was captured with",
+        )
 
     @property
     def inner(self) -> tuple[Command, ...]:

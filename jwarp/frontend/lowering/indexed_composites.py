@@ -168,7 +168,7 @@ def borrowed_by_return(ctx: Context, value: ast.Call) -> frozenset[int]:
 def _borrowed(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
     given = [*call.args, *(k.value for k in call.keywords)]
     found = [n for n in given if isinstance(n, ast.Name) and n.id in names and _is_own(variable(ctx, n))]
-    loads = count_loads([call]) if found else {}  # type: ignore[list-item]
+    loads = count_loads([call]) if found else {}
     return frozenset(id(n) for n in found if loads[n.id] == 1)
 
 

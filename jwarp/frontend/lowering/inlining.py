@@ -15,7 +15,7 @@ from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.ids import with_objects
 from jwarp.frontend.lowering.local_array_copies import arrays_of
-from jwarp.frontend.lowering.memoised_calls import called, kept, kind_of
+from jwarp.frontend.lowering.memoised_calls import Unread, called, kept, kind_of
 from jwarp.frontend.lowering.natives import native_result
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
@@ -51,6 +51,8 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     call = kind_of(ctx, function, arguments)
     if call is not None and (known := called(ctx, call, span)) is not None:
         return known
+    if call is not None and call.kind not in ctx.functions.known and len(ctx.stack) >= ctx.most_calls:
+        raise Unread(function, given, ctx.stack)
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     borrowed = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}

@@ -13,6 +13,7 @@ from typing import Any
 from jwarp.errors import Span
 from jwarp.frontend.context import Context, Kept, Warnings
 from jwarp.frontend.func import Func
+from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -59,6 +60,17 @@ def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> C
     except _NoNumbers:
         return None
     return Call(function.name, (function, kinds), tuple(given))
+
+
+class Unread(Exception):
+    """Calls nest too deep to read one inside the other: `function` is to be read for the arguments `given` before.
+
+    `stack` are the functions that are being read meanwhile, which it must not call.
+    """
+
+    def __init__(self, function: Func, given: Arguments, stack: Sequence[Func]):
+        super().__init__(function.name)
+        self.function, self.given, self.stack = function, given, tuple(stack)
 
 
 class _NoNumbers(Exception):

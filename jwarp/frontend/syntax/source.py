@@ -9,7 +9,7 @@ import functools
 import inspect
 import linecache
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,11 @@ class Source:
         """True if the function returns from within a loop."""
         loops = (n for n in nodes_in(self.tree) if isinstance(n, (ast.For, ast.While)))
         return any(isinstance(n, ast.Return) for loop in loops for n in nodes_in(loop))
+
+    @functools.cached_property
+    def returns_values(self) -> bool:
+        """True if the function returns something somewhere."""
+        return any(map(returns_value, nodes_in(self.tree)))
 
     @functools.cached_property
     def names_static(self) -> bool:
@@ -314,7 +319,7 @@ def variable_of(place: ast.expr) -> ast.Name | None:
     return place if isinstance(place, ast.Name) else None
 
 
-def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
+def count_loads(trees: Iterable[ast.expr | ast.stmt]) -> dict[str, int]:
     """How often each name is read in `trees`. An augmented assignment reads its target."""
     counts: dict[str, int] = {}
     for tree in trees:
@@ -348,10 +353,26 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant))
 
 
+def arms_of(statement: ast.If) -> tuple[list[ast.If], list[ast.stmt]]:
+    """An `if` and each `elif` after it, which nest in a syntax tree, and what runs if no condition holds."""
+    arms = [statement]
+    while len(orelse := arms[-1].orelse) == 1 and isinstance(orelse[0], ast.If):
+        arms.append(orelse[0])
+    return arms, orelse
+
+
+def tests_of(statement: ast.stmt) -> list[ast.expr]:
+    """The expressions by which a branching statement chooses."""
+    if isinstance(statement, ast.If):
+        return [arm.test for arm in arms_of(statement)[0]]
+    return [statement.subject] if isinstance(statement, ast.Match) else []
+
+
 def branches_of(statement: ast.stmt) -> list[list[ast.stmt]]:
     """The sequences of statements of which a branching statement runs one; none for other statements."""
     if isinstance(statement, ast.If):
-        return [statement.body, statement.orelse]
+        arms, last = arms_of(statement)
+        return [*(arm.body for arm in arms), last]
     if isinstance(statement, ast.Match):
         return [*(case.body for case in statement.cases), []]  # no case may fit
     return []

@@ -14,6 +14,7 @@ from jwarp.arrays import allocation
 from jwarp.arrays.arithmetic import Operators
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
+from jwarp.arrays.living import table
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
@@ -256,6 +257,8 @@ class array(Operators, Written):
         if memory.is_traced:
             return allocation.token(memory, self.layout)
         memory.is_exposed = True  # whoever has the address may write there
+        table.enter(memory)
+        table.note(self)
         return memory.start + self.layout.offset
 
     pinned = False

@@ -38,6 +38,7 @@ from jwarp.ir.serialize import fingerprint, from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType, Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
+from jwarp.types.all_memory import MEMORY, MEMORY_TYPE, described
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -95,6 +96,10 @@ class PythonKernel(Kernel):
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         return _SPECIALISED.of(self).made(kinds, lambda: HandleSpecialised(self, kinds))
+
+    def with_memory(self) -> Kernel:
+        """The kernel with one more parameter, all memory, so that it looks numbers up when it runs."""
+        return _SPECIALISED.of(self).made((), lambda: WithMemory(self))
 
     @functools.cached_property
     def _irs(self) -> Cache[tuple, Read]:
@@ -344,6 +349,24 @@ class HandleSpecialised(PythonKernel):
 
     def __reduce__(self) -> Any:
         return PythonKernel.with_handles, (self.plain, self.kinds)
+
+
+class WithMemory(PythonKernel):
+    """A kernel that looks numbers up when it runs: its last parameter is all memory, and what is alive in it."""
+
+    looks_up = True
+
+    def __init__(self, plain: PythonKernel):
+        named: dict[str, Any] = {parameter.name: user_type(described(parameter.type)) for parameter in plain.signature}
+        super().__init__(plain.python, plain.enable_backward, named, plain._definition)
+        self.plain = plain
+        self.signature = (*self.signature, Parameter(MEMORY, MEMORY_TYPE))
+        vars(self).pop("params", None)
+        self.name, self.module_name, self.options = plain.name, plain.module_name, plain.options
+        self._variables = plain._variables
+
+    def __reduce__(self) -> Any:
+        return PythonKernel.with_memory, (self.plain,)
 
 
 _SPECIALISED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees and meshes", MAX_INSTANCES)

@@ -55,6 +55,8 @@ class Kernel(ByName):
 
     id_lists: tuple[int, ...] = ()  # the parameters that arrays of the ids of such may be given for
 
+    looks_up = False  # whether its last parameter is all memory, in which it looks numbers up
+
     module_name = ""  # the name of the module whose options are its own
     options: Mapping[str, Any] = {}  # that count more than the module's
 
@@ -89,6 +91,10 @@ class Kernel(ByName):
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         """The kernel for structs of these types in the place of some of the parameters `handles`."""
         raise NotImplementedError(f"{self!r} takes no grids, trees and meshes")
+
+    def with_memory(self) -> Kernel:
+        """The kernel with one more parameter, all memory, so that it looks numbers up when it runs."""
+        raise NotImplementedError(f"{self!r} looks no numbers up")
 
     def settled(self, settings: Settings) -> Settings:
         """The settings for this kernel, whose options count more than those in force."""

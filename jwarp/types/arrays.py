@@ -62,6 +62,7 @@ class StructType(type):
     # Of those of several kinds that a condition may choose between: the struct for all, whose last field is a number of
     # the kind.
     general: tuple[StructType, int] | None = None
+    described_of: StructType | None = None  # of those whose arrays are descriptors: the struct as it is written
     table_of: StructType | None = None  # of those that stand for arrays of ids: what these are the ids of
 
     @property

@@ -27,6 +27,12 @@ def listen(listener: Callable[[StructType], None]) -> None:
         listener(struct_)
 
 
+def add_struct(made: StructType) -> None:
+    """Tell all that listen of another struct."""
+    for listener in _listeners:
+        listener(made)
+
+
 class _Asked:
     """An attribute that functions of `dataclasses` read from a class, made at the first access."""
 
@@ -175,8 +181,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     made = StructType(cls.__name__, (Struct,), {**kept, "fields": fields, "__slots__": tuple(fields)})
     made.__qualname__ = cls.__qualname__
     _known.append(made)
-    for listener in _listeners:
-        listener(made)
+    add_struct(made)
     return made
 
 
@@ -205,8 +210,7 @@ def _with_fields(kind: StructType, changes: tuple[tuple[str, StructType], ...]) 
     made = StructType(kind.__name__, (Struct,), {**kept, **slots})
     made.__qualname__ = f"{kind.__qualname__}({shown})"
     made.stands_for, made.holds_handles = kind, True
-    for listener in _listeners:
-        listener(made)
+    add_struct(made)
     return made
 
 
@@ -231,8 +235,7 @@ def _table_type(kind: StructType, dims: int) -> StructType:
         {"fields": fields, "__slots__": tuple(fields)},
     )
     made.table_of = kind
-    for listener in _listeners:
-        listener(made)
+    add_struct(made)
     return made
 
 

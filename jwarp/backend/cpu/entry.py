@@ -64,7 +64,9 @@ def generate(
         emitter.functions.repeats = repeats_of(emitter)
     runs = _has_components(memory) if checked and bounds else ""
     body = _body(emitter, runs)
-    pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
+    # All memory of a type is that of any other parameter, too.
+    apart = "" if any(param.is_heap for param in kernel.params) else "noalias "
+    pointers = [f"ptr {apart}%p{k}" for k in range(len(kernel.params))]
     numbers = [f"i64 %{n}" for n in NUMBERS]
     params = ", ".join(
         [*pointers, "ptr noalias readonly %symbols", "ptr noalias %failure", *numbers, "ptr noalias %tapes"]

@@ -37,6 +37,7 @@ from jwarp.dispatch.call.array_arguments import (
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import IdLists
+from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.host import Forward, HostExecutable
@@ -284,12 +285,11 @@ class ArrayLaunch(Command):
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return parts
 
-    def replay(self) -> None:
-        """Run it as it was prepared."""
-        self.replayer()()
-
     def replayer(self) -> Callable[[], None]:
         """A function that runs it as it was prepared, and has all at hand, as this is the cost of a record."""
+        return self.run if self.kernel.looks_up else self._replayer()
+
+    def _replayer(self) -> Callable[[], None]:
         native, memories, geometry = self.native, self.memories, self.geometry
 
         def replay() -> None:
@@ -351,10 +351,16 @@ class ArrayLaunch(Command):
         return True
 
     def run(self) -> None:
+        if not self.kernel.looks_up:
+            return self._run()
+        with looking_up():
+            return self._run()
+
+    def _run(self) -> None:
         if self.ids is not None and (now := self.now()) is not self:
             return now.run()
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
-            return self.replay()
+            return self._replayer()()
         executable = self._executable()
         if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None

@@ -167,7 +167,7 @@ def prepare(launch: Descriptor, shapes: Iterable[tuple[int, ...]]) -> None:
     if extents in checked:
         return
     for param, shape in zip(kernel.params, extents, strict=True):
-        if shape and max(shape) > MAX_EXTENT:
+        if shape and max(shape) > MAX_EXTENT and not param.is_heap:
             raise LaunchError(
                 f"kernel '{kernel.name}', parameter '{param.name}': an extent must be at most 2**31 - 1, got {shape}",
                 hint="split the long axis in two",
@@ -194,6 +194,8 @@ def without_aliases(program: Program, places: Sequence[Place], *, shared: bool) 
             continue
         _refuse_unwritable(program, q, written.array)
         for p, other in enumerate(places):
+            if program.params[p].is_heap or program.params[q].is_heap:
+                continue  # which is known to be that of others
             if p == q or (other.use.changes and p < q) or not np.may_share_memory(written.array, other.array):
                 continue
             if (shared and other.use is Use.COPY) or not _overlap(written.array, other.array):

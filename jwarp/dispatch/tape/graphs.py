@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +15,13 @@ from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import Device, DeviceError
+from jwarp.dispatch.call.looking_up import looking_up, refresh
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.device import Forward
 from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
+    all_of,
     change_ids,
     launches_on_geometry,
     launches_with_ids,
@@ -77,6 +80,17 @@ class Graph(Several):
         return steps_of(self.commands)
 
     def run(self) -> None:
+        if not self._looks_up:
+            return self._run_all()
+        with looking_up():
+            return self._run_all()
+
+    @functools.cached_property
+    def _looks_up(self) -> bool:
+        """True if some kernel looks numbers up."""
+        return any(isinstance(c, ArrayLaunch) and c.kernel.looks_up for c in all_of(self.commands))
+
+    def _run_all(self) -> None:
         recorders = list(listeners.here.recorders) if LISTENING else []
         try:
             self._run()
@@ -115,6 +129,8 @@ class Graph(Several):
             for launch in part.geometry:
                 launch.renew()
             return [made for new in _parts(part.commands) for made in self._run_part(new)]
+        if self._looks_up:
+            refresh()  # commands before it may have built something
         for memory in part.written:  # after the look at what has changed: it is the version from then on
             if memory.is_watched:
                 memory.will_write()

@@ -123,7 +123,8 @@ def _store(ctx: Context, array: ArrayRef | StructArray, value: Any, is_clear: bo
         items = zip(composites.component_indices(array.type.components), ctx.scalars(value, span), strict=True)
         for place, item in items:
             if not is_clear or item != nothing:
-                ctx.builder.effect("store", *element, *place, item, attr=array.index)
+                at = array_views.component_place(ctx, array, element, place, span)
+                ctx.builder.effect("store", *at, item, attr=array.index)
     return ()
 
 

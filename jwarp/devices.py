@@ -57,7 +57,7 @@ def at_kernel(error: JwarpError, span: Span) -> JwarpError:
 class Device:
     """A device, as Warp describes it. It equals its alias, as in `array.device == "cpu"`, and prints as that."""
 
-    # What CUDA devices have, and the host has not.
+    # Properties of CUDA devices that the host lacks.
     arch: ClassVar[int] = 0
     sm_count: ClassVar[int] = 0
     max_shared_memory_per_block: ClassVar[int] = 0

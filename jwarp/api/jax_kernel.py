@@ -155,7 +155,7 @@ class KernelFunction:
         self._differentiable = enable_backward and kernel.enable_backward
         self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
         self._sharding_rule = sharding_rule
-        # What is passed are the first parameters.
+        # The arguments are the first parameters.
         self._is_in_order = not self._has_structs and list(self._fresh) == list(
             range(len(self._inputs), len(self._roles))
         )
@@ -366,7 +366,7 @@ def _wanted_shape(kernel: Kernel, index: int, args: Sequence[Any], shapes: Mappi
     return ()
 
 
-# What is checked when the function is made
+# Checks when the function is made
 
 
 _CALL_KEYWORDS = ("launch_dims", "output_dims", "vmap_method")
@@ -479,7 +479,7 @@ def _warn_without_effect(**keywords: Any) -> None:
             )
 
 
-# What is worked out at each call
+# Values that are computed at each call
 
 
 def _is_geometry(kind: Any) -> bool:

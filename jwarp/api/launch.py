@@ -32,7 +32,7 @@ from jwarp.types import MAX_DIMS
 Values = Sequence[Any] | Mapping[str, Any]
 
 
-# What comes back, for type checkers.
+# The result, for type checkers.
 @overload
 def launch(
     kernel: Kernel,

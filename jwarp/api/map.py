@@ -146,7 +146,7 @@ def _function(thing: Any, where: str = "wp.map") -> Func | Builtin:
         return as_function(thing, where)
     named = capture(thing)
     key = (code, tuple((name, id(value)) for name, value in sorted(named.items())))
-    # What it refers to is kept with it, so that no other thing gets one of these numbers.
+    # The objects that it refers to are kept with it, so that no other object gets one of these numbers.
     return _functions.made(key, lambda: (named, as_function(thing, where)))[1]
 
 

@@ -49,7 +49,7 @@ class _Scopes(threading.local):
 
 _scopes = _Scopes()
 
-# Whether what is written now is a constant to derivatives.
+# True if values written now are constants for derivatives.
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 
 

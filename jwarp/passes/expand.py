@@ -120,7 +120,7 @@ def _norm(builder: Builder, args: tuple[Operand, ...]) -> Operand:
     return builder.op("sqrt", functools.reduce(lambda x, y: builder.op("add", x, y), squares))
 
 
-# What operations are composed of, on operands of 32 bits or more.
+# The compositions of operations, on operands of 32 bits or more.
 COMPOSED: dict[str, Callable[[Builder, tuple[Operand, ...]], Operand]] = {
     "norm": _norm,
     "over": lambda builder, args: builder.op("mul", args[0], args[2]),

@@ -15,6 +15,7 @@ from jwarp.config import DeterministicMode, config
 from jwarp.devices import get_preferred_device, set_device
 from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
+from jwarp.programs.kernel_class import Kernel
 from jwarp.programs.surface import MODULES, missing
 from jwarp.types import program_values
 
@@ -68,7 +69,9 @@ _COUNTERPARTS = {
     f"{PACKAGE}.optim": "jwarp.optim",
     f"{PACKAGE}.optim.linear": "jwarp.optim.linear",
 }
-# What one has of modules that Warp keeps to itself.
+# Names that mean something else in programs than in jwarp, or that only programs have.
+_OF_PROGRAMS: dict[str, dict[str, Any]] = {PACKAGE: {"Kernel": Kernel}}
+# Counterparts of Warp's private modules.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
     f"{PACKAGE}._src.{name}": make for name, make in internals.MODULES.items()
 }
@@ -119,6 +122,7 @@ class _Loader(Loader):
             members.update(DeterministicMode=DeterministicMode, LaunchArrayAccessMode=LaunchArrayAccessMode)
         else:
             members.update(_names(name))
+            members.update(_OF_PROGRAMS.get(name, {}))
             members["__all__"] = sorted(each for each in members if not each.startswith("_"))
         if name == PACKAGE:
             members["__version__"] = config.version

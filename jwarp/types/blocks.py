@@ -12,7 +12,7 @@ from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import ScalarType, as_scalar
 from jwarp.types.tiles import MAX_DIMS, MAX_TILE_ELEMENTS
 
-# What an element of a tile may be.
+# The types of an element of a tile.
 ElementType = ScalarType | CompositeType | StructType
 
 

@@ -255,7 +255,7 @@ def is_empty(kind: AnyType) -> bool:
     return isinstance(kind, ArrayType) and 0 in kind.components
 
 
-# What instances of every struct have, and what would hide it.
+# Attributes of instances of every struct, and names that would hide them.
 _TAKEN = frozenset(name for name in dir(Struct))
 
 

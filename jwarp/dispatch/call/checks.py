@@ -136,7 +136,7 @@ def _read_output(param: Param, value: Any) -> Place | Fault:
 
 def _read_input(param: Param, value: Any) -> Place | Fault:
     given = _described(param, value)
-    # What JAX can hold is of no account here.
+    # The types that JAX supports do not matter here.
     fault = arguments.check_input(param, given, x64=True)
     if fault is not None:
         return fault

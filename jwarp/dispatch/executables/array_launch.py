@@ -315,7 +315,7 @@ class ArrayLaunch(Command):
         run = native.replay if isinstance(native, BoundHostLaunch) else native
 
         def replay_alone() -> None:
-            # What is mostly so is asked here: a call of `is_not_tracing` costs a tenth of the replay.
+            # The usual case is tested here: a call of `is_not_tracing` costs a tenth of the replay.
             if trace.value is not no_trace or axes.value is not no_axes:
                 return replay()
             for memory in memories:

@@ -107,7 +107,7 @@ def _tell_after(command: Any) -> None:
         recorder.after(command)
 
 
-# What the native module calls before and after a launch that recorders hear of.
+# Hooks that the native module calls before and after a launch that is recorded.
 _TELL = _tell_before, _tell_after
 
 _OWNERS: Cache[tuple[Any, ...], object] = Cache("ways to name a device and a tape", 64)

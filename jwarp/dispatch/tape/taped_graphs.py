@@ -71,7 +71,7 @@ class _Steps:
         self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
         self._with_ids = tuple(launches_with_ids(commands))
         tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
-        # What tapes clear is what they had met before the run: where it met others, the next run clears these, too.
+        # Tapes clear the entries from before the run; if the run made others, the next run clears these, too.
         self._tapes = [(tape, tuple(tape.launches), met[tape]) for tape in tapes]
         given = {id(a): a for _, values in self._launches for a in values if type(a) is array}
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import dataclasses
 import functools
 import inspect
 import linecache
@@ -178,6 +179,37 @@ class Definition:
         span = Span(file_of(function), function.__code__.co_firstlineno)
         return Definition(capture(function), file_lines(function), span)
 
+    def renewed(self, function: Callable) -> Definition:
+        """The same text, with the names that it was captured with as they are now."""
+        now = capture(function)
+        return dataclasses.replace(self, captured={name: now.get(name, x) for name, x in self.captured.items()})
+
+
+class Defined:
+    """Base of objects made of a Python function: its definition, and its source, read when it is first needed."""
+
+    python: Callable  # the function
+    _definition: Definition
+    _is_old = False  # whether names are to be captured anew
+
+    @property
+    def definition(self) -> Definition:
+        """The names and the file of the function when it was decorated, or after `forget_source`."""
+        if self._is_old:
+            self._is_old, self._definition = False, self._definition.renewed(self.python)
+        return self._definition
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The syntax tree, read when it is first needed."""
+        known = self.definition
+        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
+
+    def forget_source(self) -> None:
+        """Have the source read anew by the next use, with the names as they are then."""
+        self._is_old = True
+        vars(self).pop("source", None)
+
 
 def read_source(
     function: Callable,
@@ -266,7 +298,7 @@ def file_of(function: Callable) -> str:
     return function.__code__.co_filename
 
 
-# What other decorators made, by the names of its classes.
+# Objects that other decorators made, by the names of their classes.
 _DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func", "NativeFunc": "a func"}
 
 

@@ -23,7 +23,7 @@ MOST_ITERATIONS = 2
 MOST_GROUPS = 6
 # A loop's body is written twice, so that it must not be too long.
 MAX_NODES = 400
-# What an iteration loads is prefetched so many iterations before.
+# The number of iterations by which a load is prefetched.
 AHEAD = 16
 
 

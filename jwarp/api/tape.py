@@ -27,8 +27,8 @@ class Tape:
     what `a` held when recording began, added to what it was: zeros where everything was overwritten. With
     `a.retain_grad = True` it is that of all that was in `a`, such as the results that a launch wrote there.
 
-    Tapes may be open inside of each other; each records what is done. Memory that a tape keeps is given back by
-    `reset`, and when the tape is dropped.
+    Tapes may be open inside of each other; each records what is done in the thread that opened it. Memory that a tape
+    keeps is given back by `reset`, and when the tape is dropped.
 
     Attributes:
         is_open: Whether it records.
@@ -56,7 +56,7 @@ class Tape:
         if self.is_open:
             raise LaunchError("wp.Tape: this tape is recording already", hint="use another tape inside of it")
         self.is_open = True
-        taken = listeners.capture
+        taken = listeners.here.capture
         # A graph that is launched again records anew.
         begin = len(self.launches) if taken is not None and taken is not self._taken else None
         self._taken = taken
@@ -73,7 +73,7 @@ class Tape:
 
     def __exit__(self, *_: Any) -> None:
         self.is_open = False
-        if listeners.capture is None:
+        if listeners.here.capture is None:
             close_recorder(self)
         else:
             submit(OfTape(self, lambda: close_recorder(self), list))

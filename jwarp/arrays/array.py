@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.arrays import allocation
 from jwarp.arrays.arithmetic import Operators
-from jwarp.arrays.commands import listeners, submit
+from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
@@ -467,7 +467,7 @@ class array(Operators, Written):
         Raises:
             KernelTypeError, LaunchError: it does not fit.
         """
-        if type(src) is np.ndarray and self.device is not None and listeners.idle:
+        if type(src) is np.ndarray and self.device is not None and not LISTENING:
             memory, layout = self.memory, self.layout
             if type(memory) is HostMemory and src.dtype == layout.dtype and src.shape == layout.full_shape:
                 allocation.check_writable(memory)

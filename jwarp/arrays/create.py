@@ -99,7 +99,7 @@ def _made(
         if len(layout.strides) != len(extents) or layout.bounds[0] < 0:
             raise LaunchError(f"wp.{name}: the strides of a new array are one for each dimension, and not negative")
     made = array.of(allocation.allocate(layout, zeroed=zeroed, device=where), layout)
-    if zeroed and listeners.capture is not None:
+    if zeroed and listeners.here.capture is not None:
         made.zero_()  # each time that the capture runs
     if requires_grad:
         made.requires_grad = True
@@ -263,7 +263,7 @@ def copy(
         submit(Copy(target if into is target.layout else target.seen(into),
                     source if out is source.layout else source.seen(out)))  # fmt: skip
     # On a tape, the gradient of the copy is that of what it is a copy of; it begins with what it has.
-    if source.grad is not None and target.grad is not None and not listeners.recorders:
+    if source.grad is not None and target.grad is not None and not listeners.here.recorders:
         copy(target.grad, source.grad, dest_offset, src_offset, count)
 
 

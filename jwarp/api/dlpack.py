@@ -57,7 +57,7 @@ def _on_gpu(source: Any, dtype: Any) -> array:
     try:
         found = borrow(source, STREAM)
     except Exception as error:  # what a foreign object raises
-        raise KernelTypeError(f"wp.from_dlpack: {type(source).__name__} lends nothing, {error}") from None
+        raise KernelTypeError(f"wp.from_dlpack: {type(source).__name__} exports nothing, {error}") from None
     kind = None if found is None else from_dtype(found.outline.dtype)
     if found is None or kind is None:
         raise KernelTypeError("wp.from_dlpack: the array has a dtype that kernels do not have")

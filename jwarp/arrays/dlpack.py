@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-CPU = 1  # DLPack's number of this computer's memory
+CPU = 1  # DLPack's number of host memory
 VERSION = (1, 0)  # the first in which an exporter says whether its memory may be written
 
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
@@ -34,7 +34,7 @@ def view(value: Any, *, is_read_only: bool = False) -> np.ndarray:
     """
     exporter = _Exporter(value)
     array = np.from_dlpack(exporter)
-    # NumPy takes what old exporters lend for read-only, though they have no way to say either.
+    # NumPy takes arrays of old exporters for read-only, though they have no way to say either.
     if array.flags.writeable or exporter.is_versioned or is_read_only:
         return array
     return np.asarray(_Writeable(array)).view(array.dtype)

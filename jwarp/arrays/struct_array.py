@@ -247,7 +247,7 @@ class StructArray(array):
         return self._each(lambda part: copying.deepcopy(part, memo))
 
     def __dlpack__(self, **options: Any) -> Any:
-        raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to lend as one")
+        raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to export as one")
 
 
 KINDS_OF_ARRAYS[StructType] = StructArray

@@ -278,7 +278,7 @@ def shadow(program: Program, p: int, shape: tuple[int, ...]) -> Placed:
     return None, DTYPES[param.dtype.name], shape
 
 
-# From a value of a call to what the native module takes for its parameter; None where a closer look is needed.
+# From a value of a call to what the native module takes for its parameter; None if the slow path is needed.
 Converted = Callable[[Any], Any]
 
 

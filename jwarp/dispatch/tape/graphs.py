@@ -116,7 +116,7 @@ class Graph(Several):
     def _run_part(self, part: _Part) -> list[_Part]:
         """Run it, and say what does the same the next time."""
         if LISTENING and listeners.here.recorders:
-            for command in part.commands:  # which recorders are told of
+            for command in part.commands:  # which recorders hear of
                 submit(command)
             return [part]
         changed = _changed(part.geometry)

@@ -18,6 +18,29 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Struct
 
 
+class Gradients(dict[Any, Any]):
+    """The gradient of each array that a tape has met; of a struct, the struct of the gradients of its arrays."""
+
+    def __missing__(self, key: Any) -> Any:
+        if not isinstance(key, Struct):
+            raise KeyError(key)
+        return self.adjoint(key)
+
+    def adjoint(self, a: Any) -> Any:
+        """The gradient of an array or a struct, and of an array also if it has not been met; or None."""
+        if isinstance(a, array):
+            if a.grad is not None:
+                self[a] = a.grad
+            return a.grad
+        if isinstance(a, Struct):
+            made = type(a)()
+            for name in type(a).fields:
+                value = getattr(a, name)
+                setattr(made, name, self.adjoint(value) if isinstance(value, (array, Struct)) else value)
+            return made
+        return None
+
+
 class Tape:
     """Records launches, copies and fills of arrays while it is open, and takes gradients back through them.
 
@@ -32,7 +55,7 @@ class Tape:
 
     Attributes:
         is_open: Whether it records.
-        gradients: The gradient of each array that `backward` has met.
+        gradients: The gradient of each array that `backward` has met; of a struct, those of its arrays.
         launches: What was recorded, in order.
 
     Example:
@@ -44,7 +67,7 @@ class Tape:
     """
 
     def __init__(self) -> None:
-        self.gradients: dict[array, array] = {}
+        self.gradients = Gradients()
         self.launches: list[Entry] = []
         self.scopes: list[tuple[int, str | None, Mapping[str, Any] | None]] = []
         self.loss: array | None = None
@@ -188,18 +211,7 @@ class Tape:
 
     def get_adjoint(self, a: Any) -> Any:
         """The gradient of an array, a struct of those of the arrays in a struct, or None."""
-        if isinstance(a, array):
-            if a.grad is not None:
-                self.gradients[a] = a.grad
-            return a.grad
-        if isinstance(a, Struct):
-            made = type(a)()
-            for name in type(a).fields:
-                value = getattr(a, name)
-                is_part = isinstance(value, (array, Struct))
-                setattr(made, name, self.get_adjoint(value) if is_part else value)
-            return made
-        return None
+        return self.gradients.adjoint(a)
 
     def zero(self) -> None:
         """Set all gradients that the tape has met to zero."""

@@ -25,6 +25,7 @@ from jwarp.types import (
     user_type,
 )
 from jwarp.types.all_memory import DESCRIPTOR
+from jwarp.types.structs import LAYOUT
 
 
 class StructArray(array):
@@ -366,3 +367,11 @@ def both_leaves(target: array, source: array) -> list[tuple[array, array]]:
 def fields_of(value: StructArray) -> Mapping[str, Any]:
     """The arrays of the fields, by name; dicts for fields that are structs."""
     return {name: fields_of(part) if isinstance(part, StructArray) else part for name, part in value.parts.items()}
+
+
+def _element(value: Any) -> Any:
+    kind: Any = type(value)
+    return _content(kind, [value])[0]
+
+
+LAYOUT[:] = [struct_dtype, _element]

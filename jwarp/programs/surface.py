@@ -105,7 +105,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "stream_from_paddle"
         ),
         "arrays of Omniverse's Fabric": "fabricarrayarray indexedfabricarrayarray",
-        "types of arrays inside of kernels outside of them": "fixedarray",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",

@@ -7,7 +7,6 @@ from jwarp.frontend.builtins.planned import PLANNED
 
 # Modules all of whose names are missing, and what they are for. Those inside of them are rows below.
 _FEATURES = {
-    "warp.autograd": "checks of gradients by Warp's tools (wp.check_grads, jax.jacobian)",
     "warp.build_experimental": "functions added to Warp's own compiler (wp.func, wp.jax_func, wp.cuda_kernel)",
     "warp.fem": "finite elements",
     "warp.geometry": "surfaces from fields, and triangulations",
@@ -18,7 +17,6 @@ _FEATURES = {
 
 # The names in these modules.
 _NAMES = {
-    "warp.autograd": "gradcheck gradcheck_tape jacobian jacobian_fd jacobian_plot",
     "warp.build_experimental": "add_builtin add_native_type",
     "warp.fem": (
         "AdaptiveNanogrid BasisSpace BoundarySides CellBasedGeometryPartition Cells Coords Coords_f64 D "
@@ -159,11 +157,10 @@ PRIVATE = {
         "JAX_CALLABLE_DEFAULT_GRAPH_CACHE_MAX _FFI_CALLABLE_REGISTRY _FFI_REGISTRY_LOCK _build_kernel_launch_bounds "
         "_preload_ffi_module register_ffi_callback"
     ),
-    "autograd": "FunctionMetadata",
 }
 
 # The modules that exist with these names alone, and which of their names are modules.
-MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp.optim", "warp._src"} - {"warp"}
+MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp.autograd", "warp.optim", "warp._src"} - {"warp"}
 _WHY = {
     **{
         (module, name): _FEATURES[".".join(module.split(".")[:2])]

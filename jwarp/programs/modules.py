@@ -11,9 +11,8 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from jwarp.api.modes import LaunchArrayAccessMode
-from jwarp.config import DeterministicMode, config
+from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
-from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
 from jwarp.programs.kernel_class import Kernel
 from jwarp.programs.surface import MODULES, missing
@@ -168,5 +167,5 @@ def install() -> None:
     dir(importlib.import_module("jwarp"))  # imports what its names stand for, which `vars` lists from here on
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
-    numbers.are_read_late = True
+    surface.is_warps = True
     program_values.install()

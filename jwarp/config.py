@@ -48,7 +48,7 @@ class Settings:
 CODE_SETTINGS = ("bounds", "debug", "fast_math")
 LAUNCH_SETTINGS = (*CODE_SETTINGS, "max_unroll", "deterministic")
 
-# What programs of Warp's set besides, with the values that Warp has at first. `log_level` is followed by timers;
+# Further settings of Warp's programs, with Warp's initial values. Timers follow `log_level`;
 # the others say how Warp compiles, allocates or checks, and do nothing here.
 LOG_INFO = 20
 _OF_WARP: dict[str, Any] = {

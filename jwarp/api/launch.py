@@ -32,7 +32,7 @@ from jwarp.types import MAX_DIMS
 Values = Sequence[Any] | Mapping[str, Any]
 
 
-# What comes back, for type checkers.
+# The result, for type checkers.
 @overload
 def launch(
     kernel: Kernel,
@@ -195,7 +195,7 @@ def launch(
             if not (record_cmd or adjoint):
                 if ids:
                     slot = None
-                    if listeners.capture is not None:
+                    if listeners.here.capture is not None:
                         lists = IdLists(_again(*asked, dim, outputs, block_dim, record_tape), ids)
                 return launch_arrays(kernel, dim, inputs, outputs, block_dim, record_tape, slot, where, lists)
             if not record_cmd:
@@ -233,7 +233,7 @@ def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
         return "this is a record"
     if adjoint:
         return "this is an adjoint"
-    return ON_TAPE if listeners.recorders and record_tape else ""
+    return ON_TAPE if listeners.here.recorders and record_tape else ""
 
 
 def _again(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> Call:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
-from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
@@ -359,7 +359,7 @@ class Launch(Record):
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
         replay = self._replay
-        if replay is not None and listeners.idle:
+        if replay is not None and not LISTENING:
             return replay()
         if self._is_in_place:
             command = self._command
@@ -369,8 +369,8 @@ class Launch(Record):
                 except JwarpError as error:
                     shorten(error)
                     raise
-            if not listeners.idle:
-                return submit(command if listeners.capture is None else copy.copy(command))
+            if LISTENING:
+                return submit(command if listeners.here.capture is None else copy.copy(command))
             self._replay = command.replayer() if isinstance(command, ArrayLaunch) else command.run
             return self._replay()
         if self._handles:

@@ -57,7 +57,7 @@ class Func(ByName, Defined):
         if earlier is not None and definition.captured.get(self.name) is earlier:
             del definition.captured[self.name]  # it means all overloads, the later ones too
         self._definition = definition
-        # What is defined anew with the same parameters replaces what was there.
+        # A later definition with the same parameters replaces the earlier one.
         self.defined: tuple[Func, ...] = (self,)
         if earlier is not None:
             written = _written_parameters(function)

@@ -44,7 +44,7 @@ from jwarp.types.all_memory import MEMORY, MEMORY_TYPE, described
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
 
-# What is kept of a kernel whose IR depends on the size of blocks.
+# The cached entry of a kernel whose IR depends on the size of blocks.
 _USES_TILES = b"uses tiles"
 
 _IRS: PerOwner[Kernel, tuple, Read] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")

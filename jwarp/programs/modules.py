@@ -71,7 +71,7 @@ _COUNTERPARTS = {
 }
 # Names that mean something else in programs than in jwarp, or that only programs have.
 _OF_PROGRAMS: dict[str, dict[str, Any]] = {PACKAGE: {"Kernel": Kernel}}
-# What one has of modules that Warp keeps to itself.
+# Counterparts of Warp's private modules.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
     f"{PACKAGE}._src.{name}": make for name, make in internals.MODULES.items()
 }

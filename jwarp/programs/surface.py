@@ -13,7 +13,7 @@ _FEATURES = {
     "warp.sparse": "sparse matrices (jax.experimental.sparse)",
 }
 
-# What is in these modules.
+# The names in these modules.
 _NAMES = {
     "warp.build_experimental": "add_builtin add_native_type",
     "warp.fem": (
@@ -94,7 +94,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "stream_from_paddle"
         ),
         "arrays of Omniverse's Fabric": "fabricarrayarray indexedfabricarrayarray",
-        "types of arrays inside of kernels outside of them": "fixedarray",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",

@@ -136,13 +136,13 @@ def _read_output(param: Param, value: Any) -> Place | Fault:
 
 def _read_input(param: Param, value: Any) -> Place | Fault:
     given = _described(param, value)
-    # What JAX can hold is of no account here.
+    # The types that JAX supports do not matter here.
     fault = arguments.check_input(param, given, x64=True)
     if fault is not None:
         return fault
     if not isinstance(param.type, ArrayType):
         return Place(arguments.to_scalar(param.type, given))
-    # A view of a JAX array, where it is in this computer's memory.
+    # A view of a JAX array, if it is in host memory.
     array = np.asarray(given.value)
     return Place(array.astype(param.type.dtype.dtype) if param.is_value else array)
 
@@ -210,7 +210,7 @@ def check_extents(call: Call) -> None:
         LaunchError: there is one.
     """
     if any(is_borrowed(x) for x in call.given.values):
-        return  # told in each launch
+        return  # checked in each launch
     program, threads = call.program.arranged(call.dims, call.block_dim)
     matched = call.matched
     shapes = [

@@ -95,7 +95,7 @@ class Prepared:
         places = [g.place._replace(use=Use.COPY) if p in call.copied else g.place for p, g in enumerate(given)]
         program, self.places = without_aliases(program, places, shared=call.is_shared)
         self.program = program
-        # What is put, once that is known, where nothing is copied; and what lives until it has ended.
+        # The arguments in device memory, once they are known, if nothing is copied; objects that live until the end.
         self._settled: Settled | None = None
         self.kept: list[Any] = []
 
@@ -278,7 +278,7 @@ def shadow(program: Program, p: int, shape: tuple[int, ...]) -> Placed:
     return None, DTYPES[param.dtype.name], shape
 
 
-# From a value of a call to what the native module takes for its parameter; None where a closer look is needed.
+# From a value of a call to what the native module takes for its parameter; None if the slow path is needed.
 Converted = Callable[[Any], Any]
 
 

@@ -125,7 +125,7 @@ class Adjoint(Ready):
         changes: list[tuple[np.ndarray, np.ndarray]] = []
         for p, value in given.items():
             param, array = self.call.program.params[p], self.contents[p]
-            # What integers are decides how gradients are gathered.
+            # The values of integers decide how gradients are gathered.
             if param.is_array or not param.dtype.is_float or array is None or isinstance(value, compat.Tracer):
                 return False
             changes.append((array, arguments.to_scalar(param.dtype, values.describe(value, param))))

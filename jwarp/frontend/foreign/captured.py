@@ -30,7 +30,7 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
     return dataclasses.replace(definition, statics=statics, evaluated=functools.partial(_evaluated, adjoint.tree))
 
 
-# What nodes have under these names holds no constants.
+# Attributes of nodes under these names contain no constants.
 _NAMES = frozenset({"ctx", "id", "attr", "op", "ops", "arg", "name", "type_comment"})
 
 
@@ -69,7 +69,7 @@ def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: as
         x, y = pending.pop()
         if type(x) is not type(y):
             if isinstance(x, ast.Call) and (isinstance(y, ast.Constant) or hasattr(y, "warp_func")):
-                # What reads a parameter, as its length, is another value for other arguments.
+                # An expression that reads a parameter, such as its length, is another value for other arguments.
                 if not any(isinstance(node, ast.Name) and node.id in parameters for node in ast.walk(x)):
                     found[place_of(x)] = y.value if isinstance(y, ast.Constant) else y.warp_func
                 continue

@@ -213,7 +213,7 @@ def _function(function: Any) -> Any:
     return named(function.key) if function.is_builtin() else function_of(function)
 
 
-# What is done with objects of each class: of Python's, and of Warp's by name.
+# The conversion of objects of each class: of Python's, and of Warp's by name.
 _OF_PYTHON: dict[type, Callable[[Any], Any]] = {
     types.ModuleType: _module,
     type: _type,

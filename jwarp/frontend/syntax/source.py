@@ -295,7 +295,7 @@ def file_of(function: Callable) -> str:
     return function.__code__.co_filename
 
 
-# What other decorators made, by the names of its classes.
+# Objects that other decorators made, by the names of their classes.
 _DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func", "NativeFunc": "a func"}
 
 

@@ -51,7 +51,7 @@ def holds_arrays(values: Any) -> bool:
 
 
 def is_on_arrays(inputs: Any, outputs: Any) -> bool:
-    """True if a launch follows Warp's rules: it is given arrays that change, or none at all in a program of Warp's."""
+    """True if a launch follows Warp's rules: it is given mutable arrays, or no arrays at all in a program of Warp's."""
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         return True
     return surface.is_warps and _holds_nothing(inputs) and (outputs is None or _holds_nothing(outputs))

@@ -34,7 +34,7 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     if dlpack.is_capsule(source):
         try:
             source = dlpack.Capsule(source)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise KernelTypeError(f"wp.from_dlpack: {error}") from None
     if is_cuda_array(source):
         return _on_gpu(source, dtype)

@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from jwarp.api.modes import LaunchArrayAccessMode
+from jwarp.compiler.thread_counts import other_counts
 from jwarp.config import DeterministicMode, config
 from jwarp.devices import get_preferred_device, set_device
 from jwarp.frontend.syntax.source import numbers
@@ -165,4 +166,5 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
     numbers.are_read_late = True
+    other_counts.are_warned_of = False  # Warp's programs launch so on purpose
     program_values.install()

@@ -6,6 +6,7 @@ import math
 import warnings
 
 from jwarp.caches import MAX_KERNELS, Cache
+from jwarp.config import surface
 from jwarp.errors import KernelWarning
 from jwarp.ir import nodes
 from jwarp.launching.geometry import BlockDim
@@ -15,23 +16,15 @@ _Key = tuple[str, int, int, int]
 _WARNED: Cache[_Key, bool] = Cache("launches over other dimensions than a kernel reads", MAX_KERNELS)
 
 
-class _Choice:
-    """A choice of the process: NVIDIA Warp launches so without a word, and its programs mean it."""
-
-    are_warned_of = True
-
-
-other_counts = _Choice()
-
-
 def warn_of_other_counts(kernel: nodes.Kernel, dims: tuple[int, ...], block_dim: BlockDim | None) -> None:
     """Warn, once for a kernel and two counts, of threads with equal coordinates and of coordinates that are always 0.
 
     The threads of a block, as the last dimension, may go unread, and so may dimensions of extent 1. A single thread
-    reads as many coordinates as it likes, and none does no harm.
+    reads as many coordinates as it likes, and none does no harm. Programs
+    under the name `warp` are not warned: NVIDIA Warp launches so without a word, and they mean it.
     """
     read, given = kernel.tid_dims, len(dims)
-    if not other_counts.are_warned_of or read == given or 0 in dims:
+    if surface.is_warps or read == given or 0 in dims:
         return
     unread = list(dims[read:])
     if unread and unread[-1] == block_dim:

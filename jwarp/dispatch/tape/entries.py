@@ -15,10 +15,12 @@ from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
+from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.host_executor import Recorded, moving, zeroing
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
+from jwarp.types.all_memory import MEMORY
 
 
 class Retained:
@@ -278,6 +280,7 @@ class LaunchEntry(Entry):
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.kept: dict[int, Kept] = {}
+        self.found = Found(launch.kernel) if launch.kernel.looks_up else None
         self.backward: ArrayBackward | None = None
         self.refusal: JwarpError | None = None
         self.backward_pass: BackwardPass | None = None
@@ -319,9 +322,14 @@ class LaunchEntry(Entry):
             self.refusal = error
 
     def back(self, retained: Retained) -> None:
+        backward = self.backward
+        if self.found is not None and self.kernel.enable_backward:
+            try:
+                self._check_found(backward, self.found)
+            except NotDifferentiableError as error:
+                raise placed(error, self.where) from None
         if not [a for a in self.written if a._grad is not None]:
             return
-        backward = self.backward
         if backward is not None and self._moving(backward) != self.moving:
             self._prepare(backward)
         if not self.kernel.enable_backward:
@@ -348,7 +356,16 @@ class LaunchEntry(Entry):
             done()
         return None
 
+    def _check_found(self, backward: ArrayBackward | None, found: Found) -> None:
+        """Refuse a derivative that would miss gradients of arrays that the launch finds by numbers."""
+        params = self.kernel.params
+        used = params if backward is None else [params[p] for p in {*backward.read, *self.changed} if p < len(params)]
+        if any(param.is_heap and param.dtype.is_float for param in used):
+            found.check_gradients(by_addresses=any(param.name == f"{MEMORY}.words" for param in used))
+
     def steps(self) -> list[Recorded] | None:
+        if self.found is not None:
+            return None
         if not [a for a in self.written if a._grad is not None]:
             return []
         backward, backward_pass = self.backward, self.backward_pass
@@ -369,7 +386,7 @@ class LaunchEntry(Entry):
         backward, backward_pass, values = self.backward, self.backward_pass, self.values
         if backward is None or self.refusal is not None or self._moving(backward) != self.moving:
             return None
-        if not self.kernel.enable_backward:
+        if not self.kernel.enable_backward or self.found is not None:
             return None
         parts = tokens(self.arrays)
         parts.append(backward_pass)
@@ -407,6 +424,8 @@ class LaunchEntry(Entry):
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""
         kept, of = self.kept.get(p), self.values[p]
+        if self.found is not None and self.kernel.params[p].is_heap:
+            self.found.check_contents()
         if kept is not None:
             return backward.kept(kept)
         if not isinstance(of, array):

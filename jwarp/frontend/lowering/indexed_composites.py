@@ -123,7 +123,8 @@ def _store(ctx: Context, array: ArrayRef | StructArray, value: Any, is_clear: bo
         items = zip(composites.component_indices(array.type.components), ctx.scalars(value, span), strict=True)
         for place, item in items:
             if not is_clear or item != nothing:
-                ctx.builder.effect("store", *element, *place, item, attr=array.index)
+                at = array_views.component_place(ctx, array, element, place, span)
+                ctx.builder.effect("store", *at, item, attr=array.index)
     return ()
 
 
@@ -232,7 +233,7 @@ def returned(ctx: Context, node: ast.Return) -> list[str]:
     ]
     if not returns_in_loops(ctx):
         return found
-    # What a loop carries is one array, whichever return is taken.
+    # A loop carries one array, whichever return is taken.
     return [n for n in found if all(r.value is not None and _names_of(r.value) == names_at(r, n, names) for r in every)]
 
 

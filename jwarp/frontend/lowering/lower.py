@@ -35,6 +35,7 @@ from jwarp.frontend.values.bindings import StructValue
 from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Block, Kernel, Op, Param, Value, blocks
 from jwarp.types import Bound, ScalarType
+from jwarp.types.all_memory import MEMORY
 
 # The files whose rules make up the language.
 RULES = (assignments, attributes, calls, conditions, control_flow, loops, names, operators, statements, subscripts)
@@ -174,6 +175,10 @@ def lower_kernel_source(
         parts = iter(enumerate(params))
         for argument in signature:
             binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
+            if argument.name == MEMORY:
+                assert isinstance(binding, StructValue)
+                ctx.memory = binding
+                continue
             if isinstance(binding, StructValue) and binding.type.table_of is not None:
                 binding = as_array(ctx, argument.name, binding)
             ctx.frame.env[argument.name] = in_memory(ctx, argument.name, binding, span)

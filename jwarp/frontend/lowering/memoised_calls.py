@@ -28,6 +28,7 @@ from jwarp.frontend.values.bindings import (
     StructArray,
     StructValue,
 )
+from jwarp.frontend.values.located import Located
 from jwarp.ir.builder import make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.functions import arrays_in
@@ -105,6 +106,8 @@ def _axis_kind(axis: Axis, given: dict[Value, int]) -> Hashable:
             return (*(_kind(x, given) for x in (axis.start, axis.count, axis.step)), axis.limit)
         case Chosen():
             return _kind(axis.indices, given)
+        case Located():
+            return (axis.family, *(_kind(x, given) for x in axis.scalars))
     return _kind(axis, given)
 
 
@@ -148,6 +151,8 @@ def _rebuilt(binding: Any, values: Mapping[Value, Operand]) -> Any:
         case Part():
             start, count, step = _rebuilt((binding.start, binding.count, binding.step), values)
             return Part(start, count, step, binding.limit)
+        case Located():
+            return binding.rebuilt([_rebuilt(x, values) for x in binding.scalars])
         case Chosen():
             return Chosen(_rebuilt(binding.indices, values))
     return binding

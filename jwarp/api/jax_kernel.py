@@ -58,7 +58,8 @@ def jax_kernel(
         num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
         launch_dims: Threads of a launch, an int or up to four ints. Default: the shape of the first
             array argument. Batch axes of `vmap` do not count. Symbolic in an export of symbolic shapes.
-        output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name.
+        output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name, with or without the
+            axes of components.
             Default: the launch dimensions. Outputs start as zeros.
         in_out_argnames: Array parameters that start from the array passed for them. They are passed as
             inputs, in the kernel's order, and come back first, also in the kernel's order.
@@ -512,4 +513,4 @@ def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Seque
 def _shape_of(kernel: Kernel, index: int, shapes: Any) -> tuple[int, ...]:
     name = kernel.signature[index].name
     shape = shapes[name] if isinstance(shapes, Mapping) else shapes
-    return geometry.read_dim(shape, kernel.name, f"output_dims for '{name}'")
+    return geometry.read_extents(shape, kernel.name, f"output_dims for '{name}'", kernel.signature[index].type)

@@ -430,7 +430,7 @@ def _mismatch(kernel: GenericKernel, parameter: Parameter, seen: Seen, bound: Bo
     where = f"kernel '{kernel.name}', parameter '{parameter.name}'"
     if seen.kind is None and seen.dtype is None and seen.number is None:
         return KernelTypeError(
-            f"{where}: its type, {parameter.type}, cannot be told from {seen.shown}",
+            f"{where}: its type, {parameter.type}, does not follow from {seen.shown}",
             hint="pass an array or a jax.ShapeDtypeStruct, which have a dtype, or launch an instance: "
             f"wp.overload({kernel.name}, [types of the parameters])",
         )

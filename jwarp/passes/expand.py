@@ -12,8 +12,8 @@ from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value, rounds_as_written,
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 
-# Gives the inlined form of an operation on arguments, or None to keep the operation. Of a sine or cosine, it is told
-# whether the other one of the same value is near: their forms may share what they compute.
+# Gives the inlined form of an operation on arguments, or None to keep the operation. The second argument says
+# if the cosine of the same sine, or vice versa, is near: their forms may share code.
 Expansion = Callable[[Op, bool], tuple[tuple[Value, ...], Block] | None]
 
 

@@ -11,11 +11,11 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from jwarp.api.modes import LaunchArrayAccessMode
-from jwarp.config import DeterministicMode, config
+from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
-from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
 from jwarp.programs.kernel_class import Kernel
+from jwarp.programs.own_python import is_run_as_it_is, spec_as_it_is
 from jwarp.programs.surface import MODULES, missing
 from jwarp.types import program_values
 
@@ -134,7 +134,7 @@ class _Loader(Loader):
 
 
 class Finder(MetaPathFinder):
-    """Finds `warp` and what is in it. Modules of Warp's without a counterpart do not exist."""
+    """Finds `warp` and what is in it. Others of Warp's modules do not exist, or are those of an installed Warp."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -143,6 +143,8 @@ class Finder(MetaPathFinder):
             return None
         if _is_known(fullname):
             return ModuleSpec(fullname, _Loader(), is_package=True)
+        if is_run_as_it_is(fullname):
+            return spec_as_it_is(fullname)
         parent, _, name = fullname.rpartition(".")
         reason = missing(parent, name)
         if reason is not None:  # what `from warp import name` asks for when the module has no such attribute
@@ -168,5 +170,5 @@ def install() -> None:
     dir(importlib.import_module("jwarp"))  # imports what its names stand for, which `vars` lists from here on
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
-    numbers.are_read_late = True
+    surface.is_warps = True
     program_values.install()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.config import surface
 from jwarp.frontend import kernel_base
 from jwarp.frontend.func import func
-from jwarp.frontend.syntax.source import numbers
 from jwarp.programs.kernel_class import Kernel, make_kernel
 
 FACTOR = 3
@@ -18,7 +18,7 @@ FACTOR = 3
 
 @pytest.fixture
 def late(monkeypatch):
-    monkeypatch.setattr(numbers, "are_read_late", True)
+    monkeypatch.setattr(surface, "is_warps", True)
 
 
 def scaled(x: wp.array(dtype=float), y: wp.array(dtype=float)):

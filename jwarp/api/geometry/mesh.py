@@ -141,7 +141,7 @@ class Mesh(Geometry):
         if not known:
             return False
         total = np.nan
-        if is_not_tracing() and listeners.capture is None and known.fits(given) and is_alone(self, _WRITTEN):
+        if is_not_tracing() and listeners.here.capture is None and known.fits(given) and is_alone(self, _WRITTEN):
             with contextlib.suppress(ValueError):  # of an array of NumPy's that is elsewhere by now
                 known.graph()
                 total = known.sides.sum()

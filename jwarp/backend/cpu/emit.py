@@ -496,7 +496,7 @@ TAPE_RULES = {
     "lane_max": BodyEmitter.lane_max,
 }
 # The common values of lanes where they diverge.
-COMMON = {"beside": BodyEmitter.any_active, "one_of": BodyEmitter.one_of}
+COMMON = {"any_lane": BodyEmitter.any_active, "one_of": BodyEmitter.one_of}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,

@@ -481,7 +481,7 @@ class BodyEmitter(Visitor):
     # -- native code
 
     def in_line(self, node: Op) -> None:
-        raise AssertionError(f"{node.name} is put in line before")
+        raise AssertionError(f"{node.name} is inlined before")
 
     def on_gpu(self, node: Op) -> None:
         assert node.result is not None

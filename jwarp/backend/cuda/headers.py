@@ -107,7 +107,7 @@ def included_files(unit: Unit) -> list[bytes] | None:
                     continue
                 contents[path] = Path(path).read_bytes()
                 waiting.append(contents[path].decode(errors="replace"))
-                # NVRTC looks beside the file that includes, too.
+                # NVRTC looks next to the including file, too.
                 own_folder = Path(path).parent
                 if own_folder not in folders:
                     folders.append(own_folder)

@@ -28,7 +28,7 @@ LIMITS = {
 # Properties of all of these.
 LEAST_ROOM = min(LIMITS.values())
 FIRST_WITH_TILES = 80
-RESERVED = 1 << 10  # of each block, beside what it asks for
+RESERVED = 1 << 10  # of each block, in addition to its request
 READ_TOGETHER = 8  # threads that read 16 bytes each
 # Places for what is fetched ahead, and blocks at a time that hide what others wait for.
 STAGES = (4, 3, 2)

@@ -17,8 +17,8 @@ from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.checks import Convert, converter, read_contents, read_gradient
-from jwarp.dispatch.executables.host_arrays import Place, Use, prepare, refuse_shared, without_aliases
+from jwarp.dispatch.call.checks import Convert, Place, Use, converter, read_contents, read_gradient
+from jwarp.dispatch.executables.host import prepare, refuse_shared, without_aliases
 from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.host_executor import HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError

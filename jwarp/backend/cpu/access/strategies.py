@@ -182,7 +182,7 @@ LOADS = (
         lambda a: _is_own(a) and a.numbers is Pattern.UNIFORM, _cost(costs.ONE), plain.private_load,
     ),
     Strategy(
-        "gather from own arrays",
+        "gather from local arrays",
         _is_own, _cost(costs.ANY), plain.private_load, _GATHER,
     ),
     Strategy(
@@ -243,7 +243,7 @@ STORES = (
         lambda a: _is_own(a) and a.numbers is Pattern.UNIFORM, _cost(costs.ONE), plain.private_store,
     ),
     Strategy(
-        "scatter to own arrays",
+        "scatter to local arrays",
         _is_own, _cost(costs.ANY), plain.private_store, _SCATTER,
     ),
     Strategy(

@@ -61,6 +61,9 @@ from jwarp.api.modules import load_module as load_module
 from jwarp.api.modules import print_diagnostics as print_diagnostics
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
+from jwarp.api.saved_graphs import capture_load as capture_load
+from jwarp.api.saved_graphs import capture_load_from_bytes as capture_load_from_bytes
+from jwarp.api.saved_graphs import capture_save as capture_save
 from jwarp.api.streams import Event as Event
 from jwarp.api.streams import ScopedCudaProfiler as ScopedCudaProfiler
 from jwarp.api.streams import ScopedMempool as ScopedMempool
@@ -140,6 +143,7 @@ from jwarp.arrays.create import ones as ones
 from jwarp.arrays.create import ones_like as ones_like
 from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.arrays.fabric import fabricarray as fabricarray
+from jwarp.arrays.fabric import fixedarray as fixedarray
 from jwarp.arrays.fabric import indexedfabricarray as indexedfabricarray
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent

@@ -118,7 +118,8 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
             sums = np.cumsum(given[::-1], axis=0)[::-1]
             give(in_array, sums if inclusive else sums - given)
 
-    submit(Computation(where, scan, [out_array], back, given=[in_array]))
+    made_by = array_scan, [in_array, out_array, inclusive]
+    submit(Computation(where, scan, [out_array], back, given=[in_array], made_by=made_by))
 
 
 def array_sum(values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None) -> Any:
@@ -135,7 +136,6 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
         KernelTypeError: other types.
         LaunchError: `out` has another shape, or there is no such axis.
     """
-    where = "wp.utils.array_sum"
 
     def on_gpu(count: int, axis: int | None, result: array) -> bool:
         numbers = gpu_arrays.rows_of(values).flatten()
@@ -148,7 +148,7 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
             return False
         return True
 
-    return _reduced(where, [values], values.dtype, out, value_count, axis, lambda x: x, lambda g, x: [g], on_gpu)
+    return _reduced(array_sum, [values], values.dtype, out, value_count, axis, lambda x: x, lambda g, x: [g], on_gpu)
 
 
 def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
@@ -187,11 +187,11 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         return axis is None
 
     combined = lambda x, y: (x * y).sum(axis=components)  # noqa: E731
-    return _reduced(where, [a, b], scalar, out, count, axis, combined, back, on_gpu)
+    return _reduced(array_inner, [a, b], scalar, out, count, axis, combined, back, on_gpu)
 
 
 def _reduced(
-    where: str,
+    function: Callable[..., Any],
     arrays: Sequence[array],
     dtype: Any,
     out: array | None,
@@ -201,11 +201,12 @@ def _reduced(
     back: Callable[..., list[Any]],
     on_gpu: Callable[[int, int | None, array], bool],
 ) -> Any:
-    """Sum over all elements or along an axis what `combined` makes of the contents of arrays.
+    """Sum over all elements or along an axis what `combined` makes of the contents of arrays, for a public function.
 
     `back` makes the gradients of the contents of that of what is summed. `on_gpu` does it by launches, for a count, an
     axis and a result, and says whether it did.
     """
+    where = f"wp.utils.{function.__name__}"
     names = dict(zip(("values",) if len(arrays) == 1 else ("a", "b"), arrays, strict=True))
     have_same_device(where, **names)
     first = arrays[0]
@@ -249,7 +250,8 @@ def _reduced(
         for each, given in zip(arrays, back(shaped, *contents), strict=True):
             give(each, given)
 
-    submit(Computation(where, reduce, [result], go_back, arrays))
+    made_by = function, [*arrays, result, count, axis]
+    submit(Computation(where, reduce, [result], go_back, arrays, made_by=made_by))
     return result.numpy()[0] if out is None and axis is None else result
 
 

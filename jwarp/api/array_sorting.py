@@ -61,7 +61,8 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
     def back(contents: Any) -> None:
         _order_back(np.argsort(_bits(contents[0][:count], begin_bit, end_bit), stable=True), keys, values)
 
-    submit(Computation(where, sort, [keys, values], back, [keys], [values]))
+    made_by = radix_sort_pairs, [keys, values, count, begin_bit, end_bit]
+    submit(Computation(where, sort, [keys, values], back, [keys], [values], made_by))
 
 
 def segmented_sort_pairs(
@@ -79,6 +80,7 @@ def segmented_sort_pairs(
         count: How many there are. What lies in no segment stays.
         segment_start_indices: Where each segment starts, int32.
         segment_end_indices: Where each ends; left out, where the next one starts, and the last start is the last end.
+            Segments that JAX traces must not overlap: they are not looked at.
 
     Raises:
         KernelTypeError: other types.
@@ -114,7 +116,8 @@ def segmented_sort_pairs(
             np.add.at(marks, begins[some], 1)
             np.add.at(marks, stops[some], -1)
         else:
-            marks = marks.at[begins].add(some).at[stops].add(-some)
+            steps = some.astype(np.int32)
+            marks = marks.at[begins].add(steps).at[stops].add(-steps)
         depth = xp.cumsum(marks)[:count]
         if xp is np and depth.max(initial=0) > 1:
             for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True):  # they overlap: one after the other
@@ -131,7 +134,8 @@ def segmented_sort_pairs(
         group = xp.cumsum(is_start[:count] | (depth == 0))
         _reorder(xp.lexsort((_bits(sorted_by), group)), keys, values)
 
-    submit(Computation(where, sort, [keys, values]))
+    made_by = segmented_sort_pairs, [keys, values, count, segment_start_indices, segment_end_indices]
+    submit(Computation(where, sort, [keys, values], made_by=made_by))
 
 
 def runlength_encode(
@@ -189,7 +193,8 @@ def runlength_encode(
             replace(out, jnp.where(used, made, content(out).reshape(-1)[:count]))
         replace(counted, jnp.full(1, runs, jnp.int32))
 
-    submit(Computation(where, encode, [run_values, run_lengths, counted]))
+    made_by = runlength_encode, [values, run_values, run_lengths, counted, count]
+    submit(Computation(where, encode, [run_values, run_lengths, counted], made_by=made_by))
     return int(counted.numpy()[0]) if run_count is None else run_count
 
 

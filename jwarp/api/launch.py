@@ -10,10 +10,11 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import holds_arrays
+from jwarp.dispatch.call.array_arguments import is_on_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
+from jwarp.dispatch.call.looking_up import is_wanted, looking_up, may_look_up, note_look_ups, with_memory
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -22,6 +23,7 @@ from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slo
 from jwarp.dispatch.steps.array_adjoint import launch_adjoint
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.frontend.lookups import NeedsMemory
 from jwarp.launching import geometry
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
@@ -30,7 +32,7 @@ from jwarp.types import MAX_DIMS
 Values = Sequence[Any] | Mapping[str, Any]
 
 
-# What comes back, for type checkers.
+# The result, for type checkers.
 @overload
 def launch(
     kernel: Kernel,
@@ -161,6 +163,7 @@ def launch(
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
     slot = lists = owner = None
+    looks_up = False
     gradients = (adj_inputs, adj_outputs) if adjoint else None
     has_gradients = not (adjoint or adj_inputs is adj_outputs is None)  # which mean nothing for a launch on arrays
     if device is not None or record_tape is not True or max_blocks or has_gradients:
@@ -176,10 +179,14 @@ def launch(
     asked = kernel, inputs
     ids: Mapping[int, tuple[str, Any]] = {}
     try:
+        on_arrays = is_on_arrays(inputs, outputs)
+        looks_up = on_arrays and may_look_up(inputs, outputs)
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
-            kernel, inputs, ids = choose(kernel, inputs, outputs, why_no_ids)
-        on_arrays = holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs))
+            kernel, inputs, ids = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
+        if looks_up and is_wanted(kernel, inputs, outputs):
+            return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
+                                record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
         if unknown or not (on_arrays or (device is None and record_tape is True and not max_blocks)):
             others = {} if on_arrays else {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
@@ -188,7 +195,7 @@ def launch(
             if not (record_cmd or adjoint):
                 if ids:
                     slot = None
-                    if listeners.capture is not None:
+                    if listeners.here.capture is not None:
                         lists = IdLists(_again(*asked, dim, outputs, block_dim, record_tape), ids)
                 return launch_arrays(kernel, dim, inputs, outputs, block_dim, record_tape, slot, where, lists)
             if not record_cmd:
@@ -201,9 +208,23 @@ def launch(
             return record(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         return route.run(call, stream, None if ids else slot)
+    except NeedsMemory as error:
+        if not looks_up:
+            shorten(error)
+            raise
+        note_look_ups(kernel)
     except JwarpError as error:
         shorten(error)
         raise
+    return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
+                        record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
+
+
+def _with_memory(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, *more: Any, **unknown: Any) -> Any:
+    """Make a launch of a kernel that looks numbers up when it runs."""
+    kernel, inputs, outputs = with_memory(kernel, inputs, outputs)
+    with looking_up():
+        return launch(kernel, dim, inputs, outputs, *more, **unknown)
 
 
 def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
@@ -212,7 +233,7 @@ def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
         return "this is a record"
     if adjoint:
         return "this is an adjoint"
-    return ON_TAPE if listeners.recorders and record_tape else ""
+    return ON_TAPE if listeners.here.recorders and record_tape else ""
 
 
 def _again(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> Call:

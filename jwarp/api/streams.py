@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from jwarp.arrays.cuda_devices import Event, Stream
+from jwarp.arrays.cuda_memory import wait
 from jwarp.devices import CPU, DEVICES, DeviceError, DeviceLike, ScopedDevice, get_device, no_cuda_device
-from jwarp.dispatch.gpu.cuda_memory import wait
-from jwarp.dispatch.gpu.cuda_streams import Event, Stream
 from jwarp.errors import LaunchError
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
 
+from jwarp.arrays import cuda_devices as cuda_devices  # which finds the GPUs
+from jwarp.arrays.cuda_memory import cuda_memory, cuda_memory_at
 from jwarp.arrays.memory import Memory, borrowed_memory, host_memory, place_of_caller
 from jwarp.arrays.view import View
 from jwarp.devices import CPU, Device
@@ -36,11 +38,6 @@ class Tracing(Protocol):
         """The token that stands for the address of traced memory."""
 
 
-# Makes memory of a GPU, of so many bytes: the layer that knows the driver sets it.
-cuda_memory: list[Callable[[Device, int], Memory]] = []
-# The same for memory at an address, which belongs to `owner`.
-cuda_memory_at: list[Callable[[Device, int, int, Any], Memory]] = []
-
 _tracing: list[Tracing] = []
 
 
@@ -56,7 +53,7 @@ def allocate(layout: View, *, zeroed: bool, device: Device) -> Memory:
             return tracing.memory(layout.shape, layout, zeroed)
     if device is CPU:
         return host_memory(layout.bounds[1], zeroed=zeroed)
-    made = cuda_memory[0](device, layout.bounds[1])
+    made: Memory = cuda_memory(device, layout.bounds[1])
     if zeroed:
         made.write(_bytes(layout.bounds[1]), np.zeros((), np.uint8))
     return made
@@ -66,7 +63,7 @@ def memory_at(device: Device, address: int, nbytes: int, owner: Any) -> Memory:
     """The bytes at an address of a device, which others may write to as well. `owner` keeps them alive."""
     if device is CPU:
         return borrowed_memory(address, nbytes, owner)
-    return cuda_memory_at[0](device, address, nbytes, owner)
+    return cuda_memory_at(device, address, nbytes, owner)
 
 
 def _bytes(count: int) -> View:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import copy as copying
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jwarp.arrays.array import KINDS_OF_ARRAYS, array
+from jwarp.arrays.living import descriptor
 from jwarp.arrays.view import components_of, read_shape, scalar_of
 from jwarp.devices import Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import ArrayType, Struct, StructType, unchecked, user_type
+from jwarp.types import (
+    ArrayType,
+    Geometry,
+    Struct,
+    StructArrayType,
+    StructType,
+    array_of,
+    uint64,
+    unchecked,
+    user_type,
+)
+from jwarp.types.all_memory import DESCRIPTOR
+from jwarp.types.structs import LAYOUT
 
 
 class StructArray(array):
@@ -48,7 +60,6 @@ class StructArray(array):
                 hint="leave ptr=, strides=, grad= and copy= out: data= is copied",
             )
         extents = None if shape is None and data is not None else read_shape(shape)
-        _check_fields(dtype, np.shape(data)[:1] != (0,) if extents is None else math.prod(extents))
         content = None if data is None else _content(dtype, data)
         extents = read_shape(content.shape if extents is None and content is not None else extents)
         if content is not None:
@@ -62,9 +73,7 @@ class StructArray(array):
     def _join(self, dtype: StructType, parts: dict[str, array]) -> None:
         first = next(iter(parts.values()))
         self.parts, self.dtype = parts, dtype
-        kind = _fields(dtype)[0][1]
-        more = kind.dims if isinstance(kind, ArrayType) else 0  # those of a field of arrays
-        self.shape, self.ndim, self.size = first.shape[: first.ndim - more], first.ndim - more, first.size
+        self.shape, self.ndim, self.size = first.shape, first.ndim, first.size
         itemsize = struct_dtype(dtype).itemsize
         self.strides = tuple(stride // first.strides[-1] * itemsize if first.size else 0 for stride in first.strides)
         self.device = first.device
@@ -182,8 +191,9 @@ class StructArray(array):
     def numpy(self) -> np.ndarray:
         """A copy of the elements as a structured array of NumPy, laid out as Warp's."""
         made = np.zeros(self.shape, struct_dtype(self.dtype))
-        for name, part in self.parts.items() if self.size else ():
-            made[name] = part.numpy()
+        for (name, kind), part in zip(_fields(self.dtype), self.parts.values(), strict=True) if self.size else ():
+            content = part.numpy()
+            made[name] = content.view(DESCRIPTOR_DTYPE)[..., 0] if isinstance(kind, ArrayType) else content
         return made
 
     def list(self) -> list[Any]:
@@ -194,6 +204,9 @@ class StructArray(array):
         for name, part in self.parts.items() if self.size else ():
             if isinstance(part, StructArray):
                 part._set(content[name])
+            elif part.dtype is DESCRIPTOR:
+                words = np.ascontiguousarray(content[name])[..., None].view(np.uint64)
+                part.assign(words)
             else:
                 part.assign(content[name])
 
@@ -212,8 +225,8 @@ class StructArray(array):
             return self.zero_()
         if type(value) is not self.dtype:
             raise KernelTypeError(f"an array of {self.dtype!r} cannot be filled with {value!r}")
-        for name, part in self.parts.items():
-            part.fill_(getattr(value, name))
+        kind: Any = self.dtype
+        self._set(np.broadcast_to(_content(kind, [value])[0], self.shape))
         return None
 
     def assign(self, src: Any) -> None:
@@ -234,10 +247,21 @@ class StructArray(array):
         return self._each(lambda part: copying.deepcopy(part, memo))
 
     def __dlpack__(self, **options: Any) -> Any:
-        raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to lend as one")
+        raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to export as one")
 
 
 KINDS_OF_ARRAYS[StructType] = StructArray
+
+
+# A descriptor as Warp shows it.
+DESCRIPTOR_DTYPE = np.dtype(
+    {
+        "names": ["data", "grad", "shape", "strides", "ndim"],
+        "formats": ["u8", "u8", ("i4", (4,)), ("i4", (4,)), "i4"],
+        "offsets": [0, 8, 16, 32, 48],
+        "itemsize": 56,
+    }
+)
 
 
 def _fields(dtype: StructType) -> Sequence[tuple[str, Any]]:
@@ -245,21 +269,11 @@ def _fields(dtype: StructType) -> Sequence[tuple[str, Any]]:
     return [(name, user_type(kind)) for name, kind in dtype.fields.items()]
 
 
-def _check_fields(dtype: StructType, count: int) -> None:
-    for name, kind in dtype.fields.items():
-        if isinstance(kind, StructType):
-            _check_fields(kind, count)
-        elif count and isinstance(user_type(kind), ArrayType):
-            raise KernelTypeError(
-                f"an array of structs has no fields of arrays, such as {name!r} of {dtype!r}, unless it has no elements"
-            )
-
-
 def _part(kind: Any, shape: tuple[int, ...], device: Device) -> array:
-    """The array of a field, of zeros; of a field of arrays, it has their dimensions, too."""
-    if isinstance(kind, ArrayType):
-        return array(shape=(*shape, *(0,) * kind.dims), dtype=kind.element, device=device)
-    made = array(shape=shape, dtype=kind, device=device)
+    """The array of a field, of zeros; of a field of arrays, one of descriptors."""
+    if isinstance(kind, StructArrayType):
+        raise KernelTypeError(f"an array of structs has no fields of arrays of structs, such as {kind!r}")
+    made = array(shape=shape, dtype=DESCRIPTOR if isinstance(kind, ArrayType) else kind, device=device)
     made.zero_()
     return made
 
@@ -271,7 +285,7 @@ def struct_dtype(kind: StructType) -> np.dtype:
         if isinstance(field, StructType):
             written, step = struct_dtype(field), struct_dtype(field).alignment
         elif isinstance(field, ArrayType):
-            written, step = np.dtype(np.uint64), 8  # an address, of which there is none
+            written, step = DESCRIPTOR_DTYPE, 8
         else:
             scalar = scalar_of(field).dtype
             written, step = np.dtype((scalar, components_of(field))), scalar.itemsize
@@ -305,10 +319,25 @@ def _content(kind: StructType, data: Any) -> np.ndarray:
 def _put(row: np.ndarray, value: Struct) -> None:
     for name in type(value).fields:
         given = getattr(value, name)
+        kind = user_type(type(value).fields[name])
         if isinstance(given, Struct):
             _put(row[name], given)
+        elif isinstance(kind, ArrayType):
+            _check_array(type(value), name, kind, given)
+            row[name] = descriptor(given).view(DESCRIPTOR_DTYPE)
+        elif kind is uint64 and isinstance(given, Geometry):
+            row[name] = int(given.id)
         else:
             row[name] = given
+
+
+def _check_array(kind: StructType, name: str, wanted: ArrayType, given: Any) -> None:
+    """Refuse what is no array that such a field of an element holds."""
+    if given is None:
+        return
+    if not isinstance(given, array) or given.dtype is not wanted.element or given.ndim != wanted.dims:
+        shown = repr(array_of(given.dtype, given.ndim)) if isinstance(given, array) else type(given).__name__
+        raise KernelTypeError(f"field {name!r} of {kind!r} holds {wanted!r} in an element, got {shown}")
 
 
 def _struct(kind: StructType, row: Any) -> Any:
@@ -316,6 +345,8 @@ def _struct(kind: StructType, row: Any) -> Any:
     for name, field in _fields(kind):
         if isinstance(field, StructType):
             values[name] = _struct(field, row[name])
+        elif isinstance(field, ArrayType):
+            values[name] = None  # of which an element has the place alone
         else:
             found = row[name]
             values[name] = found.item() if not components_of(field) else field(*np.ravel(found))
@@ -336,3 +367,11 @@ def both_leaves(target: array, source: array) -> list[tuple[array, array]]:
 def fields_of(value: StructArray) -> Mapping[str, Any]:
     """The arrays of the fields, by name; dicts for fields that are structs."""
     return {name: fields_of(part) if isinstance(part, StructArray) else part for name, part in value.parts.items()}
+
+
+def _element(value: Any) -> Any:
+    kind: Any = type(value)
+    return _content(kind, [value])[0]
+
+
+LAYOUT[:] = [struct_dtype, _element]

@@ -60,6 +60,7 @@ class Computation(Call):
         changed: The arrays that it may change.
         reads: The arrays whose content before it the backward pass needs.
         given: All arrays that it reads.
+        made_by: The public function that submits it, with its arguments: on others it does the same to them.
         back: Takes the gradients of what it left to those of what it found, in `grad` of the arrays, given the contents
             of `reads`; None where it has no derivative.
     """
@@ -72,8 +73,10 @@ class Computation(Call):
         back: Callable[[Sequence[Any]], None] | None = None,
         reads: Sequence[Any] = (),
         given: Sequence[Any] = (),
+        made_by: tuple[Callable[..., Any], Sequence[Any]] | None = None,
     ):
         super().__init__(function)
+        self.made_by = made_by
         self.given = (*reads, *given)
         self.name, self.changed, self.back, self.reads = name, tuple(changed), back, tuple(reads)
 

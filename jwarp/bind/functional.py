@@ -110,6 +110,18 @@ class Functional:
             return function(*bound.args, **bound.kwargs)
 
 
+def stand_ins(given: Given | Traced, contents: Sequence[Any]) -> tuple[list[TracedMemory], dict[str, Any]]:
+    """Memories that stand for values while JAX traces, and the arguments around them."""
+    count = len(given.wholes)
+    memories = [
+        TracedMemory(jnp.reshape(x, whole.full_shape), path)
+        for x, whole, path in zip(contents[:count], given.wholes, given.paths[:count], strict=True)
+    ]
+    starts: list[tuple[Memory, int]] = [(m, whole.bounds[0]) for m, whole in zip(memories, given.wholes, strict=True)]
+    writer = Writer(starts, list(contents[count:]))
+    return memories, {name: writer.make(node) for name, node in given.nodes.items()}
+
+
 class Traced:
     """A function for arguments of one shape.
 
@@ -142,15 +154,8 @@ class Traced:
 
     def run(self, contents: Sequence[Any]) -> list[Any]:
         """The function on values; what it returns is noted as it is traced."""
-        count, since = len(self.wholes), births()
-        memories: list[Memory] = [
-            TracedMemory(jnp.reshape(x, whole.full_shape), path)
-            for x, whole, path in zip(contents[:count], self.wholes, self.paths[:count], strict=True)
-        ]
-        writer = Writer(
-            [(m, whole.bounds[0]) for m, whole in zip(memories, self.wholes, strict=True)], list(contents[count:])
-        )
-        arguments = {name: writer.make(node) for name, node in self.nodes.items()}
+        since = births()
+        _, arguments = stand_ins(self, contents)
         # Where all that changed comes back, an object does by each name that it was given by.
         read = Reader.read_whole if self.returns is None else Reader.read
         before = Reader()

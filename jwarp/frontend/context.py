@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend import lookups
 from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source, count_loads, indexed_names
@@ -58,12 +59,16 @@ from jwarp.types import (
     uint64,
 )
 
-# What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
+# The bytes of local arrays that one thread may have. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
 # The same for the components of variables; those of further variables stay scalars.
 MAX_STORED_BYTES = MAX_LOCAL_BYTES // 2
-# What all threads of a block may have of them, which may be in the memory that they share.
+# The bytes of local arrays that all threads of a block may have, possibly in shared memory.
 MAX_BLOCK_STORED_BYTES = 32 << 10
+
+
+# So many calls are read one inside the other: Python's stack, which the caller of a launch shares, is short.
+MOST_NESTED_CALLS = 16
 
 
 class UsesTiles(Exception):
@@ -86,6 +91,7 @@ class Frame:
     borrowed: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
     given: frozenset[int] = frozenset()  # arrays that the function was called with
+    is_dropped: bool = False  # whether nothing goes on from the point that is being read
     in_nest: bool = False  # whether this is a loop over constants that stays one, as there may be much code in it
 
     @functools.cached_property
@@ -99,7 +105,7 @@ class Frame:
         return indexed_names(self.source.tree)
 
 
-# What is said once the kernel is read, by place: a set in order.
+# Warnings to be issued once the kernel is read, by place: a set in order.
 Warnings = dict[tuple[Span, str], None]
 
 
@@ -166,6 +172,7 @@ class Context:
         self.assigned_name = ""  # of the variable that the expression at hand is for
         self.unrolled = 1  # how many copies of the code at hand are being read
         self.stack: list[Func] = []  # the functions being read
+        self.most_calls = MOST_NESTED_CALLS  # of which so many may be
         self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
         self.borrowed: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
@@ -173,6 +180,7 @@ class Context:
         self.only_scalars = False  # whether variables must not be in memory
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
         self.is_counted = True  # whether all that is named is among the names of the functions' code
+        self.memory: StructValue | None = None  # the parameter of kernels that look numbers up
         self.tables: dict[int, StructValue] = {}  # what the elements of arrays of ids name, by the arrays' numbers
         # Elements of arrays that may be such: of which of them, None for those of other numbers, and their index.
         self.named: dict[Value, tuple[StructValue | None, tuple[Operand, ...]]] = {}
@@ -314,6 +322,8 @@ class Context:
         """`array.shape[axis]`."""
         if isinstance(array, OneOf):
             return self.scalar(self.of_options(array, lambda one: self.extent(one, axis, span), span), span)
+        if array.located is not None:
+            return array.located.sizes[axis]
         number, shown = array.shown[axis]
         if isinstance(shown, Part):
             return shown.count
@@ -349,11 +359,16 @@ class Context:
         indices = array_views.place(self, array, indices, span)
         for component in component_indices(array.type.components):
             result = Value(array.type.dtype)
-            self.builder.append(Op("load", (*indices, *component), array.index, result, span))
+            at = array_views.component_place(self, array, indices, component, span)
+            self.builder.append(Op("load", at, array.index, result, span))
             items.append(result)
         if array.type.element is uint64 and array.index < self.first_local:
             self.named[items[0]] = self.tables.get(array.index), tuple(indices)  # type: ignore[index]
         return _element(array, items)
+
+    def described(self, array: ArrayRef, indices: tuple[Operand, ...], kind: ArrayType, span: Span) -> ArrayRef:
+        """The array that an element of an array of structs holds."""
+        return lookups.described(self, array, indices, kind, span)
 
     def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:
         """Build `each` for every option of an array that a condition selects, and select among the results."""
@@ -409,7 +424,8 @@ class Context:
         parts = zip(*(flatten(v, span) or () for v in values), strict=True)
         for component, scalars in zip(component_indices(array.type.components), parts, strict=True):
             result = Value(array.type.dtype)
-            self.builder.append(Op(f"atomic_{name}", (*place, *component, *scalars), array.index, result, span))
+            at = array_views.component_place(self, array, place, component, span)
+            self.builder.append(Op(f"atomic_{name}", (*at, *scalars), array.index, result, span))
             before.append(result)
         return _element(array, before)
 

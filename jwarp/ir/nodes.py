@@ -28,6 +28,7 @@ from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
 from jwarp.ir.record import record
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
+from jwarp.types.all_memory import is_heap
 
 
 @record(eq=False)
@@ -204,6 +205,11 @@ class Param:
     @property
     def is_array(self) -> bool:
         return isinstance(self.type, ArrayType)
+
+    @property
+    def is_heap(self) -> bool:
+        """True if the parameter is all memory, as scalars of a type: its elements are those of any array."""
+        return is_heap(self.name)
 
     @property
     def dtype(self) -> ScalarType:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.array import array
 from jwarp.arrays.struct_array import StructArray, fields_of
 from jwarp.errors import KernelTypeError
-from jwarp.types import StructArrayType, StructType, has_arrays
+from jwarp.types import ArrayType, StructArrayType, StructType, Written, has_arrays
 
 
 def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
@@ -18,18 +19,42 @@ def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
         KernelTypeError: the fields are not those of the struct, or the array is on a GPU.
     """
     if isinstance(value, StructArray):
-        if value.dtype is not kind.struct or value.ndim != kind.dims:
+        if value.dtype is not (kind.struct.described_of or kind.struct) or value.ndim != kind.dims:
             raise KernelTypeError(f"{where}: expected {kind!r}, got array{value.ndim}d[{value.dtype!r}]")
+        if has_arrays(kind.struct):
+            if value.size:
+                raise KernelTypeError(
+                    f"{where}: the elements hold arrays, which only launches that run now, in host memory, follow",
+                    hint=f"under JAX, pass {kind.struct!r}(…) of arrays, with the axes of the elements in front",
+                )
+            return _of_nothing(kind.struct, value.shape)
         return fields_of(value)
     array = _structured(where, kind, value)
     return value if array is None else _views(where, kind.struct, array)
+
+
+def _of_nothing(kind: StructType, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The arrays of the fields of an array without elements; those of arrays have the dimensions of these, too."""
+    found: dict[str, Any] = {}
+    for name, inner in kind.fields.items():
+        if isinstance(inner, StructType):
+            found[name] = _of_nothing(inner, shape)
+        elif isinstance(inner, StructArrayType):
+            found[name] = _of_nothing(inner.struct, (*shape, *(0,) * inner.dims))
+        else:
+            dims = inner.dims if isinstance(inner, ArrayType) else 0
+            dtype = inner.element if isinstance(inner, ArrayType) else inner
+            found[name] = array(shape=(*shape, *(0,) * dims), dtype=dtype)
+    return found
 
 
 def is_structured(value: Any) -> bool:
     """True if `value` is an array of structs in host memory."""
     if isinstance(value, np.ndarray):
         return value.dtype.names is not None
-    interface = None if isinstance(value, (dict, tuple, list, int)) else getattr(value, "__array_interface__", None)
+    interface = (
+        None if isinstance(value, (dict, tuple, list, int, Written)) else getattr(value, "__array_interface__", None)
+    )
     return isinstance(interface, dict) and str(interface.get("typestr", "")).startswith("|V")
 
 

@@ -116,6 +116,7 @@ from jwarp.types.scalars import int8 as int8
 from jwarp.types.scalars import int16 as int16
 from jwarp.types.scalars import int32 as int32
 from jwarp.types.scalars import int64 as int64
+from jwarp.types.scalars import number as number
 from jwarp.types.scalars import uint8 as uint8
 from jwarp.types.scalars import uint16 as uint16
 from jwarp.types.scalars import uint32 as uint32

@@ -26,7 +26,7 @@ class ArrayType:
 
     element: ScalarType | CompositeType
     dims: int
-    # What follows from these, said once: launches ask for it.
+    # Properties that follow from these, computed once, because launches ask for them.
     dtype: ScalarType = field(init=False, repr=False, compare=False)
     components: tuple[int, ...] = field(init=False, repr=False, compare=False)
     ndim: int = field(init=False, repr=False, compare=False)
@@ -62,6 +62,7 @@ class StructType(type):
     # Of those of several kinds that a condition may choose between: the struct for all, whose last field is a number of
     # the kind.
     general: tuple[StructType, int] | None = None
+    described_of: StructType | None = None  # of those whose arrays are descriptors: the struct as it is written
     table_of: StructType | None = None  # of those that stand for arrays of ids: what these are the ids of
 
     @property
@@ -127,7 +128,7 @@ def array_of(element: Any, dims: int) -> Any:
 
 
 Type = ScalarType | ArrayType
-# What is taken apart into parameters of a `Type` each.
+# Types that are taken apart into parameters of a `Type` each.
 AnyType = Type | StructType | StructArrayType
 
 

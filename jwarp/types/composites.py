@@ -36,7 +36,7 @@ from jwarp.types.scalars import (
     uint64,
 )
 
-# What the names of types end with, as in Warp: vec3d, mat33h.
+# The endings of the names of types, as in Warp: vec3d, mat33h.
 SUFFIXES = {
     "": float32, "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
     "h": float16, "f": float32, "d": float64,
@@ -68,13 +68,13 @@ class CompositeKind:
     suffixes: tuple[str, ...]
     # The one shape of all types of the kind. None: any positive extents, of as many axes as `named` has.
     shape: tuple[int, ...] | None = None
-    # What the components are called, from the first on: `v.x`.
+    # The names of the components, from the first on: `v.x`.
     components: tuple[str, ...] = ()
-    # Whether one number makes a whole value: it is each of the components.
+    # True if one number makes a whole value: each component is that number.
     repeats: bool = True
     # The functions of scalars, such as abs and min, that take values of the kind, component by component. None: all.
     by_component: tuple[str, ...] | None = None
-    # What parts of them are called: `t.p`.
+    # The names of parts: `t.p`.
     parts: tuple[tuple[str, Part], ...] = ()
     # Shapes whose types have a name that says nothing of the shape, with suffixes for floats only.
     titles: tuple[tuple[tuple[int, ...], str], ...] = ()
@@ -111,42 +111,36 @@ class CompositeKind:
 
 
 class CompositeType(type):
-    """Metaclass of the composite types: their kind, component type, and shape of one or two extents."""
+    """Metaclass of the composite types: their kind, component type, and shape of one or two extents.
 
-    name: str
+    The types are classes of NumPy arrays, whose `shape` and `dtype` are of the array; what a type has of these names is
+    here, and in the names by which libraries for Warp read it.
+    """
+
     kind: CompositeKind
-    dtype: ScalarType
-    shape: tuple[int, ...]
-    plain: CompositeType  # the type itself, without what a class made of it has of its own
+    _shape_: tuple[int, ...]
+    _length_: int
+    _wp_scalar_type_: ScalarType
+    _name: str
+    _plain: CompositeType
+
+    name: str = property(operator.attrgetter("_name"))  # type: ignore[assignment]
+    dtype: ScalarType = property(operator.attrgetter("_wp_scalar_type_"))  # type: ignore[assignment]
+    shape: tuple[int, ...] = property(operator.attrgetter("_shape_"))  # type: ignore[assignment]
+    # Number of components.
+    size: int = property(operator.attrgetter("_length_"))  # type: ignore[assignment]
+    # The type itself, without what a class made of it has of its own.
+    plain: CompositeType = property(operator.attrgetter("_plain"))  # type: ignore[assignment]
 
     def __new__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> CompositeType:
         """A type. A class that is made of one, and has nothing of its own, is that type by another name."""
-        made: CompositeType | None = getattr(bases[0], "plain", None) if bases else None
+        made: CompositeType | None = getattr(bases[0], "_plain", None) if bases else None
         if made is not None and not any(callable(x) or not own.startswith("__") for own, x in content.items()):
             return made
         return super().__new__(cls, name, bases, content)
 
     def __repr__(cls) -> str:
         return cls.name
-
-    @property
-    def size(cls) -> int:
-        """Number of components."""
-        return math.prod(cls.shape)
-
-    # Libraries for Warp read these three from its types.
-
-    @property
-    def _shape_(cls) -> tuple[int, ...]:
-        return cls.shape
-
-    @property
-    def _length_(cls) -> int:
-        return cls.size
-
-    @property
-    def _wp_scalar_type_(cls) -> ScalarType:
-        return cls.dtype
 
     @property
     def is_vector(cls) -> bool:
@@ -169,80 +163,7 @@ class CompositeType(type):
         return matrix((cls.shape[1], cls.shape[0]), cls.dtype)
 
 
-class Composite(metaclass=CompositeType):
-    """Base of the composite types. Called outside kernels, `wp.vec3(…)` gives a NumPy array.
-
-    It has the type's shape and component dtype, and is made of nothing (zeros; a transform is the identity), of all
-    components in any nesting, or of one number for all of them. A transform of three numbers has no rotation; one of
-    `p=` or `q=` alone has no other part.
-
-    Raises:
-        KernelTypeError: another number of components, or values that the component type does not take.
-    """
-
-    def __new__(cls, *components: Any, **named: Any) -> Any:
-        initial = np.zeros(cls.size) if cls.kind.initial is None else np.asarray(cls.kind.initial)
-        parts = dict(cls.kind.parts)
-        if named and not components and {*named} < {*parts}:  # a part that is left out is that of the identity
-            rest = {name: initial[part.first : part.first + part.extent] for name, part in parts.items()}
-            named = {**rest, **named}
-        order = cls.in_order(len(components), named)
-        if order is None:
-            raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
-        values = _components(cls, (*components, *(named[name] for name in order)))
-        if values.size == 1 and cls.kind.repeats:
-            values = np.repeat(values, cls.size)
-        elif values.size in (0, *(part.first for _, part in cls.kind.parts)):
-            values = np.concatenate([values, initial[values.size :]])
-        if values.size != cls.size:
-            raise KernelTypeError(f"{cls.name} has {cls.size} components, {values.size} values given")
-        return cls._over(values.astype(cls.dtype.dtype))
-
-    @classmethod
-    def from_buffer(cls, source: Any, offset: int = 0) -> Any:
-        """The value whose components are in the memory of `source`, `offset` bytes from its start, as in Warp."""
-        return cls._over(np.frombuffer(source, cls.dtype.dtype, cls.size, offset))
-
-    @classmethod
-    def from_buffer_copy(cls, source: Any, offset: int = 0) -> Any:
-        """As `from_buffer`, with memory of its own."""
-        return cls.from_buffer(source, offset).copy()
-
-    @classmethod
-    def _over(cls, values: np.ndarray) -> Any:
-        made = values.reshape(cls.shape).view(CompositeValue)
-        made.kind = cls.kind
-        return made
-
-
-def _components(type_: CompositeType, components: tuple) -> np.ndarray:
-    """The numbers that a composite is made of outside kernels."""
-    scalar = type_.dtype
-    try:
-        given = _flat(components)
-        values = np.asarray(given, scalar.dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise KernelTypeError(
-            f"{type_.name}{components!r}: these are no components of type {scalar}", hint=range_of(scalar)
-        ) from None
-    if scalar.is_int and given.size and given.dtype.kind not in "biu":
-        raise KernelTypeError(f"{type_.name}{components!r}: these are no integers", hint="round them first")
-    return values
-
-
-def _flat(parts: Sequence[Any]) -> np.ndarray:
-    """The numbers in `parts`, which may be a number, or an array, or a tuple of parts, each."""
-    flat = [_flat(part) if isinstance(part, (tuple, list)) else _numbers(part) for part in parts]
-    return np.concatenate(flat) if flat else np.zeros(0)
-
-
-def _numbers(part: Any) -> np.ndarray:
-    found = np.asarray(part).reshape(-1)
-    # What NumPy does not know may say that it is an integer.
-    return np.asarray([operator.index(part)]) if found.dtype == object and hasattr(part, "__index__") else found
-
-
-# What an operator gives between values of which one is of a kind that has its own: set where the operators are known.
+# The function that applies an operator as kernels do: set where the operators are known.
 OPERATE: list[Callable[[str, Any, Any], Any]] = []
 
 
@@ -259,6 +180,12 @@ def _operator(name: str, method: str) -> Any:
     return apply
 
 
+def plain_operator(name: str) -> Callable[[Any, Any], Any]:
+    """Python's operator on arrays of NumPy that has that name in kernels."""
+    found: Callable[[Any, Any], Any] = operator.truediv if name == "div" else getattr(operator, name)
+    return found
+
+
 class CompositeValue(np.ndarray):
     """A composite outside kernels: a NumPy array that kernels may refer to by name.
 
@@ -269,7 +196,14 @@ class CompositeValue(np.ndarray):
     kind: CompositeKind | None = None
 
     def __array_finalize__(self, source: Any) -> None:
-        object.__setattr__(self, "kind", getattr(source, "kind", None))
+        """Make an array that NumPy derives from a value one of the type that it has by its shape and dtype."""
+        given: Any = type(source if isinstance(source, CompositeValue) and source.kind is not None else self)
+        if given.kind is None:
+            return
+        if given._shape_ != self.shape or given._wp_scalar_type_.dtype != self.dtype:
+            given = _class_of(given.kind, self.shape, self.dtype)
+        if given is not type(self):
+            self.__class__ = given
 
     def __eq__(self, other: object) -> Any:
         return False if other is None else super().__eq__(other)
@@ -282,12 +216,10 @@ class CompositeValue(np.ndarray):
         return super().__bool__() if self.dtype == bool or self.own_kind is None else True
 
     def __reduce__(self) -> Any:
-        make, given, state = super().__reduce__()  # type: ignore[str-unpack]
-        return make, given, (state, self.kind)
+        return _restored, (type(self), np.array(self))
 
-    def __setstate__(self, state: Any) -> None:
-        content, self.kind = state
-        super().__setstate__(content)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
 
     def __deepcopy__(self, memo: dict[int, Any] | None) -> CompositeValue:
         return self.copy()
@@ -338,7 +270,8 @@ class CompositeValue(np.ndarray):
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
         value = self[found[0]]
         if found[1] is not None:
-            object.__setattr__(value, "kind", found[1])
+            mine: Any = type(self)
+            value.__class__ = composite(found[1], found[1].shape or value.shape, mine.dtype)
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -355,6 +288,77 @@ class CompositeValue(np.ndarray):
     __matmul__ = _operator("matmul", "__matmul__")
 
 
+class Composite(CompositeValue, metaclass=CompositeType):
+    """Base of the composite types. Called outside kernels, `wp.vec3(…)` gives a value: a NumPy array of that class.
+
+    A value has the type's shape and component dtype, and is made of nothing (zeros; a transform is the identity), of
+    all components in any nesting, or of one number for all of them. A transform of three numbers has no rotation; one
+    of `p=` or `q=` alone has no other part.
+
+    Raises:
+        KernelTypeError: another number of components, or values that the component type does not take.
+    """
+
+    def __new__(cls, *components: Any, **named: Any) -> Any:
+        initial = np.zeros(cls._length_) if cls.kind.initial is None else np.asarray(cls.kind.initial)
+        parts = dict(cls.kind.parts)
+        if named and not components and {*named} < {*parts}:  # a part that is left out is that of the identity
+            rest = {name: initial[part.first : part.first + part.extent] for name, part in parts.items()}
+            named = {**rest, **named}
+        order = cls.in_order(len(components), named)
+        if order is None:
+            raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
+        values = _components(cls, (*components, *(named[name] for name in order)))
+        if values.size == 1 and cls.kind.repeats:
+            values = np.repeat(values, cls._length_)
+        elif values.size in (0, *(part.first for _, part in cls.kind.parts)):
+            values = np.concatenate([values, initial[values.size :]])
+        if values.size != cls._length_:
+            raise KernelTypeError(f"{cls.name} has {cls._length_} components, {values.size} values given")
+        return cls._over(values.astype(cls._wp_scalar_type_.dtype))
+
+    @classmethod
+    def from_buffer(cls, source: Any, offset: int = 0) -> Any:
+        """The value whose components are in the memory of `source`, `offset` bytes from its start, as in Warp."""
+        return cls._over(np.frombuffer(source, cls._wp_scalar_type_.dtype, cls._length_, offset))
+
+    @classmethod
+    def from_buffer_copy(cls, source: Any, offset: int = 0) -> Any:
+        """As `from_buffer`, with memory of its own."""
+        return cls.from_buffer(source, offset).copy()
+
+    @classmethod
+    def _over(cls, values: np.ndarray) -> Any:
+        return values.reshape(cls._shape_).view(cls)
+
+
+def _components(type_: CompositeType, components: tuple) -> np.ndarray:
+    """The numbers that a composite is made of outside kernels."""
+    scalar = type_.dtype
+    try:
+        given = _flat(components)
+        values = np.asarray(given, scalar.dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise KernelTypeError(
+            f"{type_.name}{components!r}: these are no components of type {scalar}", hint=range_of(scalar)
+        ) from None
+    if scalar.is_int and given.size and given.dtype.kind not in "biu":
+        raise KernelTypeError(f"{type_.name}{components!r}: these are no integers", hint="round them first")
+    return values
+
+
+def _flat(parts: Sequence[Any]) -> np.ndarray:
+    """The numbers in `parts`, which may be a number, or an array, or a tuple of parts, each."""
+    flat = [_flat(part) if isinstance(part, (tuple, list)) else _numbers(part) for part in parts]
+    return np.concatenate(flat) if flat else np.zeros(0)
+
+
+def _numbers(part: Any) -> np.ndarray:
+    found = np.asarray(part).reshape(-1)
+    # A type that NumPy does not know may say that it is an integer.
+    return np.asarray([operator.index(part)]) if found.dtype == object and hasattr(part, "__index__") else found
+
+
 _types: Cache[tuple[CompositeKind, tuple[int, ...], ScalarType], CompositeType] = Cache(
     "composite types", "types that kernels name"
 )
@@ -368,10 +372,29 @@ def composite(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) ->
 def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
     assert len(shape) == kind.rank and kind.shape in (None, shape)
     name = kind.name_of(shape, dtype)
-    fields = {"name": name, "kind": kind, "dtype": dtype, "shape": shape, "__module__": "jwarp"}
-    made = CompositeType(name, (Composite,), {**fields, "__doc__": f"{name} of {dtype}."})
-    made.plain = made
+    fields = {"_name": name, "kind": kind, "_wp_scalar_type_": dtype, "_shape_": shape, "_length_": math.prod(shape)}
+    made = CompositeType(name, (Composite,), {**fields, "__module__": "jwarp", "__doc__": f"{name} of {dtype}."})
+    made._plain = made
     return made
+
+
+# NumPy makes arrays of any size of values, by broadcasting; those of more components are of no type.
+_MOST_COMPONENTS = 256
+
+
+def _class_of(kind: CompositeKind, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """The class of an array that NumPy derives from a value of a kind: its type, if there is one in kernels."""
+    known = from_dtype(dtype)
+    if kind.shape not in (None, shape) or len(shape) != kind.rank:
+        kind = PLAIN.get(len(shape), kind)
+    if known is None or len(shape) not in PLAIN or math.prod(shape) > _MOST_COMPONENTS:
+        return CompositeValue
+    return composite(kind, shape, known)
+
+
+def _restored(cls: type[CompositeValue], content: np.ndarray) -> CompositeValue:
+    """A value from a pickle."""
+    return content.view(cls)
 
 
 def _described(type_: CompositeType) -> tuple[Any, ...]:
@@ -409,7 +432,7 @@ def kind_named(name: str) -> CompositeKind:
     return KINDS[name]
 
 
-# What components are that belong to nothing else, by the number of their axes: rows and slices of other kinds.
+# The type of components without an owner, by the number of their axes: rows and slices of other kinds.
 PLAIN = {1: VECTOR, 2: MATRIX}
 
 
@@ -528,7 +551,7 @@ def _of_floats(kind: CompositeKind, dtype: Any) -> CompositeType:
     return made
 
 
-# What makes the types of each kind: names of `jwarp.types`.
+# The functions that make the types of each kind: names of `jwarp.types`.
 MAKERS: dict[str, Callable[..., CompositeType]] = {
     "vector": vector, "matrix": matrix, "quaternion": quaternion, "transformation": transformation,
 }  # fmt: skip

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
+from jwarp.errors import LaunchError
 from jwarp.types.structs import Struct, may_hold_handles, unchecked, with_fields
 
-# The numbers of ids are none that programs count with.
-_numbers = itertools.count(0x6A77_6172_7000_0001)
+# The numbers of ids are none that programs count with. Above the slot of an object is how many had ids before.
+_FIRST = 0x6A77 << 48
 _named: weakref.WeakValueDictionary[int, Geometry] = weakref.WeakValueDictionary()
+
+# The objects whose ids are numbers at one time are fewer than this: the low bits of an id are its slot.
+SLOTS = 1 << 20
+_slots = itertools.count(1)
+_generations = itertools.count(1)
+_free: list[int] = []
+_numbering = threading.RLock()
+when_gone: list[Callable[[int], None]] = []  # called with the number of an object that has died
 
 _births = itertools.count()
 UNCOPIED = frozenset(
@@ -31,7 +41,7 @@ class Geometry:
     version = 0  # one more whenever it is built, refitted or changed
     state: object = None  # another one after each change of an attribute
     traced_at: tuple[str, int] | None = None  # where it was built last while JAX traced
-    born: int  # the how manieth it is
+    born: int  # its index in order of creation
     number = 0  # its id's, once someone has asked for that
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
     repeat: Any = None  # what repeats its refits, with views of its arrays; False where nothing is to
@@ -70,10 +80,7 @@ class Id:
         self.owner = owner
 
     def __index__(self) -> int:
-        if not self.owner.number:
-            self.owner.number = next(_numbers)
-            _named[self.owner.number] = self.owner
-        return self.owner.number
+        return self.owner.number or _numbered(self.owner)
 
     __int__ = __index__
 
@@ -82,6 +89,30 @@ class Id:
 
     def __repr__(self) -> str:
         return f"<id of {self.owner!r}>"
+
+
+def _numbered(owner: Geometry) -> int:
+    """Give an object a number that no other one has, of those that are alive and many that have died."""
+    with _numbering:
+        if not owner.number:
+            slot = _free.pop(0) if _free else next(_slots)
+            if slot >= SLOTS:
+                raise LaunchError(f"there are ids of {SLOTS} grids, trees and meshes, and no more")
+            owner.number = _FIRST | (next(_generations) & 0xFFFFFFF) << 20 | slot
+            _named[owner.number] = owner
+            weakref.finalize(owner, _gone, owner.number).atexit = False
+    return owner.number
+
+
+def _gone(number: int) -> None:
+    for listener in when_gone:
+        listener(number)
+    _free.append(number & (SLOTS - 1))
+
+
+def all_named() -> list[tuple[int, Geometry]]:
+    """The objects that are alive and have numbers."""
+    return list(_named.items())
 
 
 def are_named() -> bool:

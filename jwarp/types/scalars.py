@@ -31,6 +31,22 @@ class ScalarType(type):
     def __repr__(cls) -> str:
         return cls.name
 
+    def __instancecheck__(cls, value: Any) -> bool:
+        made = NUMBER_CLASSES.get(cls)
+        return made is not None and isinstance(value, made)
+
+    # Libraries for Warp and NumPy read these two from its types.
+
+    @property
+    def _type_(cls) -> Any:
+        """The type of ctypes with the bits of a number."""
+        is_half = cls.is_float and cls.bits == 16
+        return np.ctypeslib.as_ctypes_type(np.dtype(np.uint16) if is_half else cls.dtype)
+
+    @property
+    def __numpy_dtype__(cls) -> np.dtype:
+        return cls.dtype
+
     @property
     def is_float(cls) -> bool:
         """True for the floating-point types."""
@@ -52,6 +68,19 @@ class ScalarType(type):
         return (1 << (cls.bits - (cls.kind == "int"))) - 1
 
 
+# The classes of the numbers that scalar types make in whole programs of Warp, and the types whose components and
+# results are Python's own numbers there. Elsewhere both are empty: numbers are NumPy's.
+NUMBER_CLASSES: dict[ScalarType, Any] = {}
+NATIVE: set[ScalarType] = set()
+
+
+def number(kind: ScalarType, value: Any) -> Any:
+    """A number of a type, as code outside kernels gets it from what it reads or calls."""
+    if kind in NATIVE:
+        return kind.dtype.type(value).item()
+    return NUMBER_CLASSES.get(kind, kind.dtype.type)(value)
+
+
 class Scalar(metaclass=ScalarType):
     """Base of the scalar types. Called outside kernels, `wp.float32(x)` gives a NumPy scalar of that dtype.
 
@@ -61,7 +90,7 @@ class Scalar(metaclass=ScalarType):
 
     def __new__(cls, value: Any = 0) -> Any:
         try:
-            return cls.dtype.type(value)
+            return NUMBER_CLASSES.get(cls, cls.dtype.type)(value)
         except (TypeError, ValueError, OverflowError):
             raise KernelTypeError(f"wp.{cls.name}: {value!r} is no value of this type", hint=range_of(cls)) from None
 

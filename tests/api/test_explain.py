@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cpu.access.shared_loads import emit
+from jwarp.backend.cpu.access.shared_functions import emit
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.config import config
 
@@ -290,7 +290,7 @@ def test_local_arrays_are_explained():
     fn = wp.jax_kernel(own_table)
     rows = wp.explain(fn)(jnp.arange(8)).rows
     own = {row.kind: (row.how, row.safe) for row in rows if row.array == "t"}
-    assert own == {"store": (("scatter",), "checked"), "load": (("own vector load",), "proven")}
+    assert own == {"store": (("scatter",), "checked"), "load": (("local vector load",), "proven")}
 
 
 @wp.kernel

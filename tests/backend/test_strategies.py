@@ -99,7 +99,7 @@ IN_BRANCH = {"mask": Mask.PARTIAL}
         (access(size=9, count=9), ("loads + transpose",)),
         (access(size=9, count=9, never_full=True, **LEADING), ("wide load + shuffle",)),
         (access(size=3, count=3, proved=False), ("loads from anywhere + transpose",)),
-        (access(space=Space.THREAD, pattern=Pattern.UNIFORM), ("own vector load",)),
+        (access(space=Space.THREAD, pattern=Pattern.UNIFORM), ("local vector load",)),
         (access(space=Space.THREAD, pattern=ANY), ("gather",)),
         (access("store"), ("vector store",)),
         (access("store", proved=False), ("vector store", "scatter")),

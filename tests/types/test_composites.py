@@ -93,3 +93,12 @@ def test_values_are_true_and_lie_in_buffers_as_in_warp():
     t, copy = wp.transform.from_buffer(memory, 4), wp.transform.from_buffer_copy(memory, 4)
     t.p = wp.vec3(-1.0, -2.0, -3.0)
     assert memory.tolist() == [0, -1, -2, -3, 4, 5, 6, 7] and copy.p.tolist() == [1, 2, 3] and t.q[3] == 7
+
+
+def test_a_value_is_an_instance_of_its_type():
+    v = wp.vec3(1.0, 2.0, 3.0)
+    assert type(v) is wp.vec3 and isinstance(v, np.ndarray) and not isinstance(v, wp.vec3d)
+    assert type(v * 2) is wp.vec3 and type(v[0:2]) is wp.vec2 and type(v.astype(np.float64)) is wp.vec3d
+    assert type(wp.mat22(1.0)[0]) is wp.vec2 and type(wp.transform().q) is wp.quat and type(wp.quat()[:3]) is wp.vec3
+    assert type(np.ones((1000, 3), np.float32) * v) is not wp.vec3  # and of no type that kernels have
+    assert wp.vec3.shape == v.shape == (3,) and wp.vec3.dtype is wp.float32 and v.dtype == np.float32

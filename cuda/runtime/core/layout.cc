@@ -13,6 +13,9 @@ namespace {
 // Kernels see extents as int32, and the conditions of a plan rely on that.
 constexpr int64_t kMaxExtent = INT32_MAX;
 
+// The bytes of the parameters that are all memory, which 64-bit indices alone name elements of: types/all_memory.py.
+constexpr int64_t kAllMemory = (int64_t{1} << 47) - (int64_t{1} << 16);
+
 std::string text(const int64_t* numbers, int64_t count) {
   std::string out = "(";
   for (int64_t i = 0; i < count; ++i) out += (i ? ", " : "") + std::to_string(numbers[i]);
@@ -103,7 +106,8 @@ void Layout::fit_operands(const Plan& plan, const Launch& launch, const Buffers&
 
     const int64_t* core = buffer.dims + axes.size();
     if (parameter.is_array) std::copy(core, core + parameter.rank, symbols.begin() + parameter.first_symbol);
-    if (std::any_of(core, core + parameter.rank, [](int64_t extent) { return extent > kMaxExtent; })) {
+    const bool is_all = parameter.rank == 1 && operand.bytes == kAllMemory;
+    if (!is_all && std::any_of(core, core + parameter.rank, [](int64_t extent) { return extent > kMaxExtent; })) {
       invalid(name + " has a buffer of shape " + text(core, parameter.rank) +
               ", with an extent beyond 2^31 - 1");
     }

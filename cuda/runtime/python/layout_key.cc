@@ -202,7 +202,7 @@ bool LayoutKey::read_value(PyObject* value, Place place) {
   if (type == &PyFloat_Type) return part(Part::kFloat) && leaf(Part::kFloat, value);
   if (type == &PyLong_Type) return part(Part::kInt) && leaf(Part::kInt, value);
   if (type == &PyBool_Type) return part(Part::kBool) && leaf(Part::kBool, value);
-  if (type == known->composite) return read_composite(value);
+  if (PyType_IsSubtype(type, known->composite)) return read_composite(value);
   if (type == known->id || PyType_IsSubtype(type, known->geometry)) return read_held(value);
   if (PyType_IsSubtype(type, known->structure)) return read_struct(value, type);
   if (type == known->struct_array) return read_struct_array(value);
@@ -360,7 +360,8 @@ bool LayoutKey::read_indexed(PyObject* value) {
 
 bool LayoutKey::read_number(PyObject* value) {
   for (const auto& [type, number] : known->numbers) {
-    if (Py_TYPE(value) == type) return part(Part::kNumber, static_cast<uint64_t>(number)) && leaf(Part::kNumber, value);
+    if (Py_TYPE(value) != type && Py_TYPE(value)->tp_base != type) continue;
+    return part(Part::kNumber, static_cast<uint64_t>(number)) && leaf(Part::kNumber, value);
   }
   return false;
 }

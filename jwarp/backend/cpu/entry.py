@@ -64,7 +64,9 @@ def generate(
         emitter.functions.repeats = repeats_of(emitter)
     runs = _has_components(memory) if checked and bounds else ""
     body = _body(emitter, runs)
-    pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
+    # All memory of a type is that of any other parameter, too.
+    apart = "" if any(param.is_heap for param in kernel.params) else "noalias "
+    pointers = [f"ptr {apart}%p{k}" for k in range(len(kernel.params))]
     numbers = [f"i64 %{n}" for n in NUMBERS]
     params = ", ".join(
         [*pointers, "ptr noalias readonly %symbols", "ptr noalias %failure", *numbers, "ptr noalias %tapes"]
@@ -244,7 +246,7 @@ def _block_loop(emitter: BodyEmitter, rows: list[Lanes]) -> None:
     code, memory, kernel = emitter.code, emitter.memory, emitter.proofs.kernel
     _loop_head(code)
     memory.active_lanes = "1"
-    # What is not done for the elements of tiles is done once, as if by a vector with one lane that is active.
+    # Operations that are not on elements of tiles happen once, as if in a vector with one active lane.
     emitter.mask = "<" + ", ".join(f"i1 {'false' if k else 'true'}" for k in code.lane_numbers) + ">"
     emitter.thread_mask, emitter.is_partial = emitter.mask, code.width > 1
     column = Lanes(code.define("trunc i64 %col to i32"), int32, UNIFORM, BODY)

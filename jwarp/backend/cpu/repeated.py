@@ -98,7 +98,8 @@ def _made(caller: Body, repeat: Repeat, is_whole: bool) -> Made:
         emitter.mask = taken(emitter, "%lanes", bool_, VARYING)
         params.append(f"{code.vector('i8')} %lanes")
     pointers = (*(f"%p{number}" for number in sorted(_used(caller, repeat.first))), "%symbols")
-    params += (f"ptr noalias {pointer}" for pointer in pointers)
+    apart = "" if any(param.is_heap for param in kernel.params) else "noalias "
+    params += (f"ptr {apart}{pointer}" for pointer in pointers)
     emitter.nodes(repeat.first.nodes)
     name = f"{symbol(kernel.name)}.block.{repeat.number}{'.whole' if is_whole else ''}"
     type = written(emitter, name, params, repeat.made)

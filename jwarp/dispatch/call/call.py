@@ -11,9 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.compiler.program import Program
-from jwarp.dispatch.call import dlpack
-from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.arrays.array import array
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
-from jwarp.dispatch.call import dlpack
 from jwarp.dispatch.call.array_arguments import holds_arrays
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
 from jwarp.dispatch.call.tracebacks import shorten
-from jwarp.dispatch.gpu import cuda_arrays
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
@@ -39,8 +38,10 @@ class Chosen(NamedTuple):
     ids: Mapping[int, tuple[str, Any]]
 
 
-def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen:
+def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str, *, reads_ids: bool = True) -> Chosen:
     """The kernel that a launch runs where its inputs decide: a generic one, one that takes meshes or their ids.
+
+    It `reads_ids` in arrays of such now, unless the kernel does when it runs.
 
     Raises:
         KernelTypeError, LaunchError: an argument does not fit or tell its type, or an array of ids is given to a
@@ -51,7 +52,7 @@ def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str) -> Chosen
         kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
         kernel = instance_for_launch(kernel, inputs, outputs)
-    if kernel.id_lists:
+    if kernel.id_lists and reads_ids:
         kernel, inputs, ids = with_tables(kernel, inputs, outputs, why_no_ids)
     return Chosen(kernel, inputs, ids)
 

@@ -51,12 +51,12 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.arrays.array import array
+from jwarp.arrays.cuda_memory import CudaMemory
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind import compat
 from jwarp.config import config
 from jwarp.dispatch.call.held import held
-from jwarp.dispatch.gpu.cuda_memory import CudaMemory
 from jwarp.frontend import options
 from jwarp.types import CompositeValue, Geometry, Struct, indexedarray
 from jwarp.types.handles import Id

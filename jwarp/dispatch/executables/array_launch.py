@@ -9,17 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from jwarp._native import BoundHostLaunch
 from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import Memory
+from jwarp.bind import compat
+from jwarp.bind.calls import bind
 from jwarp.bind.compat import is_not_tracing, outermost
+from jwarp.bind.custom_vjp import is_stopped
+from jwarp.bind.prepare import prepare
+from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
-from jwarp.dispatch.call.aliases import UNORDERED, overlap_error, reads_first
+from jwarp.dispatch.call.aliases import UNORDERED, identical, overlap_error, reads_first, refuse_unordered
 from jwarp.dispatch.call.array_arguments import (
     check_array,
     device_of_arrays,
@@ -31,17 +37,15 @@ from jwarp.dispatch.call.array_arguments import (
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import IdLists
+from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables import route
-from jwarp.dispatch.executables.array_traced import run_traced
-from jwarp.dispatch.executables.host import Forward, HostExecutable
-from jwarp.dispatch.executables.host_arrays import OverlapError
-from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.executables.table import Slot, slot_of
-from jwarp.dispatch.gpu.device import DeviceExecutable
+from jwarp.dispatch.executables.device import DeviceExecutable
+from jwarp.dispatch.executables.host import Forward, HostExecutable, OverlapError
+from jwarp.dispatch.executables.table import Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
-from jwarp.launching.arguments import Matched
+from jwarp.launching.arguments import Matched, without_absent
 from jwarp.launching.geometry import BlockDim
 from jwarp.types import renewed
 from jwarp.types.handles import owner_of
@@ -74,12 +78,13 @@ class ArrayExecutable(HostExecutable):
         """Tell recorders of a launch that is about to be repeated: its command, or None where it has run already."""
         command = object.__new__(ArrayLaunch)
         command.__dict__.update(self.template, executable=self, values=leaves, inputs=inputs, outputs=outputs)
-        for recorder in listeners.recorders:
+        recorders = tuple(listeners.here.recorders)
+        for recorder in recorders:
             recorder.before(command)
         if command.program is self.program:
             return command
         command.run()  # as one of them wants it
-        for recorder in listeners.recorders:
+        for recorder in recorders:
             recorder.after(command)
         return None
 
@@ -234,7 +239,7 @@ class ArrayLaunch(Command):
         ids = self.ids
         found = self.changed_geometry() if self.geometry or ids is not None else {}
         if ids is not None:
-            is_recorded = self.is_recorded and bool(listeners.recorders)
+            is_recorded = self.is_recorded and bool(listeners.here.recorders)
             if None in found.values() or not is_not_tracing() or (is_recorded and (found or ids.name_some(self.given))):
                 return ids.again
         if not found:
@@ -279,12 +284,11 @@ class ArrayLaunch(Command):
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return parts
 
-    def replay(self) -> None:
-        """Run it as it was prepared."""
-        self.replayer()()
-
     def replayer(self) -> Callable[[], None]:
         """A function that runs it as it was prepared, and has all at hand, as this is the cost of a record."""
+        return self.run if self.kernel.looks_up else self._replayer()
+
+    def _replayer(self) -> Callable[[], None]:
         native, memories, geometry = self.native, self.memories, self.geometry
 
         def replay() -> None:
@@ -310,7 +314,7 @@ class ArrayLaunch(Command):
         run = native.replay if isinstance(native, BoundHostLaunch) else native
 
         def replay_alone() -> None:
-            # What is mostly so is asked here: a call of `is_not_tracing` costs a tenth of the replay.
+            # The usual case is tested here: a call of `is_not_tracing` costs a tenth of the replay.
             if trace.value is not no_trace or axes.value is not no_axes:
                 return replay()
             for memory in memories:
@@ -346,10 +350,16 @@ class ArrayLaunch(Command):
         return True
 
     def run(self) -> None:
+        if not self.kernel.looks_up:
+            return self._run()
+        with looking_up():
+            return self._run()
+
+    def _run(self) -> None:
         if self.ids is not None and (now := self.now()) is not self:
             return now.run()
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
-            return self.replay()
+            return self._replayer()()
         executable = self._executable()
         if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None
@@ -392,7 +402,7 @@ def launch(
     """
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
-    if command.is_functional or listeners.capture is not None:
+    if command.is_functional or listeners.here.capture is not None:
         command.ids = ids
         return submit(command, is_recorded=record_tape)
     executable = None
@@ -406,3 +416,61 @@ def launch(
 
 def _are_same(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
     return len(leaves) == len(values) and all(map(operator.is_, leaves, values))
+
+
+def run_traced(
+    kernel: Kernel, program: Program, dims: tuple[int, ...], block_dim: BlockDim | None, given: Sequence[Any]
+) -> None:
+    """Run a launch on JAX values, which arrays stand for; `given` has one value for each parameter of the IR.
+
+    What enable_backward says is of no account: JAX takes the gradient.
+
+    Raises:
+        KernelTypeError, LaunchError: an argument does not fit, or arrays that JAX does not trace would be written.
+    """
+    program, threads = program.arranged(dims, block_dim)
+    of = {p: a for p, a in enumerate(given) if isinstance(a, array)}
+    for p in program.written:
+        if p in of and not of[p].memory.is_traced and not compat.is_not_tracing():
+            raise LaunchError(
+                f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}' while JAX traces, and"
+                f" {of[p].memory.made_at} is no part of what is traced",
+                hint="make the array inside of the traced function, or pass it as an argument of wp.functionalize",
+            )
+        if isinstance(given[p], np.ndarray):
+            raise LaunchError(
+                f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}', a NumPy array, and to"
+                " JAX values or while JAX traces, where nothing is written in place",
+                hint="pass wp.from_jax(x) of it, and read what it holds then by wp.to_jax",
+            )
+    same = identical(of, program.written)
+    refuse_unordered(kernel, program, of, same)
+    program = program.merged(tuple(same.items()))
+    values: list[Any] = [value_of(v.memory, v.layout) if p in of else v for p, v in enumerate(given)]
+    roles = tuple(Role.IN_OUT if p in program.written else Role.READ for p in range(len(values)))
+    matched = Matched(roles, tuple(values), program.written)
+    absent = [p for p, value in enumerate(values) if value is None and not program.params[p].is_value]
+    if absent:
+        matched = without_absent(matched, program.params, absent, program.written, in_place=False)
+    made = prepare(program, threads, matched, block_dim)
+    if not made.launch.results and not program.lasts:
+        return
+    operands = [jax.lax.stop_gradient(x) for x in made.operands] if is_stopped(kernel) else made.operands
+    try:
+        found = bind(operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
+    except jax.errors.UnexpectedTracerError as error:
+        raise _of_another_function(kernel, program, of) from error
+    for p, value in zip(made.launch.results, found, strict=True):
+        if p in of:
+            of[p].memory.write(of[p].layout, value)
+
+
+def _of_another_function(kernel: Kernel, program: Program, of: dict[int, array]) -> LaunchError:
+    """The error where a value belongs to a function whose trace has ended, with the arrays that it may be."""
+    now = compat.trace_state()
+    others = {p: a.memory for p, a in of.items() if isinstance(a.memory, TracedMemory) and a.memory.trace != now}
+    named = ", ".join(f"'{program.params[p].name}' is {memory.made_at}" for p, memory in others.items())
+    return LaunchError(
+        f"kernel '{kernel.name}': an array stands for a value of another function, whose trace has ended: {named}",
+        hint="return wp.to_jax(a) from that function, and pass what comes back",
+    )

@@ -15,8 +15,8 @@ from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import is_fixed
 from jwarp.bind.sharding import cut_launch
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.numbers import Convert, converter
-from jwarp.dispatch.executables.ready import Ready
+from jwarp.dispatch.call.checks import Convert, converter
+from jwarp.dispatch.executables.table import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument
@@ -59,7 +59,7 @@ class Forward(Ready):
         self.order = made.launch.results
         # Where each operand is among the values of a plan.
         self.places = made.launch.operands
-        # What comes back as it was given: numbers in structs of arrays.
+        # Values that come back unchanged: numbers in structs of arrays.
         own = {p for u in call.given.outputs for p in call.kernel.groups[u]}
         self.kept = own.difference(call.matched.outputs)
 

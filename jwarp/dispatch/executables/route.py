@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jwarp.dispatch.call.call import Call, Kind
-from jwarp.dispatch.executables import functional, host
-from jwarp.dispatch.executables.ready import Ready, stream_refusal
-from jwarp.dispatch.executables.table import Slot
-from jwarp.dispatch.gpu import device
+from jwarp.dispatch.executables import device, functional, host
+from jwarp.dispatch.executables.table import Ready, Slot, stream_refusal
 from jwarp.dispatch.steps import device_adjoint, host_adjoint
 from jwarp.errors import LaunchError
 from jwarp.types import StructArrayType, StructType

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import abc
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from jwarp import _native
-from jwarp.arrays.commands import listeners
+from jwarp.arrays.commands import LISTENING, listeners
 from jwarp.caches import Cache
 from jwarp.devices import Device
 from jwarp.dispatch.call import layout
+from jwarp.dispatch.call.call import Call
+from jwarp.errors import LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 
@@ -75,10 +78,11 @@ def repeat(
     Recorders hear of launches on mutable arrays if `record_tape`. A capture takes launches itself.
     """
     tell = None
-    if not listeners.idle:
-        if listeners.capture is not None:
+    if LISTENING:
+        here = listeners.here
+        if here.capture is not None:
             return NOT_REPEATED
-        tell = _TELL if record_tape else None
+        tell = _TELL if record_tape and here.recorders else None
     try:
         table = kernel.executables
     except AttributeError:  # no kernel, or one of Warp's
@@ -99,11 +103,11 @@ def _tell_before(executable: Any, leaves: Sequence[Any], inputs: Any, outputs: A
 
 
 def _tell_after(command: Any) -> None:
-    for recorder in listeners.recorders:
+    for recorder in tuple(listeners.here.recorders):
         recorder.after(command)
 
 
-# What the native module calls before and after a launch that recorders hear of.
+# Hooks that the native module calls before and after a launch that is recorded.
 _TELL = _tell_before, _tell_after
 
 _OWNERS: Cache[tuple[Any, ...], object] = Cache("ways to name a device and a tape", 64)
@@ -120,3 +124,45 @@ def owner_of(device: Any, record_tape: Any, max_blocks: Any, has_gradients: bool
     if not is_fixed:  # "cuda" is the GPU in use
         return object()
     return _OWNERS.made((device, bool(record_tape), bool(max_blocks), has_gradients), object)
+
+
+class Ready(abc.ABC):
+    """Runs a launch each time that it is called, and gives its results."""
+
+    def __init__(self, call: Call):
+        self.call = call
+
+    @abc.abstractmethod
+    def __call__(self) -> Any:
+        """Run it; the results as the call returns them."""
+
+    def once(self, stream: Any) -> Any:
+        """Run it for the only time."""
+        return self() if stream is None else self.on_stream(stream)
+
+    def on_stream(self, stream: Any) -> Any:
+        """Run it on a CUDA stream, where it may be chosen."""
+        raise stream_refusal(self.call.kernel.name, stream)
+
+    def change(self, given: Mapping[int, Any]) -> bool:
+        """Take other values of the same kind and shape for parameters of the IR; False where all is to be made anew.
+
+        What raises changes nothing, and neither does what returns False.
+        """
+        return False
+
+    def resize(self, dims: tuple[int, ...]) -> bool:
+        """Run other threads; False where all is to be made anew. What raises changes nothing."""
+        return False
+
+    def executable(self, values: Sequence[Any]) -> Executable | None:
+        """The executable that repeats it: `values` are those by parameter, then each cotangent and wanted gradient."""
+        return None
+
+
+def stream_refusal(name: str, stream: Any) -> LaunchError:
+    """The error for a `stream` that means nothing here."""
+    return LaunchError(
+        f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
+        hint="leave it out: XLA chooses the stream",
+    )

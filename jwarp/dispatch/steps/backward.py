@@ -23,8 +23,7 @@ from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, shown_o
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.device_adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps
-from jwarp.dispatch.steps.host_executor import HostSteps
-from jwarp.dispatch.steps.recorded import Recorded
+from jwarp.dispatch.steps.host_executor import HostSteps, Recorded
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing

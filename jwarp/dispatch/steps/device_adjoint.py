@@ -7,17 +7,17 @@ from typing import Any
 
 import jax
 
+from jwarp.arrays import cuda_arrays
+from jwarp.arrays.cuda_arrays import Borrowed
 from jwarp.bind import values
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
 from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.host_arguments import refuse_tracing
-from jwarp.dispatch.executables.host_arrays import refuse_shared
-from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.gpu import cuda_arrays
-from jwarp.dispatch.gpu.cuda_arrays import Borrowed
-from jwarp.dispatch.gpu.device import Given, borrowed, read_input
+from jwarp.dispatch.call.checks import refuse_tracing
+from jwarp.dispatch.executables.device import Given, borrowed, read_input
+from jwarp.dispatch.executables.host import refuse_shared
+from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.device_executor import DeviceSteps
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.cuda_arrays import Borrowed, borrow
 from jwarp.compiler.program import Program
-from jwarp.dispatch.gpu.cuda_arrays import Borrowed, borrow
-from jwarp.dispatch.gpu.device_launch import put
-from jwarp.dispatch.gpu.device_memory import Work
+from jwarp.dispatch.executables.device_launch import Work, put
 from jwarp.errors import LaunchError
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Slot, Step, Steps
 from jwarp.wire import DTYPES, Role
@@ -71,7 +70,7 @@ class DeviceSteps:
         name = self.program.name
         try:
             found = borrow(given, stream)
-        # What a foreign object raises: the array is deleted, or on no GPU.
+        # A foreign object raises: the array is deleted, or not on a GPU.
         except Exception as error:
             parameter = self.program.params[slot.param].name
             raise LaunchError(

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import may_share_memory
 
 from jwarp import _native
 from jwarp.bind import compat, values
+from jwarp.bind.compat import is_not_tracing
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.host_arguments import read_contents, read_gradient
-from jwarp.dispatch.executables.host_arrays import Place, Use, prepare, refuse_shared, without_aliases
-from jwarp.dispatch.executables.host_plans import HostPlan, converts_of, only_equal
-from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.steps.host_executor import HostSteps
-from jwarp.dispatch.steps.recorded import Recorded, Scratch, native_steps
+from jwarp.dispatch.call.checks import Convert, Place, Use, converter, read_contents, read_gradient
+from jwarp.dispatch.executables.host import prepare, refuse_shared, without_aliases
+from jwarp.dispatch.executables.table import Ready
+from jwarp.dispatch.steps.host_executor import HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
+from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
 from jwarp.launching.steps import Add, Allocate, Copy, Slot, Steps
@@ -124,7 +125,7 @@ class Adjoint(Ready):
         changes: list[tuple[np.ndarray, np.ndarray]] = []
         for p, value in given.items():
             param, array = self.call.program.params[p], self.contents[p]
-            # What integers are decides how gradients are gathered.
+            # The values of integers decide how gradients are gathered.
             if param.is_array or not param.dtype.is_float or array is None or isinstance(value, compat.Tracer):
                 return False
             changes.append((array, arguments.to_scalar(param.dtype, values.describe(value, param))))
@@ -168,6 +169,60 @@ class Adjoint(Ready):
         outputs = self.call.matched.outputs
         pairs |= {(min(q, p), max(q, p)) for q in outputs for p in contents if p != q and q in contents}
         return tuple(sorted(pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """The conditions on the values of a repeated call, and the `names` under which its results come back, if any.
+
+    `converts` are those that are no arrays of NumPy, and what makes arrays of them. Those that are `written` must
+    have no memory in common with the others, which calls with the same shapes can differ in.
+    """
+
+    converts: tuple[tuple[int, Convert], ...]
+    written: tuple[int, ...]
+    apart: tuple[tuple[int, int], ...]
+    names: tuple[str, ...] | None
+
+    def read(self, values: Sequence[Any]) -> list[Any] | None:
+        """The arrays; None where the checks have to look at the values anew."""
+        if not is_not_tracing():
+            return None
+        arrays = list(values)
+        for place, convert in self.converts:
+            made = convert(arrays[place])
+            if made is None:
+                return None
+            arrays[place] = np.asarray(made)
+        for p in self.written:
+            flags = arrays[p].flags
+            if not (flags.c_contiguous and flags.writeable):
+                return None
+        for p, q in self.apart:
+            if may_share_memory(arrays[p], arrays[q]):
+                return None
+        return arrays
+
+
+def converts_of(
+    params: Sequence[Param], values: Sequence[Any], arrays: Sequence[np.ndarray | None]
+) -> tuple[tuple[int, Convert], ...] | None:
+    """The cheapest conversions to arrays of the values that are none; None for the slow path."""
+    converts: list[tuple[int, Convert]] = []
+    for p, (param, array) in enumerate(zip(params, arrays, strict=True)):
+        if array is None or array is values[p]:
+            continue
+        is_view = param.is_array and not param.is_value and type(values[p]) is compat.Array
+        convert = np.asarray if is_view else converter(param, type(values[p]))
+        if convert is None:
+            return None
+        converts.append((p, convert))
+    return tuple(converts)
+
+
+def only_equal(known: Any, convert: Convert) -> Convert:
+    """The conversion of a number that is known, and of no other."""
+    return lambda x: convert(x) if x == known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jwarp._native as _native
-from jwarp.arrays.commands import Command, listeners, set_recorders, submit
+from jwarp.arrays.commands import LISTENING, Command, listeners, set_recorders, submit
+from jwarp.arrays.cuda_memory import STREAM, CudaMemory
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import Device, DeviceError
+from jwarp.dispatch.call.looking_up import looking_up, refresh
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.gpu.cuda_memory import STREAM, CudaMemory
-from jwarp.dispatch.gpu.device import Forward
-from jwarp.dispatch.steps.recorded import Recorded
+from jwarp.dispatch.executables.device import Forward
+from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
+    all_of,
     change_ids,
     launches_on_geometry,
     launches_with_ids,
@@ -37,6 +40,7 @@ class Graph(Several):
     """The commands that a capture took. `wp.capture_launch(graph)` runs them."""
 
     in_turn = True
+    is_loaded = False
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = tuple(commands)
@@ -46,6 +50,28 @@ class Graph(Several):
     def __repr__(self) -> str:
         return f"<wp.Graph of {len(self.commands)} commands>"
 
+    def get_param_ptr(self, name: str) -> int | None:
+        """The address of the array with that name, as graphs have that are loaded from files.
+
+        Raises:
+            LaunchError: this one is not.
+        """
+        raise self._has_no_params()
+
+    def set_param(self, name: str, value: Any) -> None:
+        """Copy an array into the one with that name, as `get_param_ptr`."""
+        raise self._has_no_params()
+
+    def get_param(self, name: str, value: Any) -> None:
+        """Copy the array with that name into another one, as `get_param_ptr`."""
+        raise self._has_no_params()
+
+    def _has_no_params(self) -> LaunchError:
+        return LaunchError(
+            f"{self!r} has no parameters: a loaded graph has, one of wp.capture_load",
+            hint="it works on the arrays that it was captured with",
+        )
+
     @property
     def inner(self) -> tuple[Command, ...]:
         return self.commands
@@ -54,7 +80,18 @@ class Graph(Several):
         return steps_of(self.commands)
 
     def run(self) -> None:
-        recorders = list(listeners.recorders)
+        if not self._looks_up:
+            return self._run_all()
+        with looking_up():
+            return self._run_all()
+
+    @functools.cached_property
+    def _looks_up(self) -> bool:
+        """True if some kernel looks numbers up."""
+        return any(isinstance(c, ArrayLaunch) and c.kernel.looks_up for c in all_of(self.commands))
+
+    def _run_all(self) -> None:
+        recorders = list(listeners.here.recorders) if LISTENING else []
         try:
             self._run()
         except BaseException:
@@ -78,8 +115,8 @@ class Graph(Several):
 
     def _run_part(self, part: _Part) -> list[_Part]:
         """Run it, and say what does the same the next time."""
-        if listeners.recorders:
-            for command in part.commands:  # which recorders are told of
+        if LISTENING and listeners.here.recorders:
+            for command in part.commands:  # which recorders hear of
                 submit(command)
             return [part]
         changed = _changed(part.geometry)
@@ -92,6 +129,8 @@ class Graph(Several):
             for launch in part.geometry:
                 launch.renew()
             return [made for new in _parts(part.commands) for made in self._run_part(new)]
+        if self._looks_up:
+            refresh()  # commands before it may have built something
         for memory in part.written:  # after the look at what has changed: it is the version from then on
             if memory.is_watched:
                 memory.will_write()

@@ -15,8 +15,8 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.host import Forward
-from jwarp.dispatch.executables.ready import Ready
-from jwarp.dispatch.steps.recorded import Native, Recorded, Scratch, copying, filling, native_steps
+from jwarp.dispatch.executables.table import Ready
+from jwarp.dispatch.steps.host_executor import Native, Recorded, Scratch, copying, filling, native_steps
 
 
 class Several(Command):

@@ -18,17 +18,17 @@ from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
-from jwarp.dispatch.steps.recorded import Recorded, Scratch, native_steps
+from jwarp.dispatch.steps.host_executor import Recorded, Scratch, native_steps
 from jwarp.dispatch.tape.entries import (
     ComputationEntry,
     CopyEntry,
     Entry,
     FillEntry,
+    LaunchEntry,
     Retained,
     SecondOrderEntry,
     has_gradients,
 )
-from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.errors import NO_SPAN, LaunchError
 
 MAX_PLANS = 32
@@ -123,7 +123,7 @@ def _of_backward(command: Backward) -> Entry:
     return SecondOrderEntry("wp.Tape.backward of another tape", NO_SPAN, command.gradients)
 
 
-# What remembers each kind of command.
+# The entries of each kind of command.
 _ENTRIES: dict[type[Command], Callable[[Any], Entry]] = {
     ArrayAdjoint: _of_adjoint,
     ArrayLaunch: LaunchEntry,

@@ -16,7 +16,7 @@ from jwarp.frontend.values.bindings import Binding, bind_python
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
-from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, CompositeValue, from_dtype
+from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, CompositeValue, from_dtype, number
 
 Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
@@ -95,7 +95,7 @@ class Builtin(Described):
         result = row.result(kinds) if fits and row.result is not None else None
         if result is None:
             raise KernelTypeError(f"wp.{self.name} does not take ({', '.join(str(a.dtype) for a in arrays)})")
-        return evaluate(self.operation, arrays, result)[()]
+        return number(result, evaluate(self.operation, arrays, result)[()])
 
 
 # Of the defaults, those that stand for values or types. None says that an argument is left out.
@@ -107,7 +107,7 @@ def _python_dtype(value: Any) -> Any:
     return kind.dtype if kind else None
 
 
-# What calls and operators do outside kernels. The rules of calls, which stand above the table, set it.
+# The effect of calls and operators outside kernels. The rules of calls, which are above the table, set it.
 OUTSIDE: dict[str, Callable[..., Any]] = {}
 
 Row = TypeVar("Row", bound=Builtin)

@@ -274,4 +274,7 @@ def _element_indices(ctx: Context, place: Place, span: Span) -> list[tuple[Opera
         else:
             axes.append([ctx.as_index(selector, place.array, span)])
     element = array_views.place(ctx, place.array, place.indices, span)
-    return [(*element, *component) for component in itertools.product(*axes)]
+    return [
+        array_views.component_place(ctx, place.array, element, component, span)
+        for component in itertools.product(*axes)
+    ]

@@ -9,6 +9,8 @@ flags fold away.
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,8 +18,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.rules import lower, lower_condition, lower_statement, statement
-from jwarp.frontend.syntax.nodes import nodes_in
-from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
+from jwarp.frontend.syntax.source import always_jumps, arms_of, may_jump, returns_value
 from jwarp.frontend.values import array_joins
 from jwarp.frontend.values.bindings import (
     Binding,
@@ -45,11 +46,12 @@ class State:
     env: dict[str, Binding]
     unset: set[str]
     cells: Cells = field(default_factory=dict)  # what tiles hold
+    is_dropped: bool = False  # whether what follows goes on from another state
 
     @property
     def has_returned(self) -> bool:
-        """True if the function has certainly returned."""
-        return self.env.get("$return") == TRUE
+        """True if the function has certainly returned, or nothing goes on from here."""
+        return self.is_dropped or self.env.get("$return") == TRUE
 
     @property
     def has_left(self) -> bool:
@@ -59,12 +61,12 @@ class State:
 
 def state_of(ctx: Context) -> State:
     """The current bindings of names and contents of tiles."""
-    return State(dict(ctx.frame.env), set(ctx.frame.unset), dict(ctx.tiles.cells))
+    return State(dict(ctx.frame.env), set(ctx.frame.unset), dict(ctx.tiles.cells), ctx.frame.is_dropped)
 
 
 def restore(ctx: Context, state: State) -> None:
     """Let the names and tiles stand for what they did at another point."""
-    ctx.frame.env, ctx.frame.unset = dict(state.env), set(state.unset)
+    ctx.frame.env, ctx.frame.unset, ctx.frame.is_dropped = dict(state.env), set(state.unset), state.is_dropped
     ctx.tiles.cells = dict(state.cells)
 
 
@@ -73,12 +75,29 @@ def restore(ctx: Context, state: State) -> None:
 
 def lower_statements(ctx: Context, statements: list[ast.stmt]) -> None:
     """Append what statements do, one after the other; after one that may jump, under the condition that it has not."""
+    first, *further = _portions(statements)
+    _sequence(ctx, first)
+    for portion in further:
+        _unless_jumped(ctx, portion)
+
+
+def _portions(statements: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """The statements in sequences that jump a limited number of times, since what follows a jump nests in the IR."""
+    if len(statements) <= MOST_NESTED:
+        return [statements]
+    jumps = [k for k, node in enumerate(statements) if may_jump(node)]
+    starts = [0, *jumps[MOST_NESTED::MOST_NESTED], len(statements)]
+    return [statements[start:end] for start, end in itertools.pairwise(starts)]
+
+
+def _sequence(ctx: Context, statements: list[ast.stmt]) -> None:
     for k, node in enumerate(statements):
         rest = statements[k + 1 :]
-        if isinstance(node, ast.If) and always_jumps(node.body):
-            return _if(ctx, node, node.body, node.orelse + rest)
-        if isinstance(node, ast.If) and always_jumps(node.orelse):
-            return _if(ctx, node, node.body + rest, node.orelse)
+        if isinstance(node, ast.If) and not _is_long(node):
+            if always_jumps(node.body):
+                return _if(ctx, node, node.body, node.orelse + rest)
+            if always_jumps(node.orelse):
+                return _if(ctx, node, node.body + rest, node.orelse)
         lower_statement(ctx, node)
         if isinstance(node, (ast.Break, ast.Continue, ast.Return)):
             return None
@@ -88,6 +107,9 @@ def lower_statements(ctx: Context, statements: list[ast.stmt]) -> None:
 
 
 _FLAGS = ("$return", "$break", "$continue")
+_OPEN = "$open"  # no condition of a chain has held so far
+# So many jumps or conditions of a chain nest in the IR, which later stages walk recursively; others follow.
+MOST_NESTED = 32
 
 
 def _unless_jumped(ctx: Context, rest: list[ast.stmt]) -> None:
@@ -147,9 +169,9 @@ def return_(ctx: Context, node: ast.Return) -> None:
         assert node.value is not None
         if ctx.frame.is_kernel:
             raise CompileError("a kernel returns nothing", span, "store to an array parameter")
-        # What a tile holds now: the place it is in may change afterwards.
+        # The present content of a tile: the place it is in may change afterwards.
         ctx.frame.env["$result"] = ctx.tiles.loose(_returned(ctx, node), span)
-    elif any(returns_value(n) for n in nodes_in(ctx.frame.source.tree)):
+    elif ctx.frame.source.returns_values:
         raise CompileError(
             f"`{ctx.frame.source.name}` returns nothing here and a value elsewhere",
             span,
@@ -183,7 +205,58 @@ def _returned(ctx: Context, node: ast.Return) -> Binding:
 @statement(ast.If)
 def if_(ctx: Context, node: ast.If) -> None:
     """Read both branches, or the one that a constant condition chooses."""
-    _if(ctx, node, node.body, node.orelse)
+    if _is_long(node):
+        _in_portions(ctx, *arms_of(node))
+    else:
+        _if(ctx, node, node.body, node.orelse)
+
+
+def _is_long(node: ast.If) -> bool:
+    return len(arms_of(node)[0]) > MOST_NESTED
+
+
+def _in_portions(ctx: Context, arms: list[ast.If], last: list[ast.stmt]) -> None:
+    """A long chain of `elif`, in portions one after the other: nested, its end would be as deep as it has conditions.
+
+    Each portion runs where no condition before it held, and starts from the variables that the chain started from.
+    """
+    env = ctx.frame.env
+    around, env[_OPEN] = env.get(_OPEN), FALSE
+    start, is_same = state_of(ctx), True
+    is_open: Operand = TRUE
+
+    def leave_open() -> None:
+        nonlocal is_same
+        after = state_of(ctx)
+        is_same &= after.cells == start.cells and all(x is start.env.get(name) for name, x in after.env.items())
+        ctx.frame.env[_OPEN] = TRUE
+        ctx.frame.is_dropped = is_same
+
+    for first in range(0, len(arms), MOST_NESTED):
+        portion, is_last = arms[first : first + MOST_NESTED], first + MOST_NESTED >= len(arms)
+
+        def run(portion: list[ast.If] = portion, is_last: bool = is_last) -> None:
+            if is_same:
+                restore(ctx, start)
+            ctx.frame.env[_OPEN] = FALSE
+            _arms(ctx, portion, (lambda: lower_statements(ctx, last)) if is_last else leave_open)
+
+        span = ctx.span(portion[0].test)
+        branch(ctx, is_open, run, lambda: None, span)
+        is_open = ctx.scalar(ctx.frame.env[_OPEN], span)
+    if around is None:
+        del ctx.frame.env[_OPEN]
+    else:
+        ctx.frame.env[_OPEN] = around
+
+
+def _arms(ctx: Context, arms: list[ast.If], last: Callable[[], None]) -> None:
+    """The first of some branches whose condition holds, else `last`."""
+    arm, *further = arms
+    with ctx.at(arm):
+        cond, span = lower_condition(ctx, arm.test), ctx.span(arm.test)
+        orelse = functools.partial(_arms, ctx, further, last) if further else last
+        branch(ctx, cond, lambda: lower_statements(ctx, arm.body), orelse, span)
 
 
 def _if(ctx: Context, node: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> None:
@@ -247,7 +320,7 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
             yields[1].append(w)
         joined = with_origins(rebuild(shape, values), x, y)
         env[name] = joined if name == "$result" else ctx.tiles.settled(joined, span)
-    restore(ctx, State(env, unset, ctx.tiles.cells))
+    restore(ctx, State(env, unset, ctx.tiles.cells, left.is_dropped and right.is_dropped))
     if nodes[0] or nodes[1] or results:
         blocks = (make_block(nodes[0], yields[0]), make_block(nodes[1], yields[1]))
         ctx.builder.append(If(cond, *blocks, tuple(results), span))
@@ -344,7 +417,7 @@ def _matched(
         return sides[0], zeros[0], x
     if layout(x, span) == layout(y, span):
         return sides[0], sides[1], x
-    # What a name stands for does not matter where a jump has left; what is returned does.
+    # After a jump, the bindings of names do not matter; the returned value does.
     if name == "$result" or not (x_left or y_left):
         raise KernelTypeError(
             f"{word} is {describe(x)} in one branch and {describe(y)} in the other",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import JwarpError, KernelTypeError, Span
-from jwarp.frontend.builtins.table import OUTSIDE
+from jwarp.frontend.builtins.table import BUILTINS, OUTSIDE
 from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.calls import apply, called
@@ -22,12 +22,12 @@ from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, bind_python
 from jwarp.ir.nodes import Const
-from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype
+from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype, number
 
 # Loops of the library run over the components of vectors and matrices.
 MAX_ITERATIONS = 1024
 
-# What is read there: no source.
+# The source of calls outside kernels: an empty one.
 (_TREE,) = ast.parse("def outside(): ...").body
 assert isinstance(_TREE, ast.FunctionDef)
 _NOTHING = Source(lambda: None, _TREE, "", [], 0, {})
@@ -62,11 +62,13 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
 
 
 def operate(name: str, x: Any, y: Any) -> Any:
-    """Evaluate an operator between values of which one is a composite with operators of its own.
+    """Evaluate an operator between values, as kernels have it.
 
     Raises:
         KernelTypeError: there is no such operator.
     """
+    if not any(isinstance(side, CompositeValue) for side in (x, y)):
+        return BUILTINS[name](x, y)
     span = _place()
     sides = _typed([_bound(side, span) for side in (x, y)], span)
     found = operator_table.binary(
@@ -112,7 +114,7 @@ def _value(binding: Binding, what: str, span: Span) -> Any:
         case Composite(type=kind, items=items) if all(isinstance(x, Const) for x in items):
             return kind(*(x.value for x in items))  # type: ignore[union-attr]
         case Const(type=kind):
-            return kind.dtype.type(binding.value)
+            return number(kind, binding.value)
         case Number():
             return binding.value
         case PythonRef():

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 from jwarp.errors import CompileError, Span
+from jwarp.frontend import lookups
 from jwarp.frontend.builtins.table import public
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.values import array_views
-from jwarp.frontend.values.bindings import ArrayRef, Binding, PythonRef, StructValue
-from jwarp.ir.nodes import Block, Const, Op, Value, walk
-from jwarp.types import AnyType, ArrayType, StructType, int32, uint64
+from jwarp.frontend.values.bindings import ArrayRef, Binding, PythonRef, StructValue, type_of
+from jwarp.ir.nodes import Block, Const, Op, Operand, Value, walk
+from jwarp.types import AnyType, ArrayType, StructType, fits, int32, uint64
 
 
 def as_array(ctx: Context, name: str, table: StructValue) -> Binding:
@@ -44,24 +46,34 @@ def with_objects(ctx: Context, function: Func, given: Arguments) -> Arguments:
     An id is an element of an array of ids, or a number that was calculated, where one array alone can tell what that
     names.
     """
-    wanted: dict[int | str, set[StructType]] = {}  # by a parameter's number, and by its name
+    wanted: dict[int | str, dict[StructType, None]] = {}  # by a parameter's number, and by its name
     for overload in function.overloads:
         for k, (name, kind) in enumerate(zip(overload.signature.parameters, overload.wanted, strict=True)):
-            if getattr(kind, "is_handle", False):
+            if getattr(kind, "is_handle", False) and _fits_besides(overload, k, given):
                 for key in (k, name):
-                    wanted.setdefault(key, set()).add(kind)
+                    wanted.setdefault(key, {})[kind] = None
 
     def found(key: int | str, value: Binding) -> Binding:
-        return _named(ctx, value, wanted[key], given.span) if key in wanted and isinstance(value, Value) else value
+        if key in wanted and isinstance(value, (Value, Const)) and value.type is uint64:
+            return _named(ctx, value, wanted[key], given.span)
+        return value
 
     values = [found(k, value) for k, value in enumerate(given.values)]
     return dataclasses.replace(given, values=values, named={name: found(name, x) for name, x in given.named.items()})
 
 
-def _named(ctx: Context, id: Value, wanted: set[StructType], span: Span) -> Binding:
+def _fits_besides(overload: Func, place: int, given: Arguments) -> bool:
+    """True if all arguments but the one at `place` are what the function takes there."""
+    pairs = enumerate(zip(given.values, overload.wanted, strict=False))
+    return all(k == place or kind is None or fits(type_of(value, given.span), kind, {}) for k, (value, kind) in pairs)
+
+
+def _named(ctx: Context, id: Operand, wanted: Collection[StructType], span: Span) -> Binding:
     """The object that an id names; the id itself where that is not known."""
+    if ctx.memory is not None:
+        return lookups.object_of(ctx, id, next(iter(wanted)), span)
     tables = [table for table in ctx.tables.values() if table.type.table_of in wanted]
-    if id in ctx.named:
+    if isinstance(id, Value) and id in ctx.named:
         table, indices = ctx.named[id]
         if table is None:
             return id
@@ -77,7 +89,7 @@ def _named(ctx: Context, id: Value, wanted: set[StructType], span: Span) -> Bind
     return _object(ctx, table, number, span)
 
 
-def _number(ctx: Context, table: StructValue, id: Value, span: Span) -> Binding:
+def _number(ctx: Context, table: StructValue, id: Operand, span: Span) -> Binding:
     """The number of what an id names, found among all ids; that of nothing where it is none of them."""
     known = table.items[2]
     assert isinstance(known, ArrayRef)

@@ -123,7 +123,8 @@ def _store(ctx: Context, array: ArrayRef | StructArray, value: Any, is_clear: bo
         items = zip(composites.component_indices(array.type.components), ctx.scalars(value, span), strict=True)
         for place, item in items:
             if not is_clear or item != nothing:
-                ctx.builder.effect("store", *element, *place, item, attr=array.index)
+                at = array_views.component_place(ctx, array, element, place, span)
+                ctx.builder.effect("store", *at, item, attr=array.index)
     return ()
 
 
@@ -168,7 +169,7 @@ def borrowed_by_return(ctx: Context, value: ast.Call) -> frozenset[int]:
 def _borrowed(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
     given = [*call.args, *(k.value for k in call.keywords)]
     found = [n for n in given if isinstance(n, ast.Name) and n.id in names and _is_own(variable(ctx, n))]
-    loads = count_loads([call]) if found else {}  # type: ignore[list-item]
+    loads = count_loads([call]) if found else {}
     return frozenset(id(n) for n in found if loads[n.id] == 1)
 
 
@@ -232,7 +233,7 @@ def returned(ctx: Context, node: ast.Return) -> list[str]:
     ]
     if not returns_in_loops(ctx):
         return found
-    # What a loop carries is one array, whichever return is taken.
+    # A loop carries one array, whichever return is taken.
     return [n for n in found if all(r.value is not None and _names_of(r.value) == names_at(r, n, names) for r in every)]
 
 

@@ -9,13 +9,14 @@ from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.jax_function import JaxFunction
+from jwarp.frontend.lookups import NeedsMemory
 from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.ids import with_objects
 from jwarp.frontend.lowering.local_array_copies import arrays_of
-from jwarp.frontend.lowering.memoised_calls import called, kept, kind_of
+from jwarp.frontend.lowering.memoised_calls import Unread, called, kept, kind_of
 from jwarp.frontend.lowering.natives import native_result
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.native import NativeFunc
@@ -41,7 +42,7 @@ from jwarp.types import Bound, StructType, filled, fits, uint64
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     """Inline a call of a function: read its body at the call."""
     span = given.span
-    if ctx.tables:
+    if ctx.tables or ctx.memory is not None:
         given = with_objects(ctx, function, given)
     function = _overload(function, given)
     if function in ctx.stack:
@@ -51,6 +52,8 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     call = kind_of(ctx, function, arguments)
     if call is not None and (known := called(ctx, call, span)) is not None:
         return known
+    if call is not None and call.kind not in ctx.functions.known and len(ctx.stack) >= ctx.most_calls:
+        raise Unread(function, given, ctx.stack)
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     borrowed = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
@@ -261,7 +264,7 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
     if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
         return
     assert isinstance(first, StructType)
-    error = KernelTypeError(
+    error = NeedsMemory(
         f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{first.named}",
         given.span,
         "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "

@@ -14,7 +14,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.rules import lower
 from jwarp.frontend.syntax.flow import read_before_set
 from jwarp.frontend.syntax.nodes import nodes_in
-from jwarp.frontend.syntax.source import count_loads, partly_assigned_names
+from jwarp.frontend.syntax.source import branches_of, count_loads, partly_assigned_names, tests_of
 from jwarp.frontend.values.bindings import ArrayRef, Composite, Number, PythonRef, Value
 
 # A nest whose copies would have more syntax nodes is long. In a long one, a loop with fewer is unrolled still.
@@ -38,8 +38,10 @@ def _nodes(statements: list[ast.stmt]) -> int:
     for statement in statements:
         if isinstance(statement, ast.For):
             found += _nodes(statement.body) * _iterations(statement)
-        elif isinstance(statement, (ast.If, ast.While)):
+        elif isinstance(statement, ast.While):
             found += len(nodes_in(statement.test)) + _nodes([*statement.body, *statement.orelse])
+        elif isinstance(statement, ast.If):
+            found += sum(len(nodes_in(test)) for test in tests_of(statement)) + sum(map(_nodes, branches_of(statement)))
         else:
             found += len(nodes_in(statement))
     return found

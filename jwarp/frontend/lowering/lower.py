@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from jwarp.errors import CompileError, KernelWarning
-from jwarp.frontend.context import Context, Frame
+from jwarp.frontend.context import Context, Frame, Functions
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering import (
     assignments,
@@ -27,6 +27,7 @@ from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.ids import as_array, refuse_writes
 from jwarp.frontend.lowering.indexed_composites import in_memory
 from jwarp.frontend.lowering.inlining import result_of
+from jwarp.frontend.lowering.memoised_calls import Unread
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.tiles.index_tests import drop_sign_tests
 from jwarp.frontend.values import structs
@@ -34,6 +35,7 @@ from jwarp.frontend.values.bindings import StructValue
 from jwarp.ir.functions import settled_functions
 from jwarp.ir.nodes import Block, Kernel, Op, Param, Value, blocks
 from jwarp.types import Bound, ScalarType
+from jwarp.types.all_memory import MEMORY
 
 # The files whose rules make up the language.
 RULES = (assignments, attributes, calls, conditions, control_flow, loops, names, operators, statements, subscripts)
@@ -43,6 +45,10 @@ MAX_LIBRARY_UNROLL = 40
 
 # Later stages walk the IR recursively, and Python's stack is shared with whatever calls a launch.
 MAX_NESTING = 120
+# Functions that call each other in a row.
+MAX_CALLS = 10_000
+
+_NEST_LESS = "use continue, return or break, or elif, which do not nest, or look values up in an array"
 
 
 def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Value, ...], Block]:
@@ -81,11 +87,42 @@ def _depth(block: Block, name: str, functions: Sequence[int], around: int) -> in
             raise CompileError(
                 f"`{name}` has branches and loops nested more than {MAX_NESTING} deep",
                 node.span,
-                "each elif and each early return or continue nests what follows it: move parts to a @wp.func, "
-                "or look values up in an array",
+                _NEST_LESS,
             )
         deepest = max(deepest, inside)
     return deepest
+
+
+def _read(started: Callable[[], Context], source: Source) -> Context:
+    """The context in which the body of `source` has been read, from one of those that `started` gives.
+
+    Functions whose calls would nest too deep are read before it, so that it only copies them.
+    """
+    functions, waiting = Functions(), list[Unread]()
+    left_out, is_counted = False, True
+    while True:
+        ctx = started()
+        ctx.functions = functions
+        try:
+            if waiting:
+                ctx.stack += waiting[-1].stack
+                ctx.most_calls += len(ctx.stack)
+                calls.call_function(ctx, waiting[-1].function, waiting[-1].given)
+            else:
+                lower_statements(ctx, source.tree.body)
+        except Unread as call:
+            waiting.append(call)
+            if len(call.stack) > MAX_CALLS:
+                raise CompileError(
+                    f"`{source.name}` has calls of functions nested more than {MAX_CALLS} deep", call.given.span
+                ) from None
+            continue
+        left_out |= ctx.left_out
+        is_counted &= ctx.is_counted
+        if not waiting:
+            ctx.left_out, ctx.is_counted = left_out, is_counted
+            return ctx
+        waiting.pop()
 
 
 Warned = tuple[str, str, int]  # what is said, of which file and line
@@ -129,19 +166,28 @@ def lower_kernel_source(
     Raises:
         UsesTiles: the kernel uses tiles, and there is no `block_dim`.
     """
-    frame = Frame(source, is_kernel=True, variables=variables or {})
-    ctx = Context(frame, calls.apply, max_unroll, len(params), debug, block_dim)
-    ctx.modules, ctx.only_values = {} if modules is None else modules, only_values
-    span, parts = ctx.span(source.tree), iter(enumerate(params))
-    for argument in signature:
-        binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
-        if isinstance(binding, StructValue) and binding.type.table_of is not None:
-            binding = as_array(ctx, argument.name, binding)
-        ctx.frame.env[argument.name] = in_memory(ctx, argument.name, binding, span)
+    span = source.span(source.tree)
+
+    def started() -> Context:
+        frame = Frame(source, is_kernel=True, variables=variables or {})
+        ctx = Context(frame, calls.apply, max_unroll, len(params), debug, block_dim)
+        ctx.modules, ctx.only_values = {} if modules is None else modules, only_values
+        parts = iter(enumerate(params))
+        for argument in signature:
+            binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
+            if argument.name == MEMORY:
+                assert isinstance(binding, StructValue)
+                ctx.memory = binding
+                continue
+            if isinstance(binding, StructValue) and binding.type.table_of is not None:
+                binding = as_array(ctx, argument.name, binding)
+            ctx.frame.env[argument.name] = in_memory(ctx, argument.name, binding, span)
+        return ctx
+
     try:
-        lower_statements(ctx, source.tree.body)
+        ctx = _read(started, source)
     except RecursionError:
-        raise CompileError(f"`{source.name}` is nested too deeply", span, "move parts of it to a @wp.func") from None
+        raise CompileError(f"`{source.name}` is nested too deeply", span, _NEST_LESS) from None
     said: list[Warned] = []
     for where, name in ctx.warnings:
         shown = name if name.startswith("the ") else f"`{name}`"

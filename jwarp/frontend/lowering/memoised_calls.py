@@ -13,6 +13,7 @@ from typing import Any
 from jwarp.errors import Span
 from jwarp.frontend.context import Context, Kept, Warnings
 from jwarp.frontend.func import Func
+from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -27,6 +28,7 @@ from jwarp.frontend.values.bindings import (
     StructArray,
     StructValue,
 )
+from jwarp.frontend.values.located import Located
 from jwarp.ir.builder import make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.functions import arrays_in
@@ -61,6 +63,17 @@ def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> C
     return Call(function.name, (function, kinds), tuple(given))
 
 
+class Unread(Exception):
+    """Calls nest too deep to read one inside the other: `function` is to be read for the arguments `given` before.
+
+    `stack` are the functions that are being read meanwhile, which it must not call.
+    """
+
+    def __init__(self, function: Func, given: Arguments, stack: Sequence[Func]):
+        super().__init__(function.name)
+        self.function, self.given, self.stack = function, given, tuple(stack)
+
+
 class _NoNumbers(Exception):
     """Something else than numbers and arrays is among the arguments."""
 
@@ -93,6 +106,8 @@ def _axis_kind(axis: Axis, given: dict[Value, int]) -> Hashable:
             return (*(_kind(x, given) for x in (axis.start, axis.count, axis.step)), axis.limit)
         case Chosen():
             return _kind(axis.indices, given)
+        case Located():
+            return (axis.family, *(_kind(x, given) for x in axis.scalars))
     return _kind(axis, given)
 
 
@@ -136,6 +151,8 @@ def _rebuilt(binding: Any, values: Mapping[Value, Operand]) -> Any:
         case Part():
             start, count, step = _rebuilt((binding.start, binding.count, binding.step), values)
             return Part(start, count, step, binding.limit)
+        case Located():
+            return binding.rebuilt([_rebuilt(x, values) for x in binding.scalars])
         case Chosen():
             return Chosen(_rebuilt(binding.indices, values))
     return binding

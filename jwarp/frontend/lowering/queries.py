@@ -7,7 +7,7 @@ from typing import Any
 
 from jwarp.frontend.builtins.scalar import coherent
 from jwarp.frontend.syntax.nodes import nodes_in
-from jwarp.frontend.syntax.source import Known
+from jwarp.frontend.syntax.source import Known, arms_of
 from jwarp.types import StructType
 
 
@@ -58,8 +58,11 @@ class _Leaving:
                 self.was_met = True
                 made += _at(statement, [_set(self.left, ast.Constant(True)), ast.Break()])
             elif isinstance(statement, ast.If):
-                parts = self.of(statement.body), self.of(statement.orelse)
-                made.append(ast.copy_location(ast.If(statement.test, *parts), statement))
+                arms, last = arms_of(statement)
+                orelse = self.of(last)
+                for arm in reversed(arms):
+                    orelse = [ast.copy_location(ast.If(arm.test, self.of(arm.body), orelse), arm)]
+                made += orelse
             else:
                 made.append(statement)
         return made

@@ -21,7 +21,7 @@ from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import Known, variable_of
-from jwarp.frontend.values import array_views, composites
+from jwarp.frontend.values import array_views, composites, located
 from jwarp.frontend.values.array_joins import arrays_of
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -128,6 +128,10 @@ def _component(ctx: Context, array: ArrayRef, place: Place, span: Span) -> Array
         return array.with_options([_component(ctx, option, place, span) for option in array.options])
     known: Any = place.selectors
     chosen = (Const(int32, s) if isinstance(s, int) else ctx.as_index(s, array, span) for s in known)
+    if array.located is not None:
+        at = array.located
+        start = located.component_at(ctx, at.start, tuple(chosen), array.type.components, span)
+        return dataclasses.replace(array, type=ArrayType(place.kind, 0), axes=(dataclasses.replace(at, start=start),))
     return dataclasses.replace(array, type=ArrayType(place.kind, 0), axes=(*array.axes, *chosen))
 
 
@@ -211,7 +215,7 @@ def leave_references(
 def _check_carried(ctx: Context, function: Func, node: ast.Name) -> None:
     if node.id in ctx.frame.not_carried:
         raise CompileError(
-            f"`{function.name}` changes `{node.id}`, which cannot be told from the text of this loop",
+            f"`{function.name}` changes `{node.id}`, which cannot be seen in the text of this loop",
             ctx.span(node),
             f"call `{function.name}` by its own name, or give the function this name before the loop",
         )

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from jwarp.frontend.syntax.nodes import nodes_in
-from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads
+from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, tests_of
 
 
 def read_before_set(loop: ast.For | ast.While) -> set[str]:
@@ -29,8 +29,8 @@ class _Flow:
     def __init__(self, names: set[str]):
         self.names, self.found = names, set[str]()
 
-    def read(self, trees: Iterable[ast.AST | None], known: set[str]) -> None:
-        loads = count_loads([tree for tree in trees if tree is not None])  # type: ignore[misc]
+    def read(self, trees: Iterable[ast.expr | ast.stmt], known: set[str]) -> None:
+        loads = count_loads(trees)
         self.found |= loads.keys() & self.names - known
 
     def block(self, statements: Sequence[ast.stmt], known: set[str]) -> set[str]:
@@ -46,8 +46,7 @@ class _Flow:
                     self.read([statement.iter if isinstance(statement, ast.For) else statement.test], known)
                     self.block(statement.body, known | _variables(statement))
                 case _ if branches:
-                    head = statement.test if isinstance(statement, ast.If) else getattr(statement, "subject", None)
-                    self.read([head], known)
+                    self.read(tests_of(statement), known)
                     known = set.intersection(*(self.block(branch, known) for branch in branches))
                 case _:
                     self.read([statement], known)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import dataclasses
 import functools
 import inspect
 import linecache
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from jwarp.config import surface
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.syntax.nodes import nodes_in
@@ -68,6 +70,11 @@ class Source:
         return any(isinstance(n, ast.Return) for loop in loops for n in nodes_in(loop))
 
     @functools.cached_property
+    def returns_values(self) -> bool:
+        """True if the function returns something somewhere."""
+        return any(map(returns_value, nodes_in(self.tree)))
+
+    @functools.cached_property
     def names_static(self) -> bool:
         """True if something in the function is called `static`."""
         names = (getattr(n, "id", None) or getattr(n, "attr", None) for n in nodes_in(self.tree))
@@ -111,18 +118,14 @@ class Source:
         return {**self.function.__globals__, **self.captured}
 
 
-class _Numbers:
-    """When numbers of a module get their values: where a kernel is defined or, as in Warp, where it is first read."""
-
-    are_read_late = False
-
-
-numbers = _Numbers()
 _NUMBERS = (int, float, np.generic, CompositeValue)
 
 
 def capture(function: Callable) -> dict[str, Any]:
-    """Outer names that `function` refers to, with their values now; not numbers of its module that are read late."""
+    """Outer names that `function` refers to, with their values now.
+
+    Numbers of its module are not among them in programs of Warp's, where they count as they are at the first launch.
+    """
     code = function.__code__
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     captured: dict[str, Any] = {}
@@ -132,7 +135,7 @@ def capture(function: Callable) -> dict[str, Any]:
     for name in code.co_names:
         if name in function.__globals__:
             value = function.__globals__[name]
-            if not (numbers.are_read_late and isinstance(value, _NUMBERS)):
+            if not (surface.is_warps and isinstance(value, _NUMBERS)):
                 captured.setdefault(name, value)
     # Vectors and matrices can change later, numbers cannot.
     return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
@@ -172,6 +175,37 @@ class Definition:
         """That of now."""
         span = Span(file_of(function), function.__code__.co_firstlineno)
         return Definition(capture(function), file_lines(function), span)
+
+    def renewed(self, function: Callable) -> Definition:
+        """The same text, with the names that it was captured with as they are now."""
+        now = capture(function)
+        return dataclasses.replace(self, captured={name: now.get(name, x) for name, x in self.captured.items()})
+
+
+class Defined:
+    """Base of objects made of a Python function: its definition, and its source, read when it is first needed."""
+
+    python: Callable  # the function
+    _definition: Definition
+    _is_old = False  # whether names are to be captured anew
+
+    @property
+    def definition(self) -> Definition:
+        """The names and the file of the function when it was decorated, or after `forget_source`."""
+        if self._is_old:
+            self._is_old, self._definition = False, self._definition.renewed(self.python)
+        return self._definition
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The syntax tree, read when it is first needed."""
+        known = self.definition
+        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
+
+    def forget_source(self) -> None:
+        """Have the source read anew by the next use, with the names as they are then."""
+        self._is_old = True
+        vars(self).pop("source", None)
 
 
 def read_source(
@@ -261,7 +295,7 @@ def file_of(function: Callable) -> str:
     return function.__code__.co_filename
 
 
-# What other decorators made, by the names of its classes.
+# Objects that other decorators made, by the names of their classes.
 _DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func", "NativeFunc": "a func"}
 
 
@@ -314,7 +348,7 @@ def variable_of(place: ast.expr) -> ast.Name | None:
     return place if isinstance(place, ast.Name) else None
 
 
-def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
+def count_loads(trees: Iterable[ast.expr | ast.stmt]) -> dict[str, int]:
     """How often each name is read in `trees`. An augmented assignment reads its target."""
     counts: dict[str, int] = {}
     for tree in trees:
@@ -348,10 +382,26 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant))
 
 
+def arms_of(statement: ast.If) -> tuple[list[ast.If], list[ast.stmt]]:
+    """An `if` and each `elif` after it, which nest in a syntax tree, and what runs if no condition holds."""
+    arms = [statement]
+    while len(orelse := arms[-1].orelse) == 1 and isinstance(orelse[0], ast.If):
+        arms.append(orelse[0])
+    return arms, orelse
+
+
+def tests_of(statement: ast.stmt) -> list[ast.expr]:
+    """The expressions by which a branching statement chooses."""
+    if isinstance(statement, ast.If):
+        return [arm.test for arm in arms_of(statement)[0]]
+    return [statement.subject] if isinstance(statement, ast.Match) else []
+
+
 def branches_of(statement: ast.stmt) -> list[list[ast.stmt]]:
     """The sequences of statements of which a branching statement runs one; none for other statements."""
     if isinstance(statement, ast.If):
-        return [statement.body, statement.orelse]
+        arms, last = arms_of(statement)
+        return [*(arm.body for arm in arms), last]
     if isinstance(statement, ast.Match):
         return [*(case.body for case in statement.cases), []]  # no case may fit
     return []

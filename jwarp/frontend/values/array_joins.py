@@ -27,11 +27,12 @@ from jwarp.frontend.values.bindings import (
     holds_array,
     rebuild,
 )
+from jwarp.frontend.values.located import Located
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import int32
 
-# Whether a scalar is computed before the branches or the loop at hand.
+# True if a scalar is computed before the current branches or loop.
 IsKnown = Callable[[Operand], bool]
 NOTHING = Part(zero(int32), zero(int32), ONE)
 
@@ -133,6 +134,8 @@ def _family(array: ArrayRef) -> tuple:
 def _axis_family(axis: Axis) -> Any:
     if axis is None or isinstance(axis, Part):
         return None
+    if isinstance(axis, Located):
+        return axis.family
     return _family(axis.indices) if isinstance(axis, Chosen) else axis.type
 
 
@@ -157,6 +160,8 @@ def _blank(array: ArrayRef, is_known: IsKnown) -> ArrayRef:
 
 def _narrowable(array: ArrayRef) -> ArrayRef | None:
     """The view with its first axis as a part, which may have no elements; None where an array names those."""
+    if array.located is not None:
+        return array
     first, shown = array.shown[0]
     return None if isinstance(shown, Chosen) else _with_axis(array, first, shown or NOTHING)
 
@@ -172,6 +177,8 @@ def _with_axis(array: ArrayRef, number: int, axis: Axis) -> ArrayRef:
 
 def _as_view(e: Emitter, array: ArrayRef, form: ArrayRef, span: Span) -> ArrayRef:
     """A view with those axes as parts that `form`, of its family, has as parts."""
+    if array.is_missing and form.located is not None:
+        return dataclasses.replace(form, axes=(form.located.without_elements,))
     if array.is_missing:
         first, shown = form.shown[0]
         return form if not isinstance(shown, Part) else _with_axis(form, first, NOTHING)

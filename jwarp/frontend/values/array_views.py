@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from jwarp.errors import Span
+from jwarp.frontend.values import located
+from jwarp.frontend.values.axes import Located
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Axis,
@@ -26,6 +28,7 @@ from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import AnyType, ArrayType, ScalarType, StructArrayType, StructType, int32
+from jwarp.types.all_memory import DESCRIPTOR
 
 # An index that no array has, and a limit that none is above.
 OUTSIDE = int32.max
@@ -40,6 +43,7 @@ class Emitter(Protocol):
 
     def emit(self, name: str, *args: Operand, span: Span, type: ScalarType | None = None) -> Operand: ...
     def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand: ...
+    def described(self, array: ArrayRef, indices: tuple[Operand, ...], kind: Any, span: Span) -> ArrayRef: ...
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding: ...
 
 
@@ -65,15 +69,28 @@ Selector = Operand | Slice
 
 def place(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> tuple[Operand, ...]:
     """The indices, in the array that `array` shows a part of, of its element at `indices`, one for each dimension."""
-    left, found = iter(indices), []
+    if array.located is not None:
+        return (located.scalar_at(e, array.located, indices, span),)
+    left = iter(indices)
+    found: list[Operand] = []
     for number, axis in enumerate((*array.axes, *(None,) * len(indices))):
         if axis is None or isinstance(axis, (Part, Chosen)):
             index = next(left, None)
             if index is None:
                 break
             axis = _index(e, array, number, axis, index, span)
+        assert not isinstance(axis, Located)
         found.append(axis)
     return tuple(found)
+
+
+def component_place(
+    e: Emitter, array: ArrayRef, element: tuple[Operand, ...], component: Sequence[Operand], span: Span
+) -> tuple[Operand, ...]:
+    """The indices, in the array that `array` shows a part of, of a component of the element at `element`."""
+    if array.located is None or not component:
+        return (*element, *component)
+    return (located.component_at(e, element[0], component, array.type.components, span),)
 
 
 def _index(e: Emitter, array: ArrayRef, number: int, axis: Axis, index: Operand, span: Span) -> Operand:
@@ -115,7 +132,10 @@ def _in_part(e: Emitter, part: Part, index: Operand, span: Span) -> Operand:
 def _in_chosen(e: Emitter, indices: ArrayRef, index: Operand, span: Span) -> Operand:
     known = place(e, indices, (index,), span)
     before, e.builder.span = e.builder.span, span
-    holds = e.builder.op("inside", *known, attr=indices.index)
+    if indices.located is None:
+        holds = e.builder.op("inside", *known, attr=indices.index)
+    else:
+        holds = e.builder.op("lt", known[0], Const(known[0].type, located.NOWHERE))
     e.builder.span = before
     found = e.load(indices, (index,), span)
     assert isinstance(found, Operand)
@@ -141,6 +161,8 @@ def view(e: Emitter, array: ArrayRef, selectors: Sequence[Selector], span: Span)
     """The view `array[…]`; one selector at least is a slice, or there are fewer selectors than dimensions."""
     if isinstance(array, OneOf):
         return array.with_options([view(e, option, selectors, span) for option in array.options])
+    if array.located is not None:
+        return _located_view(e, array, selectors, span)
     axes = [*array.axes, *(None,) * (array.type.dims - sum(not isinstance(x, Operand) for x in array.axes))]
     for axis, (selector, (number, shown)) in enumerate(zip(selectors, array.shown, strict=False)):
         if not isinstance(selector, Slice):
@@ -151,6 +173,21 @@ def view(e: Emitter, array: ArrayRef, selectors: Sequence[Selector], span: Span)
         axes.pop()
     kind = ArrayType(array.type.element, array.type.dims - _taken(selectors))
     return dataclasses.replace(array, type=kind, axes=tuple(axes))
+
+
+def _located_view(e: Emitter, array: ArrayRef, selectors: Sequence[Selector], span: Span) -> ArrayRef:
+    found, axis = array.located, 0
+    assert found is not None
+    for selector in selectors:
+        if not isinstance(selector, Slice):
+            found = located.row(e, found, axis, selector, span)
+            continue
+        if not selector.is_whole:
+            shown = _part(e, selector, found.sizes[axis], span)
+            found = located.part(e, found, axis, shown.start, shown.count, shown.step, span)
+        axis += 1
+    kind = ArrayType(array.type.element, array.type.dims - _taken(selectors))
+    return dataclasses.replace(array, type=kind, axes=(found,))
 
 
 def struct_view(e: Emitter, array: StructArray, selectors: Sequence[Selector], span: Span) -> StructArray:
@@ -174,6 +211,8 @@ def _element_field(
 ) -> Binding:
     if isinstance(item, ArrayRef):
         is_array = isinstance(kind, ArrayType) and kind.dims
+        if is_array and item.type.element is DESCRIPTOR:
+            return e.described(item, indices, kind, span)
         return view(e, item, indices, span) if is_array else e.load(item, indices, span)
     if isinstance(kind, StructArrayType):
         return struct_view(e, item, indices, span)

@@ -13,6 +13,10 @@ import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.canonicalise import canonical
+from jwarp.frontend.values.axes import Axis as Axis
+from jwarp.frontend.values.axes import Chosen as Chosen
+from jwarp.frontend.values.axes import Located, axis_layout, rebuilt_axis, scalars_of
+from jwarp.frontend.values.axes import Part as Part
 from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
@@ -85,32 +89,8 @@ def _as_float(value: int, span: Span) -> float:
         raise KernelTypeError("this integer does not fit any type of the kernel language", span) from None
 
 
-@dataclass(frozen=True)
-class Part:
-    """The part of an axis that a slice shows: `count` elements from `start` on, `step` apart.
-
-    `limit`, where it is known, is a constant that the indices must stay below, besides the extent of the axis; then
-    `start` is not negative and `step` is positive, both constants.
-    """
-
-    start: Operand
-    count: Operand
-    step: Operand
-    limit: int | None = None
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The elements of an axis whose indices an array of one dimension holds."""
-
-    indices: ArrayRef
-
-
 # The number of the array that nobody gave.
 NO_ARRAY = -1
-
-# Of an axis of an array: the index that is taken of it, what is shown of it, or None for all of it.
-Axis = Operand | Part | Chosen | None
 
 
 @dataclass(frozen=True)
@@ -132,6 +112,12 @@ class ArrayRef:
     def is_local(self) -> bool:
         """True for a local array, which belongs to one thread."""
         return self.extents is not None
+
+    @property
+    def located(self) -> Located | None:
+        """Where an array is that was found by a number: then this is its only axis."""
+        first = self.axes[0] if self.axes else None
+        return first if isinstance(first, Located) else None
 
     @property
     def is_missing(self) -> bool:
@@ -450,7 +436,7 @@ def bind_python(obj: Any, name: str, span: Span) -> Binding:
         kind = from_dtype(obj.dtype)
         if kind is None:
             raise KernelTypeError(f"`{name}` has dtype {obj.dtype}, which kernels do not know", span)
-        items = tuple(Const(kind, x.item() if kind.kind != "float" else float(x)) for x in obj.ravel())
+        items = tuple(Const(kind, x.item() if kind.kind != "float" else float(x)) for x in np.asarray(obj).ravel())
         return Composite(obj.type_in_kernels(kind), items)
     if isinstance(obj, tuple):
         return tuple(bind_python(item, name, span) for item in obj)
@@ -503,7 +489,7 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     if isinstance(binding, OneOf):
         return [binding.which, *(x for option in binding.options for x in flatten(option, span) or ())]
     if isinstance(binding, ArrayRef):
-        return [x for axis in binding.axes for x in _scalars_of(axis)]
+        return [x for axis in binding.axes for x in scalars_of(axis)]
     if isinstance(binding, tuple):
         parts = [flatten(item, span) for item in binding]
         return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
@@ -525,7 +511,7 @@ def layout(binding: Binding, span: Span) -> Any:
     if isinstance(binding, OneOf):
         return (binding.type, *(layout(option, span) for option in binding.options))
     if isinstance(binding, ArrayRef):
-        return (binding.index, binding.type, *map(_axis_layout, binding.axes))
+        return (binding.index, binding.type, *map(axis_layout, binding.axes))
     if isinstance(binding, tuple):
         parts = tuple(layout(item, span) for item in binding)
         return None if any(p is None for p in parts) else parts
@@ -562,37 +548,10 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
         which, options = scalars.pop(0), [rebuild(option, scalars) for option in binding.options]
         return dataclasses.replace(binding, which=which, options=tuple(options))  # type: ignore[arg-type]
     if isinstance(binding, ArrayRef):
-        return dataclasses.replace(binding, axes=tuple(_rebuilt_axis(axis, scalars) for axis in binding.axes))
+        return dataclasses.replace(binding, axes=tuple(rebuilt_axis(axis, scalars) for axis in binding.axes))
     if isinstance(binding, tuple):
         return tuple(rebuild(item, scalars) for item in binding)
     return binding if isinstance(binding, Stored) else scalars.pop(0)
-
-
-# -- the scalars in what is shown of an axis
-
-
-def _scalars_of(axis: Axis) -> list[Operand]:
-    if isinstance(axis, Part):
-        return [axis.start, axis.count, axis.step]
-    if isinstance(axis, Chosen):
-        return [x for inner in axis.indices.axes for x in _scalars_of(inner)]
-    return [] if axis is None else [axis]
-
-
-def _axis_layout(axis: Axis) -> Any:
-    """The structure of an axis without its scalars."""
-    if isinstance(axis, Chosen):
-        return (axis.indices.index, *map(_axis_layout, axis.indices.axes))
-    return (type(axis) is Part, *(x.type for x in _scalars_of(axis)))
-
-
-def _rebuilt_axis(axis: Axis, scalars: list[Operand]) -> Axis:
-    if isinstance(axis, Part):
-        return Part(scalars.pop(0), scalars.pop(0), scalars.pop(0))
-    if isinstance(axis, Chosen):
-        inner = tuple(_rebuilt_axis(x, scalars) for x in axis.indices.axes)
-        return Chosen(dataclasses.replace(axis.indices, axes=inner))
-    return None if axis is None else scalars.pop(0)
 
 
 def spelling(type: ScalarType) -> str:

@@ -57,7 +57,8 @@ def bind_parameter(argument: Arguments, kind: AnyType, params: Iterator[tuple[in
         assert isinstance(data, ArrayRef)
         return dataclasses.replace(data, axes=tuple(Chosen(x) for x in indices if isinstance(x, ArrayRef)))
     if isinstance(kind, StructType):
-        return StructValue(kind, tuple(bind_parameter(argument, inner, params, span) for inner in kind.fields.values()))
+        parts = tuple(bind_parameter(argument, inner, params, span) for inner in kind.fields.values())
+        return StructValue(kind.described_of or kind, parts)
     if isinstance(kind, StructArrayType):
         items = []
         for inner in kind.struct.fields.values():
@@ -66,7 +67,8 @@ def bind_parameter(argument: Arguments, kind: AnyType, params: Iterator[tuple[in
                 whole = array_of(getattr(inner, "struct", inner), kind.dims + getattr(inner, "dims", 0))
             items.append(bind_parameter(argument, whole, params, span))
         name = _first(items).name.rsplit(".", _depth(kind.struct))[0]
-        return StructArray(kind, name, tuple(items))  # type: ignore[arg-type]
+        written = StructArrayType(kind.struct.described_of or kind.struct, kind.dims)
+        return StructArray(written, name, tuple(items))  # type: ignore[arg-type]
     index, param = next(params)
     return argument(index, param, span)
 

@@ -12,6 +12,7 @@ from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.tiles.calls import NO_INDEX, Given, define
 from jwarp.frontend.tiles.operators import adds_up
 from jwarp.frontend.tiles.subscripts import along_axis
+from jwarp.frontend.values.axes import Located
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Chosen, OneOf, Part, StructArray, TileRef
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.builder import zero
@@ -36,6 +37,8 @@ class _Whole:
             raise given.error(
                 f"`{self.name}` is one of several arrays", "give the array to the function by its name", "a"
             )
+        if any(leaf.located is not None for leaf in self.leaves):
+            raise given.error(f"`{self.name}` is found by a number", "tiles are loaded from array parameters", "a")
         if self.first.is_local:
             raise given.error(f"`{self.name}` is a thread's own array", "tiles are loaded from array parameters", "a")
         if array.type.dims != dims:
@@ -102,6 +105,7 @@ def _indices(given: Given, array: ArrayRef, places: list[Operand], component: Se
     shape, memory = types.shape_of(places[0].type), given.memory
     span, left, first = given.where("a"), iter(places), []
     for axis in array.axes:
+        assert not isinstance(axis, Located)  # which tiles are not loaded from
         if isinstance(axis, Chosen):
             raise given.error(
                 f"`{array.name}` is an indexed array, of which there are no tiles",

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from jwarp import _native
-from jwarp.arrays import allocation
+from jwarp.arrays import cuda_arrays
 from jwarp.arrays.memory import Kept, Memory
 from jwarp.arrays.view import View
 from jwarp.caches import cached
 from jwarp.devices import DEVICES, Device, DeviceError
-from jwarp.dispatch.gpu import cuda_arrays
-from jwarp.dispatch.gpu.device_memory import Work
 from jwarp.errors import LaunchError
 
 # All that arrays are used for goes on CUDA's default stream, which other libraries' default streams wait for.
@@ -22,6 +20,9 @@ STREAM = 0
 
 # DLPack's kinds of numbers by NumPy's; bfloat16 is one of its own.
 _KINDS = {"i": 0, "u": 1, "f": 2, "b": 6, "V": 4}
+
+# Copies between arrays of one GPU whose elements are not contiguous, by a kernel: what launches kernels sets it.
+copy_strided: list[Callable[[CudaMemory, View, CudaMemory, View], None]] = []
 
 
 class CudaMemory(Memory):
@@ -100,8 +101,7 @@ class CudaMemory(Memory):
         if copied is not None:
             copied(stream_of(self.device))
         elif view.size:
-            work = Work(_who(self.device), STREAM, self.device.ordinal, [source, self])
-            work.unpack(work.packed(outline(source, shown)), outline(self, view))
+            copy_strided[0](self, view, source, shown)
         return None
 
     def _begin_write(self) -> None:
@@ -223,7 +223,3 @@ def cuda_memory(device: Device, nbytes: int) -> CudaMemory:
 def cuda_memory_at(device: Device, start: int, nbytes: int, owner: Any, *, is_read_only: bool = False) -> CudaMemory:
     """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
     return CudaMemory(device, start, nbytes, owner, is_exposed=True, is_read_only=is_read_only)
-
-
-allocation.cuda_memory.append(cuda_memory)
-allocation.cuda_memory_at.append(cuda_memory_at)

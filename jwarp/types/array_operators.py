@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jwarp.errors import KernelTypeError
+from jwarp.types.composites import CompositeValue, plain_operator
 
 # Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
 operate: list[Callable[..., Any]] = []
@@ -18,6 +21,8 @@ def _operator(name: str) -> tuple[Any, Any, Any]:
         return operate[0](name, self, other)
 
     def right(self: Any, other: Any) -> Any:
+        if isinstance(other, np.ndarray) and not isinstance(other, CompositeValue):
+            return plain_operator(name)(other, self.numpy())
         return operate[0](name, other, self)
 
     def in_place(self: Any, other: Any) -> Any:
@@ -31,6 +36,8 @@ class Operators:
     """Python's operators on arrays. A product of matrices is refused by name."""
 
     __slots__ = ()
+    # Numbers of NumPy leave operators with arrays to these.
+    __array_priority__ = 1000
 
     __add__, __radd__, __iadd__ = _operator("add")
     __sub__, __rsub__, __isub__ = _operator("sub")

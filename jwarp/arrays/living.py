@@ -1,0 +1,258 @@
+"""The memory of living arrays as kernels look it up: addresses are numbers, and one table says whose they are.
+
+Memory enters the table when its address becomes known as a number (`a.ptr`, an array in an element of an array of
+structs, the id of a mesh), and leaves it when it dies. While launches run that look numbers up, nothing that a table
+named is freed. So a kernel that is given any number finds living memory or nothing.
+
+A table is a sorted row of words that never changes: another one takes its place, in one word that all kernels read.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import functools
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays.memory import HostMemory, Kept, Memory
+from jwarp.arrays.view import View
+from jwarp.errors import LaunchError
+from jwarp.types import ArrayType, Struct, StructArrayType, StructType
+from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, TOP, WORD, kind_number
+from jwarp.types.handles import SLOTS, when_gone
+
+
+class _Bytes:
+    """All addresses that programs have, as bytes of an array."""
+
+    def __init__(self, first: int, count: int):
+        self.__array_interface__ = {"data": (first, False), "shape": (count,), "typestr": "|u1", "version": 3}
+
+
+class AllMemory(HostMemory):
+    """The addresses of a program, of which kernels reach those alone that tables name."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(np.asarray(_Bytes(BASE, TOP - BASE)), BASE)
+        self.is_watched = True
+
+    def will_write(self) -> None:
+        """Save what handles keep of any memory that a kernel may find."""
+        self._version += 1
+        for memory in table.memories():
+            if memory.is_watched:
+                memory.will_write()
+
+    def keep(self, view: View) -> Kept:
+        """A handle to what is there whenever it is read: contents are saved by the memories they belong to."""
+        return Kept(self, view)
+
+    def _save(self) -> None:
+        """Nothing, likewise."""
+
+
+class Table:
+    """The addresses of living memory, and of the records of grids, trees and meshes.
+
+    Attributes:
+        words: One word: where the present row of addresses is, as the number of its first word.
+        slots: For each slot the id that has it, and where its record is, as words; those of slot 0 are nothing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._known: dict[int, weakref.ref[HostMemory]] = {}  # by the identities of memories
+        self._spans: list[tuple[int, int, int]] = []  # start, end, identity; sorted
+        self._row: np.ndarray | None = None  # the present one, which the table keeps alive
+        self._buffers: dict[int, np.ndarray] = {}
+        self._arrays: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._running = 0
+        self._kept: list[Any] = []  # what launches that run may still see
+        self.words = np.zeros(1, np.uint64)
+        self.slots = np.zeros((SLOTS, 2), np.uint64)  # of which the system gives what is written
+        self._nothing = np.zeros(MAX_RECORD, np.uint64)
+        self.slots[0, 1] = word_of(self._nothing)
+        self._records: dict[int, tuple[Any, ...]] = {}
+        self._publish()
+
+    # -- memory
+
+    def enter(self, memory: Memory) -> None:
+        """Let kernels find a memory by its addresses, as long as it lives."""
+        if not isinstance(memory, HostMemory) or id(memory) in self._known or not memory.buffer.size:
+            return
+        with self._lock:
+            me = id(memory)
+            self._known[me] = weakref.ref(memory, functools.partial(self._leave, me))
+            self._buffers[me] = memory.buffer
+            span = memory.start, memory.start + memory.buffer.nbytes, me
+            at = bisect.bisect(self._spans, span)
+            self._spans = [*self._spans[:at], span, *self._spans[at:]]
+            self._publish()
+
+    def _leave(self, me: int, _: Any) -> None:
+        with self._lock:
+            self._known.pop(me, None)
+            self._spans = [span for span in self._spans if span[2] != me]
+            self._publish()
+            self._keep(self._buffers.pop(me, None))
+
+    def memories(self) -> list[HostMemory]:
+        """The memories that kernels find."""
+        with self._lock:
+            found = [memory for known in self._known.values() if (memory := known()) is not None]
+            return [*found, *(x.memory for record in self._records.values() for x in record[3] if hasattr(x, "memory"))]
+
+    def note(self, given: Any) -> None:
+        """Note an array that kernels may find, as it may have a gradient."""
+        self._arrays[id(given)] = given
+
+    def arrays(self, *, by_addresses: bool) -> list[Any]:
+        """The arrays that kernels may find by ids, and `by_addresses`."""
+        with self._lock:
+            kept = [x for record in self._records.values() for x in record[3] if hasattr(x, "memory")]
+        return [*self._arrays.values(), *kept] if by_addresses else kept
+
+    def _publish(self) -> None:
+        """Put another row in the place of the present one. Of memories that overlap it has what all cover."""
+        spans = None
+        while spans is not self._spans:  # the collector may let memory die meanwhile
+            spans = self._spans
+            row = [0]
+            for start, end, _ in spans:
+                if len(row) > 1 and start < row[-1]:
+                    row[-1] = max(row[-1], end)
+                else:
+                    row += (start, end)
+            row[0] = len(row) // 2
+            made = np.array(row, np.uint64)
+            self.words[0] = word_of(made)
+            self._keep(self._row)
+            self._row = made
+
+    # -- grids, trees and meshes
+
+    def write(self, number: int, state: Any, struct: Struct) -> None:
+        """Let kernels find what a struct has under an id, in the state of the object that it names."""
+        keeps: list[Any] = []
+        with self._lock:
+            record = np.array([kind_number(type(struct)), *_words(struct, keeps)], np.uint64)
+            if record.size > MAX_RECORD:
+                raise LaunchError(f"a record of {type(struct)!r} has {record.size} words, more than {MAX_RECORD}")
+            slot = number & (SLOTS - 1)
+            self._keep(self._records.get(slot))
+            self._records[slot] = number, state, record, keeps
+            self.slots[slot] = number, word_of(record)
+
+    def erase(self, number: int) -> None:
+        """Let kernels find nothing under an id any more."""
+        with self._lock:
+            slot = number & (SLOTS - 1)
+            found = self._records.get(slot)
+            if found is not None and found[0] == number:
+                self.slots[slot] = 0, self.slots[0, 1]
+                self._keep(self._records.pop(slot))
+
+    def state(self, number: int) -> Any:
+        """The state that was written last under an id; None for none."""
+        found = self._records.get(number & (SLOTS - 1))
+        return found[1] if found is not None and found[0] == number else None
+
+    # -- launches
+
+    def _keep(self, kept: Any) -> None:
+        if self._running and kept is not None:
+            self._kept.append(kept)
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep all that the table names, or did while one of these was open."""
+        with self._lock:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                kept = [] if self._running else self._kept
+                if not self._running:
+                    self._kept = []
+            del kept  # outside of the lock, as memory that dies takes it
+
+
+def word_of(words: np.ndarray) -> int:
+    """The number of the first word of an array among all words."""
+    return (int(words.__array_interface__["data"][0]) - BASE) // WORD
+
+
+def descriptor(given: Any) -> np.ndarray:
+    """An array as the words that an element of an array of structs has for it; None and empty ones are zeros.
+
+    Raises:
+        LaunchError: it is not in host memory.
+    """
+    made = np.zeros(DESCRIPTOR_WORDS, np.uint64)
+    if given is None or not given.size:
+        return made
+    if not isinstance(given.memory, HostMemory):
+        raise LaunchError(
+            "an array of structs in host memory holds arrays of host memory", hint="move the array: a.to('cpu')"
+        )
+    table.enter(given.memory)
+    given.memory.is_exposed = True  # kernels that find it may write there
+    made[0] = given.memory.start + given.layout.offset
+    table.note(given)
+    if given.grad is not None:
+        table.enter(given.grad.memory)
+        made[1] = given.grad.memory.start + given.grad.layout.offset
+    made[2:] = _extents(given.shape, given.strides)
+    return made
+
+
+def _extents(shape: Any, strides: Any) -> np.ndarray:
+    """Extents, strides in bytes and number of dimensions of an array, as words."""
+    halves = np.zeros(10, np.int32)
+    halves[: len(shape)], halves[4 : 4 + len(strides)], halves[8] = shape, strides, len(shape)
+    return halves.view(np.uint64)
+
+
+def _words(struct: Struct, keeps: list[Any]) -> Iterator[int]:
+    """The words of a record, but for that of its kind: a descriptor for each array, one word for each number.
+
+    `keeps` gets what they are the places of.
+    """
+    for name, kind in type(struct).fields.items():
+        value: Any = getattr(struct, name)
+        if isinstance(kind, StructType):
+            yield from _words(value, keeps)
+        elif isinstance(kind, ArrayType) and kind.dims:
+            yield from _described(value, kind, keeps)
+        else:
+            assert not isinstance(kind, StructArrayType)
+            dtype = (kind.dtype if isinstance(kind, ArrayType) else kind).dtype
+            for number in np.ravel(np.asarray(value, dtype)):
+                yield int.from_bytes(number.tobytes(), "little")
+
+
+def _described(value: Any, kind: ArrayType, keeps: list[Any]) -> Iterator[int]:
+    """The descriptor of an array of a grid, tree or mesh."""
+    content = value.host() if hasattr(value, "memory") else np.asarray(value, kind.dtype.dtype)
+    keeps += (value, content)
+    if not content.size:
+        yield from (0,) * DESCRIPTOR_WORDS
+        return
+    yield int(content.__array_interface__["data"][0])
+    yield 0
+    yield from map(int, _extents(content.shape[: kind.dims], content.strides[: kind.dims]))
+
+
+MAX_RECORD = 512
+table = Table()
+when_gone.append(table.erase)

@@ -1,0 +1,167 @@
+"""Launches of kernels that look numbers up when they run: what these are given, and what stays alive meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+
+from jwarp.arrays.array import array
+from jwarp.arrays.living import AllMemory, table
+from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.view import View
+from jwarp.bind.compat import Tracer, is_not_tracing
+from jwarp.caches import cached
+from jwarp.dispatch.call.held import held, leaves_of
+from jwarp.errors import LaunchError, NotDifferentiableError
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.types import ScalarType, Struct, uint64, unchecked
+from jwarp.types.all_memory import BASE, MEMORY, MEMORY_TYPE, TOP, holds_descriptors
+from jwarp.types.handles import all_named
+from jwarp.types.scalars import SCALARS
+
+
+@cached(1)
+def argument() -> Any:
+    """The value of the parameter that is all memory."""
+    made = {"words": table.words, "slots": table.slots}
+    tables = {name: array(x, dtype=uint64, device="cpu", copy=False) for name, x in made.items()}
+    return unchecked(MEMORY_TYPE, {**tables, **{name: _heap(kind) for name, kind in SCALARS.items()}})
+
+
+def _heap(kind: ScalarType) -> array:
+    """All memory as scalars of a type, in a memory by itself, as arrays of two types never overlap."""
+    size = kind.dtype.itemsize
+    return array.of(AllMemory(), View(kind, ((TOP - BASE) // size,), (size,), 0))
+
+
+def with_memory(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any, Any]:
+    """The kernel that looks numbers up, and what a launch of it is given: all memory, besides its own arguments."""
+    given = argument()
+    if isinstance(outputs, Mapping):
+        return kernel.with_memory(), inputs, {**outputs, MEMORY: given}
+    if outputs is not None and len(outputs):
+        return kernel.with_memory(), inputs, [*outputs, given]
+    if isinstance(inputs, Mapping):
+        return kernel.with_memory(), {**inputs, MEMORY: given}, outputs
+    return kernel.with_memory(), [*inputs, given], outputs
+
+
+def may_look_up(inputs: Any, outputs: Any) -> bool:
+    """True if a kernel may look numbers up in a launch on these mutable arrays: one that runs now, in host memory."""
+    return is_not_tracing() and not any(map(_is_elsewhere, (*_values(inputs), *_values(outputs))))
+
+
+def _is_elsewhere(value: Any) -> bool:
+    if isinstance(value, Struct):
+        return any(_is_elsewhere(getattr(value, name)) for name in type(value).fields)
+    memory = getattr(value, "memory", None) if isinstance(value, array) else None
+    return memory is not None and not isinstance(memory, HostMemory)
+
+
+_LOOKS_UP = "looks numbers up"
+
+
+def note_look_ups(kernel: Kernel) -> None:
+    """Note that a kernel looks numbers up."""
+    kernel.executables.keep(_LOOKS_UP, True)
+
+
+def is_wanted(kernel: Kernel, inputs: Any, outputs: Any) -> bool:
+    """True if a kernel is known to look numbers up, or is given arrays of structs with arrays in them."""
+    if kernel.looks_up:
+        return False
+    if kernel.executables.get(_LOOKS_UP):
+        return True
+    if not any(holds_descriptors(parameter.type) for parameter in kernel.signature):
+        return False
+    values = [*_values(inputs), *_values(outputs)]
+    return any(map(_has_struct_arrays, values))
+
+
+def _values(given: Any) -> Any:
+    return given.values() if isinstance(given, Mapping) else given or ()
+
+
+def _has_struct_arrays(value: Any) -> bool:
+    if isinstance(value, Struct):
+        return any(_has_struct_arrays(getattr(value, name)) for name in type(value).fields)
+    return isinstance(value, StructArray)
+
+
+@contextlib.contextmanager
+def looking_up() -> Iterator[None]:
+    """Let kernels find what is alive as it is now, and keep that until they have ended."""
+    with table.in_use():
+        refresh()
+        yield
+
+
+def refresh() -> None:
+    """Let kernels find grids, trees and meshes whose ids are numbers as they are now."""
+    for number, owner in all_named():
+        state = owner.state
+        if table.state(number) is state:
+            continue
+        known = held(owner)
+        struct = owner.in_place if known is None else known.struct
+        if all(map(_is_here, leaves_of(struct))):
+            # Values that could change unseen are read each time.
+            table.write(number, None if known is None else state, struct)
+        else:
+            table.erase(number)
+
+
+def _is_here(leaf: Any) -> bool:
+    """True for a number, and an array in host memory."""
+    if isinstance(leaf, Tracer):
+        return False
+    if isinstance(leaf, jax.Array):
+        return leaf.is_fully_addressable and {x.platform for x in leaf.devices()} == {"cpu"}
+    return not isinstance(leaf, array) or isinstance(leaf.memory, HostMemory)
+
+
+class Found:
+    """The arrays that a launch may have found by numbers, as they were when a tape recorded it.
+
+    A derivative follows no gradients of these arrays, and reads them as they are.
+    """
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+        self._versions = [(weakref.ref(memory), memory.version) for memory in table.memories()]
+
+    def check_gradients(self, *, by_addresses: bool) -> None:
+        """Refuse a derivative if some array that may be found, by an id or `by_addresses`, has a gradient.
+
+        Raises:
+            NotDifferentiableError: there is one.
+        """
+        for found in table.arrays(by_addresses=by_addresses):
+            if found.grad is not None:
+                raise NotDifferentiableError(
+                    f"kernel '{self._kernel.name}' finds arrays by numbers, and {found.memory.made_at}, which it may"
+                    " find, has a gradient, which the derivative of the launch would miss",
+                    self._kernel.span,
+                    "pass the array, grid, tree or mesh itself as a parameter or a field of a struct",
+                )
+
+    def check_contents(self) -> None:
+        """Refuse to read what was written since.
+
+        Raises:
+            LaunchError: something that may be found was.
+        """
+        for known, version in self._versions:
+            memory = known()
+            if memory is None or memory.version != version:
+                which = "an array that is no more" if memory is None else memory.made_at
+                raise LaunchError(
+                    f"kernel '{self._kernel.name}': the gradient needs what arrays held that the kernel found by"
+                    f" numbers, and {which}, which it may have found, was written since",
+                    hint="pass the array, grid, tree or mesh itself, whose content tapes keep",
+                )

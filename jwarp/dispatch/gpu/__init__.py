@@ -1,1 +1,0 @@
-"""Launches in the memory of GPUs: borrowed arrays, streams, allocations."""

@@ -1,0 +1,173 @@
+"""A graph as a program of JAX's: what it does to its arrays, exported, with what they hold."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command
+from jwarp.arrays.writes import Computation, Copy, Fill
+from jwarp.bind.compat import with_x64
+from jwarp.bind.control import traced_if, traced_while
+from jwarp.bind.functional import Given, stand_ins
+from jwarp.bind.register import EXPORT_CHECKS
+from jwarp.bind.trees import Mapped, Shown
+from jwarp.devices import CPU
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
+from jwarp.dispatch.tape.graphs import Graph
+from jwarp.dispatch.tape.native_steps import Branch, Loop
+from jwarp.errors import LaunchError
+
+
+@dataclass(frozen=True)
+class Param:
+    """Where an array with a name is: elements of a region, by `shape` with the axes of components, and bytes."""
+
+    region: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    def of(self, region: np.ndarray) -> np.ndarray:
+        """The view of the region.
+
+        Raises:
+            ValueError, TypeError: it reaches out of the region.
+        """
+        return np.ndarray(self.shape, self.dtype, region.reshape(-1).view(np.uint8), self.offset, self.strides)
+
+
+@dataclass(frozen=True)
+class ExportedGraph:
+    """The content of a file of a graph.
+
+    Attributes:
+        program: The serialised program: of the contents of all regions, the new ones of those that are `written`.
+        regions: The contents of the memory that the graph reads and writes, as they were when it was exported.
+        written: The numbers of the regions that the program writes.
+        params: Where the arrays are that have names.
+    """
+
+    program: bytes
+    regions: tuple[np.ndarray, ...]
+    written: tuple[int, ...]
+    params: Mapping[str, Param]
+
+
+def export_graph(graph: Graph, named: Mapping[str, array]) -> ExportedGraph:
+    """Export a graph of launches, copies, fills, branches and loops on arrays of the host.
+
+    Raises:
+        LaunchError: it does something else, or an array is on a GPU.
+    """
+    with with_x64(True):  # so that arrays of 64-bit numbers are regions like the others
+        arguments = {"commands": [_arrays_of(command) for command in graph.commands], "params": dict(named)}
+        given = Given(arguments, tuple(arguments))
+        written: list[int] = []
+
+        def program(*contents: Any) -> list[Any]:
+            memories, made = stand_ins(given, contents)
+            _run_on(graph.commands, made["commands"])
+            written[:] = [k for k, memory in enumerate(memories) if memory.version]
+            return [memories[k].value for k in written]
+
+        contents = [np.asarray(x) for x in given.contents]
+        exported = jax.export.export(jax.jit(program), platforms=["cpu"], disabled_checks=EXPORT_CHECKS)(*contents)
+        return ExportedGraph(bytes(exported.serialize()), tuple(contents), tuple(written), _params(given))
+
+
+def program_of(exported: ExportedGraph) -> Callable[..., Sequence[np.ndarray]]:
+    """The program of an exported graph, compiled when it is called first: new contents of what is written, in order.
+
+    Raises:
+        LaunchError: the bytes are no program.
+    """
+    with with_x64(True):
+        try:
+            call = jax.jit(jax.export.deserialize(bytearray(exported.program)).call)
+        except Exception as error:
+            raise LaunchError(f"the program of a saved graph cannot be read: {error}") from error
+
+    def run(*contents: Any) -> Sequence[np.ndarray]:
+        with with_x64(True):
+            return [np.asarray(x) for x in call(*contents)]
+
+    return run
+
+
+def _arrays_of(command: Command) -> Any:
+    """The arrays of a command, with whatever they are in, as a tree."""
+    match command:
+        case ArrayLaunch() if command.device == CPU and command.ids is None:
+            return list(command.given)
+        case Copy():
+            return [command.dest, command.src]
+        case Fill():
+            return [command.array]
+        case Branch():
+            return [command.condition, _all(command.on_true), _all(command.on_false)]
+        case Loop():
+            return [command.condition, _all(command.body)]
+        case Graph():
+            return _all(command.commands)
+        case Computation() if command.made_by is not None:
+            return list(command.made_by[1])
+        case ArrayLaunch():
+            name = f"a launch of '{command.kernel.name}' on a GPU or on arrays of ids"
+        case Computation():
+            name = command.name
+        case _:
+            name = "a call of Python's, such as a refit or the backward pass of a tape,"
+    raise LaunchError(
+        f"{name} is part of a graph that is to be saved, and has no form in a file",
+        hint="save a graph of launches, copies, fills, wp.capture_if and wp.capture_while on arrays of the host",
+    )
+
+
+def _all(commands: Sequence[Command]) -> list[Any]:
+    return [_arrays_of(command) for command in commands]
+
+
+def _run_on(commands: Sequence[Command], arrays: Sequence[Any]) -> None:
+    """Do while JAX traces what commands do, on other arrays."""
+    for command, mine in zip(commands, arrays, strict=True):
+        match command:
+            case ArrayLaunch():
+                ArrayLaunch(command.kernel, command.dims, mine, None, command.block_dim).run()
+            case Copy():
+                Copy(*mine).run()
+            case Fill():
+                Fill(mine[0], command.value).run()
+            case Branch():
+                parts = (command.on_true, mine[1]), (command.on_false, mine[2])
+                branches = [functools.partial(_run_on, *part) for part in parts]
+                traced_if(mine[0], branches, branches, "part of a graph that is saved")
+            case Loop():
+                body = functools.partial(_run_on, command.body, mine[1])
+                traced_while(mine[0], body, body, "of a graph that is saved")
+            case Computation() if command.made_by is not None:
+                command.made_by[0](*mine)
+            case Graph():
+                _run_on(command.commands, mine)
+
+
+def _params(given: Given) -> dict[str, Param]:
+    """Where the arrays with names are."""
+    node = given.nodes["params"]
+    assert isinstance(node, Mapped)
+    found = {}
+    for name, item in zip(node.keys, node.items, strict=True):
+        if not isinstance(item, Shown):
+            raise LaunchError(f"'{name}' is an array without elements, or an array of structs: name one of its fields")
+        layout, start = item.layout, given.wholes[item.memory].bounds[0]
+        found[str(name)] = Param(
+            item.memory, layout.dtype.name, layout.full_shape, layout.full_strides, layout.offset - start
+        )
+    return found

@@ -66,6 +66,20 @@ _OF_WARP: dict[str, Any] = {
     **dict.fromkeys(("cpu_compiler_flags",), None),
     **dict.fromkeys(("load_module_max_workers", "deterministic_max_records", "launch_array_access_mode"), 0),
 }
+
+
+class Surface:
+    """The Python surface of this process.
+
+    Attributes:
+        is_warps: True in a whole program of Warp's: what surrounds kernels is as in Warp.
+    """
+
+    is_warps = False
+
+
+surface = Surface()
+
 # Names of Warp's for settings that there are here.
 _RENAMED = {"kernel_cache_dir": "cache_dir"}
 _MODES = ("release", "debug")
@@ -119,7 +133,7 @@ def _from_environment() -> Settings:
     for name, kind in _TYPES.items():
         variable = f"JWARP_{name.upper()}"
         text = os.environ.get(variable)
-        if text is None:
+        if text is None or (not text.strip() and name != "cache_dir"):  # without a folder nothing is kept
             continue
         value: Any = text
         if kind in (bool, DeterministicMode):

@@ -10,7 +10,7 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import holds_arrays
+from jwarp.dispatch.call.array_arguments import is_on_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
@@ -179,7 +179,7 @@ def launch(
     asked = kernel, inputs
     ids: Mapping[int, tuple[str, Any]] = {}
     try:
-        on_arrays = holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs))
+        on_arrays = is_on_arrays(inputs, outputs)
         looks_up = on_arrays and may_look_up(inputs, outputs)
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""

@@ -11,7 +11,13 @@ from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
-from jwarp.dispatch.call.array_arguments import check_value, holds_arrays, matched_values, read_block_dim
+from jwarp.dispatch.call.array_arguments import (
+    check_value,
+    holds_arrays,
+    is_on_arrays,
+    matched_values,
+    read_block_dim,
+)
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.tracebacks import shorten
@@ -455,7 +461,7 @@ def record(
     adj_outputs: Any,
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
-    if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
+    if is_on_arrays(inputs, outputs):
         in_place = Launch(kernel, adjoint, block_dim=read_block_dim(block_dim, kernel.name))
         if adjoint:
             in_place._asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)

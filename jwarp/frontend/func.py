@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
+from jwarp.config import surface
 from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName, full_name
 from jwarp.frontend.modules import Module, get_module
@@ -20,7 +21,6 @@ from jwarp.frontend.syntax.source import (
     Source,
     annotations_of,
     check_function,
-    numbers,
     parameter_span,
 )
 from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
@@ -248,6 +248,6 @@ def _defined_in(frame: types.FrameType, function: Callable) -> Func:
     earlier = known if same else None
     made = Func(function, earlier=earlier)
     made.module.add_function(made)
-    if numbers.are_read_late and isinstance(earlier, Func) and len(made.defined) <= len(earlier.defined):
+    if surface.is_warps and isinstance(earlier, Func) and len(made.defined) <= len(earlier.defined):
         made.module.mark_modified()  # kernels that were read call the function of that name, which is this one now
     return made

@@ -92,15 +92,21 @@ def _private(part: str) -> dict[str, Any]:
     return {name: Private(module, name) for name in PRIVATE.get(part, "").split()}
 
 
+def register_api_function(function: Any, *, module: str, **about: Any) -> None:
+    """Nothing: that has a function of a module appear in Warp's documentation."""
+
+
 def _context() -> dict[str, Any]:
     public = _public("jwarp")
     return {
         **public,
+        **{name: thing for name, thing in _logger().items() if name.startswith("log_")},
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
         "user_modules": known_modules(),
         "get_warp_version": lambda: config.version,
         "get_llvm_version": lambda: version("llvmlite"),
+        "register_api_function": register_api_function,
         "type_str": jwarp.types.type_repr,
         "_get_caller_module_name": lambda stack_level=1: caller(stack_level + 1),
         "_is_graph_capture_allocation_supported": lambda device: False,
@@ -119,6 +125,7 @@ def _utils() -> dict[str, Any]:
 def _codegen() -> dict[str, Any]:
     return {
         **_public("jwarp"),
+        "StructInstance": jwarp.types.Struct,
         "make_full_qualified_name": lambda f: full_name(f if isinstance(f, str) else f.__qualname__),
     }
 

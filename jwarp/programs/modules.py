@@ -11,11 +11,11 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from jwarp.api.modes import LaunchArrayAccessMode
-from jwarp.config import DeterministicMode, config
+from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
-from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
 from jwarp.programs.kernel_class import Kernel
+from jwarp.programs.own_python import is_run_as_it_is, spec_as_it_is
 from jwarp.programs.surface import MODULES, missing
 from jwarp.types import program_values
 
@@ -36,10 +36,10 @@ class Module(types.ModuleType):
 
 
 class _Config(Module):
-    """`warp.config`: assigning sets what jwarp has of that name."""
+    """`warp.config`: assigning sets what jwarp has of that name. A deleted name is absent until it is set again."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name in self._deleted():
             return super().__getattr__(name)
         return getattr(config, name)
 
@@ -48,6 +48,14 @@ class _Config(Module):
             super().__setattr__(name, value)
         else:
             setattr(config, name, value)
+            self._deleted().discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        getattr(self, name)  # an AttributeError if there is none
+        self._deleted().add(name)
+
+    def _deleted(self) -> set[str]:
+        return vars(self).setdefault("_deleted_names", set())
 
     def __dir__(self) -> list[str]:
         return ["DeterministicMode", "LaunchArrayAccessMode"] + [
@@ -135,7 +143,7 @@ class _Loader(Loader):
 
 
 class Finder(MetaPathFinder):
-    """Finds `warp` and what is in it. Modules of Warp's without a counterpart do not exist."""
+    """Finds `warp` and what is in it. Others of Warp's modules do not exist, or are those of an installed Warp."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -144,6 +152,8 @@ class Finder(MetaPathFinder):
             return None
         if _is_known(fullname):
             return ModuleSpec(fullname, _Loader(), is_package=True)
+        if is_run_as_it_is(fullname):
+            return spec_as_it_is(fullname)
         parent, _, name = fullname.rpartition(".")
         reason = missing(parent, name)
         if reason is not None:  # what `from warp import name` asks for when the module has no such attribute
@@ -169,5 +179,5 @@ def install() -> None:
     dir(importlib.import_module("jwarp"))  # imports what its names stand for, which `vars` lists from here on
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
-    numbers.are_read_late = True
+    surface.is_warps = True
     program_values.install()

@@ -9,9 +9,7 @@ from jwarp.frontend.builtins.planned import PLANNED
 _FEATURES = {
     "warp.build_experimental": "functions added to Warp's own compiler (wp.func, wp.jax_func, wp.cuda_kernel)",
     "warp.fem": "finite elements",
-    "warp.geometry": "surfaces from fields, and triangulations",
     "warp.sim": "simulators of its own (Newton took the place of Warp's; see wp.functionalize)",
-    "warp.render": "renderers (write arrays to files, or show them by matplotlib)",
     "warp.sparse": "sparse matrices (jax.experimental.sparse)",
 }
 
@@ -64,13 +62,6 @@ _NAMES = {
         "TrianglePolynomialShapeFunctions TriangleRaviartThomasShapeFunctions TriangleShapeFunction"
     ),
     "warp.fem.utils": "grid_to_hexes grid_to_quads grid_to_tets grid_to_tris",
-    "warp.geometry": (
-        "IsoSurfaceBase IsoSurfaceMarchingCubes IsoSurfaceNets SweptVolumeSignMode delaunay_edge_flip "
-        "find_triangle_neighbor_edge_index lipschitz_octree sparse_marching_cubes "
-        "sparse_marching_cubes_from_cells swept_volume_bounds swept_volume_field swept_volume_mesh "
-        "swept_volume_sdf tri_tri_adjacency"
-    ),
-    "warp.render": "OpenGLRenderer UsdRenderer",
     "warp.sparse": (
         "BSR_STATUS_ROW_CAPACITY_EXCEEDED BSR_STATUS_SUCCESS BsrMatrix BsrTripletMap bsr_assign bsr_axpy "
         "bsr_axpy_work_arrays bsr_block_index bsr_compress bsr_copy bsr_diag bsr_from_triplets bsr_get_diag "
@@ -130,12 +121,12 @@ PRIVATE = {
     "types": (
         "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "
         "_validate_array_subclass_descriptor _IndexedArrayAnnotation array_type_id concrete_array_type "
-        "get_signature get_type_code infer_argument_types matches_array_class type_matches_template "
+        "get_signature get_type_code infer_argument_types type_matches_template "
         "types_equal_generic hash_grid_query_type"
     ),
     "utils": "map_cache",
     "codegen": (
-        "Adjoint Var StructInstance codegen_func_forward codegen_func_reverse codegen_kernel codegen_module "
+        "Adjoint Var codegen_func_forward codegen_func_reverse codegen_kernel codegen_module "
         "cuda_kernel_forward_name cuda_kernel_backward_name cuda_module_header get_arg_type resolve_grid_stride "
         "_codegen_lock _is_tid_call _SharedFunctionSource _shared_function_sources _shared_source_for_code "
         "_store_shared_source _substitute_nodes"

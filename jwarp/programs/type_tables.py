@@ -115,6 +115,13 @@ def type_typestr(dtype: Any) -> str:
     return np.dtype(_NUMPY[scalar]).newbyteorder("<").str
 
 
+def matches_array_class(kind: Any, family: Any) -> bool:
+    """True if an array, its class or an annotation is of a family: `array`, `indexedarray`, …"""
+    if family is array:
+        return isinstance(kind, array | _ArrayAnnotation | types.ArrayType | types.StructArrayType) or kind is array
+    return kind is family or (isinstance(family, type) and isinstance(kind, family))
+
+
 def type_scalar_type(kind: Any) -> Any:
     """The type of the components of a vector or matrix; other types are what they are."""
     return kind.dtype if types.type_is_composite(kind) else kind
@@ -191,6 +198,7 @@ def members() -> dict[str, Any]:
         "_ArrayAnnotationBase": Written,
         "strides_from_shape": strides_from_shape,
         "check_array_shape": check_array_shape,
+        "matches_array_class": matches_array_class,
         "type_scalar_type": type_scalar_type,
         "type_length": type_length,
         "type_to_warp": type_to_warp,

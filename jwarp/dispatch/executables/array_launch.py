@@ -40,8 +40,7 @@ from jwarp.dispatch.call.ids import IdLists
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.device import DeviceExecutable
-from jwarp.dispatch.executables.host import Forward, HostExecutable
-from jwarp.dispatch.executables.host_arrays import OverlapError
+from jwarp.dispatch.executables.host import Forward, HostExecutable, OverlapError
 from jwarp.dispatch.executables.table import Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel

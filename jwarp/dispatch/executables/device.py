@@ -17,9 +17,9 @@ from jwarp.bind import values
 from jwarp.bind.compat import is_not_tracing
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.checks import Convert, content_of, refuse_tracing
+from jwarp.dispatch.call.checks import Convert, Place, Use, content_of, refuse_tracing
 from jwarp.dispatch.executables.device_launch import Placed, Settled, Work, settle
-from jwarp.dispatch.executables.host_arrays import Place, Use, without_aliases
+from jwarp.dispatch.executables.host import without_aliases
 from jwarp.dispatch.executables.table import Ready
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param

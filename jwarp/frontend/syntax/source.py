@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.config import surface
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.syntax.nodes import nodes_in
@@ -117,18 +118,14 @@ class Source:
         return {**self.function.__globals__, **self.captured}
 
 
-class _Numbers:
-    """When numbers of a module get their values: where a kernel is defined or, as in Warp, where it is first read."""
-
-    are_read_late = False
-
-
-numbers = _Numbers()
 _NUMBERS = (int, float, np.generic, CompositeValue)
 
 
 def capture(function: Callable) -> dict[str, Any]:
-    """Outer names that `function` refers to, with their values now; not numbers of its module that are read late."""
+    """Outer names that `function` refers to, with their values now.
+
+    Numbers of its module are not among them in programs of Warp's, where they count as they are at the first launch.
+    """
     code = function.__code__
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     captured: dict[str, Any] = {}
@@ -138,7 +135,7 @@ def capture(function: Callable) -> dict[str, Any]:
     for name in code.co_names:
         if name in function.__globals__:
             value = function.__globals__[name]
-            if not (numbers.are_read_late and isinstance(value, _NUMBERS)):
+            if not (surface.is_warps and isinstance(value, _NUMBERS)):
                 captured.setdefault(name, value)
     # Vectors and matrices can change later, numbers cannot.
     return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}

@@ -21,9 +21,8 @@ from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slot_of
 from jwarp.dispatch.steps.array_adjoint import launch_adjoint
-from jwarp.errors import JwarpError, LaunchError
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.frontend.lookups import NeedsMemory
 from jwarp.launching import geometry
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
@@ -183,7 +182,8 @@ def launch(
         looks_up = on_arrays and may_look_up(inputs, outputs)
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
-            kernel, inputs, ids = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
+            kernel, inputs, ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
+            slot = None if is_numbered else slot  # as other numbers have other layouts
         if looks_up and is_wanted(kernel, inputs, outputs):
             return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                                 record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
@@ -208,14 +208,11 @@ def launch(
             return record(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         return route.run(call, stream, None if ids else slot)
-    except NeedsMemory as error:
-        if not looks_up:
+    except JwarpError as error:
+        if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
             shorten(error)
             raise
         note_look_ups(kernel)
-    except JwarpError as error:
-        shorten(error)
-        raise
     return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                         record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
 

@@ -2595,7 +2595,7 @@ def tile_atomic_add_indexed(
     a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
 def tile_axpy(alpha: Any, src: tile[T], dest: tile[T]) -> None:
-    """dest += alpha * src, for two tiles that are alike."""
+    """dest += alpha * src, for two tiles of one type and shape."""
 
 def tile_broadcast(a: tile[T], shape: Shape) -> tile[T]:
     """A view of another shape that repeats dimensions of extent 1, and has new ones in front."""
@@ -2647,7 +2647,7 @@ def tile_diag_add(a: tile[T], d: tile[T]) -> tile[T]:
     """A new tile: the square tile `a` with the tile `d` of one dimension added to the diagonal."""
 
 def tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]:
-    """The sum of the products of the elements, and of their components, of two tiles that are alike: one element."""
+    """The sum of the products of elements and their components, of two tiles of one type and shape: one element."""
 
 @_overload
 def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:

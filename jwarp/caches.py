@@ -15,7 +15,7 @@ V = TypeVar("V")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What there is of each shape that a kernel is launched with is kept for so many shapes.
+# The number of shapes for which a kernel's entries are cached.
 MAX_SHAPES = 256
 # Kernels whose analysis is kept; that of others is made again, or read from disk.
 MAX_KERNELS = 4096

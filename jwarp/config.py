@@ -48,7 +48,7 @@ class Settings:
 CODE_SETTINGS = ("bounds", "debug", "fast_math")
 LAUNCH_SETTINGS = (*CODE_SETTINGS, "max_unroll", "deterministic")
 
-# What programs of Warp's set besides, with the values that Warp has at first. `log_level` is followed by timers;
+# Further settings of Warp's programs, with Warp's initial values. Timers follow `log_level`;
 # the others say how Warp compiles, allocates or checks, and do nothing here.
 LOG_INFO = 20
 _OF_WARP: dict[str, Any] = {
@@ -66,6 +66,20 @@ _OF_WARP: dict[str, Any] = {
     **dict.fromkeys(("cpu_compiler_flags",), None),
     **dict.fromkeys(("load_module_max_workers", "deterministic_max_records", "launch_array_access_mode"), 0),
 }
+
+
+class Surface:
+    """The Python surface of this process.
+
+    Attributes:
+        is_warps: True in a whole program of Warp's: what surrounds kernels is as in Warp.
+    """
+
+    is_warps = False
+
+
+surface = Surface()
+
 # Names of Warp's for settings that there are here.
 _RENAMED = {"kernel_cache_dir": "cache_dir"}
 _MODES = ("release", "debug")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -56,7 +57,7 @@ def at_kernel(error: JwarpError, span: Span) -> JwarpError:
 class Device:
     """A device, as Warp describes it. It equals its alias, as in `array.device == "cpu"`, and prints as that."""
 
-    # What CUDA devices have, and the host has not.
+    # Properties of CUDA devices that the host lacks.
     arch: ClassVar[int] = 0
     sm_count: ClassVar[int] = 0
     max_shared_memory_per_block: ClassVar[int] = 0
@@ -82,7 +83,6 @@ class Device:
         self.alias = alias
         self.ordinal = ordinal
         self.name = name
-        self.captures: dict[Any, Any] = {}
 
     @property
     def is_cpu(self) -> bool:
@@ -96,8 +96,8 @@ class Device:
 
     @property
     def is_capturing(self) -> bool:
-        """True while a graph is being captured."""
-        return bool(self.captures)
+        """True while this thread captures a graph."""
+        return _here.is_capturing
 
     @property
     def stream(self) -> Any:
@@ -170,6 +170,21 @@ def no_cuda_device(device: Device) -> DeviceError:
     return DeviceError(f"Device {device} is not a CUDA device", hint='wp.get_device("cuda:0") is one, if there is any')
 
 
+class _Here(threading.local):
+    """The state of this thread alone: its device in use inside of a `ScopedDevice`, and if it captures."""
+
+    scoped: Device | None = None
+    is_capturing = False
+
+
+_here = _Here()
+
+
+def set_capturing(is_capturing: bool) -> None:
+    """Say whether this thread captures a graph."""
+    _here.is_capturing = is_capturing
+
+
 class _Devices:
     """The devices of this process.
 
@@ -178,10 +193,22 @@ class _Devices:
 
     def __init__(self) -> None:
         self.find: Callable[[], Sequence[Device]] = tuple
-        self.in_use = CPU
+        self.default = CPU  # the one in use, outside of each `ScopedDevice`
         self.used: dict[Device, None] = {}  # the CUDA devices that have been asked for
         self._cuda: tuple[Device, ...] | None = None
         self.why_none = ""
+
+    @property
+    def in_use(self) -> Device:
+        """The device in use in this thread."""
+        return _here.scoped or self.default
+
+    def use(self, device: Device) -> None:
+        """Make a device the one in use: in this thread inside of a `ScopedDevice`, else in all."""
+        if _here.scoped is None:
+            self.default = device
+        else:
+            _here.scoped = device
 
     @property
     def cuda(self) -> tuple[Device, ...]:
@@ -235,7 +262,7 @@ def set_device(ident: DeviceLike) -> None:
     Raises:
         LaunchError: there is no such device.
     """
-    DEVICES.in_use = get_device(ident)
+    DEVICES.use(get_device(ident))
 
 
 def get_devices() -> list[Device]:
@@ -296,7 +323,7 @@ def can_access(device: DeviceLike, resource: Any) -> bool:
 
 
 class ScopedDevice:
-    """`with wp.ScopedDevice("cuda:0"):`, inside of which a device is the one in use; None leaves it as it is.
+    """`with wp.ScopedDevice("cuda:0"):`, inside of which a device is the one in use in this thread; None: as before.
 
     Raises:
         LaunchError: there is no such device.
@@ -304,14 +331,14 @@ class ScopedDevice:
 
     def __init__(self, device: DeviceLike) -> None:
         self.device = get_device(device)
-        self._before: list[Device] = []
+        self._before: list[Device | None] = []
 
     def __enter__(self) -> Device:
-        self._before.append(DEVICES.in_use)
-        DEVICES.in_use = self.device
+        self._before.append(_here.scoped)
+        _here.scoped = self.device
         return self.device
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        DEVICES.in_use = self._before.pop()
+        _here.scoped = self._before.pop()

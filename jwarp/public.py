@@ -143,6 +143,7 @@ from jwarp.arrays.create import ones as ones
 from jwarp.arrays.create import ones_like as ones_like
 from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.arrays.fabric import fabricarray as fabricarray
+from jwarp.arrays.fabric import fixedarray as fixedarray
 from jwarp.arrays.fabric import indexedfabricarray as indexedfabricarray
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent

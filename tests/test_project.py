@@ -145,6 +145,15 @@ def test_the_first_line_of_a_docstring_is_a_noun_phrase_or_an_imperative():
     assert not offenders(WRITTEN_FILES, fault)
 
 
+def test_comments_begin_with_a_noun_phrase_or_an_imperative():
+    def fault(path: Path) -> str:
+        lines = enumerate(path.read_text().splitlines(), 1)
+        starts = re.compile(r"\s*(#|//) (What|Whether)\b")
+        return ", ".join(f"line {line}" for line, text in lines if starts.match(text))
+
+    assert not offenders([*PYTHON_FILES, *sorted((ROOT / "cuda/device").rglob("*.cuh"))], fault)
+
+
 def test_names_and_docstrings_use_the_terms_of_the_glossary():
     def fault(path: Path) -> str:
         names = defined_names(path) if path in PYTHON_FILES else [(0, path.stem)]  # names of tests are sentences

@@ -1,4 +1,4 @@
-// What handwritten kernels are called with: arrays that are pointers and know their extents, and numbers that
+// The arguments of handwritten kernels: arrays that are pointers and know their extents, and numbers that
 // become a parameter of their own kind only.
 //
 // A function may take an array as `float*` or as `jw::array<float, 2>`. Nothing converts that C++ would change in
@@ -40,7 +40,7 @@ template <class T, int rows, int columns> struct matrix {
   JW_INLINE const T& operator()(int i, int j) const { return data[i * columns + j]; }
 };
 
-// What a composite is made of; void for a scalar, and for a struct of the author's own.
+// The component type of a composite; void for a scalar, and for a struct of the author's own.
 template <class T> struct component_of { using type = void; };
 template <class T, int n> struct component_of<vector<T, n>> { using type = T; };
 template <class T, int r, int c> struct component_of<matrix<T, r, c>> { using type = T; };
@@ -63,7 +63,7 @@ template <class T> using component = typename component_of<T>::type;
 
 // ---- which types stand for which
 
-// Whether a scalar in memory may be taken for another: halves, for example, for those of cuda_fp16.h.
+// True if a scalar in memory may be taken for another: halves, for example, for those of cuda_fp16.h.
 template <class T, class U> JW_INLINE constexpr bool same_kind() {
   if constexpr (is_same<T, U>) return true;
   else if constexpr (is_same<T, bool>) return is_same<U, unsigned char>;
@@ -74,7 +74,7 @@ template <class T, class U> JW_INLINE constexpr bool same_kind() {
     return is_same<U, unsigned short> || (__is_class(U) && sizeof(U) == 2);
   else return false;
 }
-// Whether memory that holds elements T may be taken for elements U, or for what they are made of.
+// True if memory with elements T may be taken for elements U, or for their components.
 template <class T, class U> JW_INLINE constexpr bool holds() {
   if constexpr (is_same<T, U>) return true;
   else if constexpr (is_same<component<T>, void>) return same_kind<T, U>();
@@ -84,7 +84,7 @@ template <class T, class U> JW_INLINE constexpr bool holds() {
   else if constexpr (is_same<component<U>, void>) return true;
   else return same_kind<component<T>, component<U>>();
 }
-// Whether a value T may be passed for a parameter U: nothing is lost.
+// True if a value T may be passed for a parameter U: nothing is lost.
 template <class T, class U> JW_INLINE constexpr bool becomes() {
   if constexpr (is_integer<T> && is_integer<U>) return sizeof(U) >= sizeof(T);
   else if constexpr (is_same<T, float>) return is_one_of<U, float, double>;

@@ -229,7 +229,7 @@ template <class T> JW_INLINE void jw_flush(T* place, T value) {
 
 // ---- sums of warps, whose old value nobody asks for
 
-// Whether all threads of the warp are here, and whether they have the same value: then only is the second one asked.
+// Tests if all threads of the warp are here, and, only then, if they have the same value.
 JW_INLINE bool jw_whole_warp() {
 #ifndef JW_HOST_SHIM
   return __activemask() == 0xffffffffu;

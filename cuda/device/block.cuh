@@ -57,7 +57,7 @@ template <class Op, class T> JW_INLINE T block_reduce(T value) {
   return warp_reduce<Op>(lane < warps ? parts[lane] : Op::template identity<T>());
 }
 
-// What the threads before have together, what they have with this one, and what all have.
+// The sums of the threads before, of those and this one, and of all threads.
 template <class T> struct scanned {
   T before, with, all;
 };

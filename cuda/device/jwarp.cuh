@@ -1,4 +1,4 @@
-// What generated kernels are written in terms of: integers that wrap, checked indices, atomics, batches.
+// The vocabulary of generated kernels: integers that wrap, checked indices, atomics, batches.
 //
 // It includes no header but its own, so that a kernel compiles in milliseconds. With JW_HOST_SHIM it is compiled for the
 // host by the tests, which declare what CUDA has built in.
@@ -292,7 +292,7 @@ JW_INLINE long long jw_split(long long& n, long long d) {
   return quotient;
 }
 
-// Whether a number is within limits: the least one is in the lower 32 bits of the word, the greatest in the upper ones.
+// True if a number is within limits: the least one is in the lower 32 bits of the word, the greatest in the upper ones.
 JW_INLINE bool jw_within(long long x, long long limits) { return x >= (int)limits && x <= (int)(limits >> 32); }
 
 // Reads what nothing writes while the kernel runs.
@@ -482,7 +482,7 @@ template <class T> struct jw_records {
     if (data != nullptr) free(data);
   }
   JW_INLINE T& operator[](long long k) { return data[k]; }
-  // Whether there is a place for record number `count`, the next one.
+  // True if there is a place for record number `count`, the next one.
   JW_INLINE bool has(long long count) {
     if (count < room) return true;
     const long long more = room == 0 ? 64 : 2 * room;

@@ -1,4 +1,4 @@
-// What the texts of native functions are written in: Warp's names for numbers, vectors and arrays, in namespace wp.
+// The language of native functions: Warp's names for numbers, vectors and arrays, in namespace wp.
 //
 // A text that names anything else of Warp's library is refused by the compiler, at its place. Nothing tests the
 // indices that a text uses.

@@ -1,4 +1,4 @@
-// What a block does with tiles all together: products, reductions, scans, solves and copies.
+// Operations of a whole block on tiles: products, reductions, scans, solves and copies.
 //
 // Every thread of a block of NT threads calls a routine, after a barrier; what it leaves in memory may be read at
 // once, since it ends with one. NT is any number from 1 to 1024, and a block has its threads along x. Tiles are

@@ -6,7 +6,7 @@
 
 namespace jw::tile {
 
-// What products of these types are summed up in: of halves in float, of integers in the type of the result.
+// The type in which products of these types are summed: of halves in float, of integers in the type of the result.
 template <class TA, class TB, class TC>
 using sum_type = typename choose<
     is_same<TA, double> || is_same<TB, double> || is_same<TC, double>, double,
@@ -50,7 +50,7 @@ template <class T> JW_INLINE constexpr int group_of(int extent, int sums) {
   return count;
 }
 
-// What THREADS threads along an axis of the product have of it, and read of the operand T with that axis: groups of
+// The share of each of THREADS threads along an axis of the product, and its part of operand T with that axis: groups of
 // neighbours, of which a thread has each THREADS-th one. CLOSE says that they are neighbours in memory, too; else
 // those along K are.
 template <class T, class S, int EXTENT, int THREADS, int MOST, bool CLOSE> struct simt_axis {

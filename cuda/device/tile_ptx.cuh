@@ -122,7 +122,7 @@ template <class T> constexpr int most_added = 1;
 template <class T, int COUNT> JW_INLINE void add_neighbours(T*, const T (&)[COUNT]) {}
 #endif
 
-// Whether the hardware has products of doubles by warps: of others they are sequences of instructions, and long ones.
+// True if the hardware has products of doubles by warps: others are sequences of instructions, and long ones.
 #if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1100)
 constexpr bool has_mma_f64 = true;
 #else

@@ -171,7 +171,7 @@ template <class S, class T> JW_INLINE void take_pair(S& first, S& second, const 
 }
 
 // The sums of a product M x N: those of the warp, or where that has too many for registers, of a part at (m, n) of it.
-// What is called with matrices in shared memory is given those of the whole product.
+// Functions that are called with matrices in shared memory get those of the whole product.
 template <class Unit, int M, int N, int NT> struct tensor_sums {
   static constexpr int ratio = Unit::m / Unit::n;
   static constexpr counts grid = warp_grid(M / Unit::m, N / Unit::n, NT / 32, ratio);
@@ -268,7 +268,7 @@ JW_INLINE void tensor_gemm(const TA* a, const TA* b, TC* c) {
   }
 }
 
-// Whether the instructions cover a product of these extents, and rows begin where they can be read.
+// True if the instructions cover a product of these extents, and rows begin where they can be read.
 template <class Unit, class T, int M, int N, int K, int NT, int LDA, int LDB> JW_INLINE constexpr bool covers() {
   if constexpr (is_same<Unit, void>) return false;
   else {

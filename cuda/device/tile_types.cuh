@@ -46,7 +46,7 @@ template <int NT> JW_INLINE int lane_count() {
 }
 JW_INLINE unsigned lane_mask(int count) { return 0xffffffffu >> (32 - count); }
 
-// What a shuffle brings in place of a value: shuffles have words of four and eight bytes.
+// The words of a value in a shuffle: shuffles have words of four and eight bytes.
 template <class T> JW_INLINE auto word_of(T value) {
   if constexpr (is_half<T>) return unsigned(value.bits);
   else if constexpr (sizeof(T) < 4) return int(value);

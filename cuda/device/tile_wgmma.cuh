@@ -102,7 +102,7 @@ template <class T, int ROWS, int COLS, bool TURNED> struct group_factor {
   static constexpr int stride = TURNED && is_plain ? panel : rows;
   static_assert(TURNED || !is_plain, "a row has 16 elements along K");
 
-  // What says where the part is that begins at `first` along M or N, and at K.
+  // The descriptor of the part that begins at `first` along M or N, and at K.
   JW_INLINE static unsigned long long descriptor(const T* tile, int first, int k) {
     const int size = int(sizeof(T));
     const int place = TURNED ? first * size / width * panel + k * width

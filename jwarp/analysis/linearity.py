@@ -89,7 +89,7 @@ class _Flow(Visitor):
         self.linear, self.reads = linear, reads
         self.values: dict[Value, Standing] = {}
         self.stores: dict[int, Span] = {}
-        # What lies around: a condition, or a number of iterations, that depends on what is linear.
+        # The surroundings: a condition, or a number of iterations, that depends on linear values.
         self.around: Fault | None = None
         written = written_params(kernel)
         count = len(kernel.params) + len(kernel.locals)

@@ -38,7 +38,7 @@ from jwarp.wire import Cover
 MAX_BOUNDS = 3
 MAX_DEPTH = 8
 MAX_STEPS = 300
-# What follows from the interval of a value alone is asked of launches up to this number.
+# The largest number for which launches are asked a condition that follows from a value's interval alone.
 LARGE = 1 << 24
 
 
@@ -146,7 +146,7 @@ def components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
 class _Analysis(Visitor):
     def __init__(self, kernel: Kernel, unmoved: Kernel):
         self.kernel = kernel
-        # What every thread runs: nodes outside branches and loops, where they were written.
+        # Nodes that every thread runs: those outside branches and loops, where they were written.
         self.certain = frozenset(unmoved.body.nodes)
         self.symbols = symbols_of(kernel)
         self.numbers: dict[Value, Number] = {}

@@ -47,7 +47,7 @@ class _Seen:
             inner.kill()
 
 
-# What is known of a node and of a value, which has to be the same in all copies; None where it cannot be a copy.
+# The property of a node or value that must be equal in all copies; None if it cannot be a copy.
 Known = Callable[[Op], object]
 KnownOfValue = Callable[[Value], object]
 

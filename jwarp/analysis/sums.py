@@ -15,7 +15,7 @@ _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
 _PRODUCTS = 7
 # Elements in a vector, and what one operation on it takes.
 _LANES, _LANE_WEIGHT = 16, 4
-# What a loop is taken to do where only the launch knows.
+# The assumed trip count of a loop if only the launch knows it.
 _ITERATIONS = 64
 # A block has few tiles in a row.
 _TILE_ITERATIONS = 8

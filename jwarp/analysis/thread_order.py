@@ -68,7 +68,7 @@ def depends_on_order(kernel: Kernel) -> bool:
     """True if results of atomic operations, or what they leave, may depend on the order of threads."""
     used = used_values(kernel.body)
     atomics = [n for n in _accesses(walk(kernel.body)) if n.row.is_atomic]
-    # What every thread adds, or takes the smallest of, is the same in any order; sums of floats are, but for rounding,
+    # A sum or minimum over all threads is the same in any order; sums of floats are, but for rounding,
     # and are made in one order unless an array is read meanwhile.
     return any(n.result in used or not n.row.combines for n in atomics) or bool(counters(kernel))
 

@@ -87,7 +87,7 @@ def conflicting_stores(
         elif repeated or p in others or not are_apart(kernel, stores, indices, single):
             arrays.add(p)
     if replays(kernel):
-        # What stands for a value in a derivative may have other bits.
+        # The placeholder of a value in a derivative may have other bits.
         return WriteConflicts(NOWHERE, frozenset(arrays), slots=slots)
     agreed = (
         NOWHERE if kernel.block_dim or repeated else frozenset(arrays & others - changed) & _stored_in_loops(kernel)

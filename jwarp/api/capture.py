@@ -13,7 +13,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, capture, listeners, submit
 from jwarp.bind.compat import is_not_tracing
 from jwarp.bind.control import traced_if, traced_while
-from jwarp.devices import CPU, get_device
+from jwarp.devices import get_device, set_capturing
 from jwarp.dispatch.tape.graphs import Graph
 from jwarp.dispatch.tape.native_steps import Branch, Loop
 from jwarp.errors import KernelTypeError, LaunchError
@@ -38,10 +38,10 @@ def capture_begin(
         LaunchError: a capture has begun already.
     """
     get_device(device)
-    if listeners.is_capturing:
+    if listeners.here.capture is not None:
         raise LaunchError("a capture has begun already", hint="end it with wp.capture_end()")
-    CPU.captures["graph"] = capture_begin
     capture([])
+    set_capturing(True)
 
 
 def capture_end(device: Any = None, stream: Any = None) -> Graph:
@@ -50,11 +50,11 @@ def capture_end(device: Any = None, stream: Any = None) -> Graph:
     Raises:
         LaunchError: none has begun.
     """
-    taken = listeners.capture
+    taken = listeners.here.capture
     if taken is None:
         raise LaunchError("no capture has begun", hint="begin one with wp.capture_begin()")
     capture(None)
-    CPU.captures.pop("graph", None)
+    set_capturing(False)
     return Graph(taken)
 
 
@@ -81,7 +81,7 @@ def _taken(body: Any, arguments: dict[str, Any], name: str) -> list[Command]:
     before = capture([])
     try:
         body(**arguments)
-        return listeners.capture or []
+        return listeners.here.capture or []
     finally:
         capture(before)
 
@@ -129,7 +129,7 @@ def capture_if(
         both = on_true, on_false
         branches = [functools.partial(_now, body, kwargs) for body in both]
         return traced_if(condition, branches, both, " or ".join(map(_name, both)), kwargs)
-    if listeners.capture is None:
+    if listeners.here.capture is None:
         return _now(on_true if condition.numpy()[0] else on_false, kwargs)
     taken = (_taken(body, kwargs, "wp.capture_if") for body in (on_true, on_false))
     return submit(Branch(condition, *taken))
@@ -156,7 +156,7 @@ def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stre
         return traced_while(
             condition, functools.partial(_now, while_body, kwargs), while_body, _name(while_body), kwargs
         )
-    if listeners.capture is not None:
+    if listeners.here.capture is not None:
         return submit(Loop(condition, _taken(while_body, kwargs, "wp.capture_while")))
     if condition.device != "cpu":
         while condition.numpy().flat[0]:

@@ -142,7 +142,7 @@ class Slope:
     smooth: bool
 
 
-# What is checked
+# The checked arguments
 
 
 def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: BlockDim | None) -> Problem:
@@ -154,7 +154,7 @@ def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: B
     launch(
         kernel, dim, inputs, outputs, block_dim=block_dim
     )  # what does not fit the kernel is said before anything else
-    # What is listed fills, in order, the parameters that are not given by name.
+    # Listed values fill, in order, the parameters that are not given by name.
     named = {name for given in (inputs, outputs) if isinstance(given, Mapping) for name in given}
     names = [parameter.name for parameter in kernel.signature if parameter.name not in named]
     first = 0 if isinstance(inputs, Mapping) else len(inputs)
@@ -415,7 +415,7 @@ def _slopes(
         value = (16.0 * fine - coarse) / 15.0
         # Terms of both signs may cancel: what they add up to is no measure of what rounds off.
         size = max(abs(value), float(np.linalg.norm(changes[2])))
-        # What does not change does not round in two ways.
+        # A constant does not round in two ways.
         inexact = float(np.linalg.norm(np.where(changes[0] != 0.0, here[k], 0.0)))
         tolerance = rules.atol + rules.rtol * size + 4.0 * rules.rounding * inexact / steps[2]
         # A bend shrinks with the step where the function is smooth, and stays where it has a kink.

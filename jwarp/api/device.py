@@ -24,7 +24,7 @@ from jwarp.types import ScalarType, float32, float64, from_dtype, int32, int64, 
 
 __all__ = ["reduce", "scan", "scatter_add", "segmented_sum"]
 
-# What there are atomics and shuffles for.
+# The types that have atomics and shuffles.
 KERNEL_NAMES: dict[ScalarType, str] = {
     float32: "float",
     float64: "double",
@@ -120,7 +120,7 @@ def scatter_add(values: Any, indices: Any, size: int) -> jax.Array:
     return found.reshape(size, *values.shape[1:])
 
 
-# What the functions are given
+# Checks of the functions' arguments
 
 
 def _array(where: str, x: Any) -> tuple[Any, ScalarType]:

@@ -14,15 +14,15 @@ from jwarp.arrays.cuda_memory import STREAM, cuda_memory_at
 from jwarp.arrays.view import View
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError
-from jwarp.types import from_dtype
+from jwarp.types import from_dtype, int8, uint8
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
     """An array in the memory of another library's, which has `__dlpack__`: each sees what the other writes.
 
     Args:
-        source: An array of NumPy, PyTorch, JAX or another library in host memory or on a GPU. One that is
-            read-only, as JAX's are, is not to be written.
+        source: An array of NumPy, PyTorch, JAX or another library in host memory or on a GPU, or a capsule of DLPack's
+            that nothing has taken. One that is read-only, as JAX's are, is not to be written.
         dtype: The type of the elements; components of vectors and matrices are the last axes. Without it, scalars.
 
     Raises:
@@ -31,6 +31,11 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     Example:
         >>> a = wp.from_dlpack(torch.zeros(4, 3), dtype=wp.vec3)
     """
+    if dlpack.is_capsule(source):
+        try:
+            source = dlpack.Capsule(source)
+        except (TypeError, ValueError) as error:
+            raise KernelTypeError(f"wp.from_dlpack: {error}") from None
     if is_cuda_array(source):
         return _on_gpu(source, dtype)
     if not dlpack.is_exporter(source):
@@ -39,6 +44,8 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
             f"{type(source).__name__}"
         )
     seen = dlpack.view(source, is_read_only=isinstance(source, jax.Array))
+    if seen.dtype == bool and dtype in (int8, uint8):
+        seen = seen.view(dtype.dtype)
     return array(seen, dtype=Any if dtype is None else dtype, copy=False)
 
 
@@ -50,7 +57,7 @@ def _on_gpu(source: Any, dtype: Any) -> array:
     try:
         found = borrow(source, STREAM)
     except Exception as error:  # what a foreign object raises
-        raise KernelTypeError(f"wp.from_dlpack: {type(source).__name__} lends nothing, {error}") from None
+        raise KernelTypeError(f"wp.from_dlpack: {type(source).__name__} exports nothing, {error}") from None
     kind = None if found is None else from_dtype(found.outline.dtype)
     if found is None or kind is None:
         raise KernelTypeError("wp.from_dlpack: the array has a dtype that kernels do not have")

@@ -43,8 +43,8 @@ def jax_callable(
     Args:
         func: A function that returns None.
         num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
-        output_dims: Shape of every output (int or tuple), or a dict of shapes by name. Default: that of the first array
-            that is passed. Outputs start as zeros.
+        output_dims: Shape of every output (int or tuple), or a dict of shapes by name, with or without the axes of
+            components. Default: that of the first array that is passed. Outputs start as zeros.
         in_out_argnames: Array parameters that start from the array passed for them, and come back.
         others: The other keywords of Warp's wrapper (`graph_mode`, `vmap_method`, …) are accepted, and have no effect.
 
@@ -136,7 +136,7 @@ class JaxCallable:
             dims = next((a.shape for a in given.values() if isinstance(a, array)), None)
         if dims is None:
             raise LaunchError(f"{self._where}: nothing tells the shape of '{name}'", hint="pass output_dims")
-        shape = geometry.read_dim(dims, self.__name__, "output_dims")
+        shape = geometry.read_extents(dims, self.__name__, "output_dims", self.kinds[name])
         if len(shape) != self.kinds[name].dims:
             raise LaunchError(f"{self._where}: output '{name}' is {self.kinds[name]!r}, and its shape {shape}")
         return shape

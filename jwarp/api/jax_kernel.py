@@ -58,7 +58,8 @@ def jax_kernel(
         num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
         launch_dims: Threads of a launch, an int or up to four ints. Default: the shape of the first
             array argument. Batch axes of `vmap` do not count. Symbolic in an export of symbolic shapes.
-        output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name.
+        output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name, with or without the
+            axes of components.
             Default: the launch dimensions. Outputs start as zeros.
         in_out_argnames: Array parameters that start from the array passed for them. They are passed as
             inputs, in the kernel's order, and come back first, also in the kernel's order.
@@ -155,7 +156,7 @@ class KernelFunction:
         self._differentiable = enable_backward and kernel.enable_backward
         self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
         self._sharding_rule = sharding_rule
-        # What is passed are the first parameters.
+        # The arguments are the first parameters.
         self._is_in_order = not self._has_structs and list(self._fresh) == list(
             range(len(self._inputs), len(self._roles))
         )
@@ -370,7 +371,7 @@ def _wanted_shape(kernel: Kernel, index: int, args: Sequence[Any], shapes: Mappi
     return ()
 
 
-# What is checked when the function is made
+# Checks when the function is made
 
 
 _CALL_KEYWORDS = ("launch_dims", "output_dims", "vmap_method")
@@ -483,7 +484,7 @@ def _warn_without_effect(**keywords: Any) -> None:
             )
 
 
-# What is worked out at each call
+# Values that are computed at each call
 
 
 def _is_geometry(kind: Any) -> bool:
@@ -516,4 +517,4 @@ def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Seque
 def _shape_of(kernel: Kernel, index: int, shapes: Any) -> tuple[int, ...]:
     name = kernel.signature[index].name
     shape = shapes[name] if isinstance(shapes, Mapping) else shapes
-    return geometry.read_dim(shape, kernel.name, f"output_dims for '{name}'")
+    return geometry.read_extents(shape, kernel.name, f"output_dims for '{name}'", kernel.signature[index].type)

@@ -10,7 +10,7 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import holds_arrays
+from jwarp.dispatch.call.array_arguments import is_on_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
@@ -31,7 +31,7 @@ from jwarp.types import MAX_DIMS
 Values = Sequence[Any] | Mapping[str, Any]
 
 
-# What comes back, for type checkers.
+# The result, for type checkers.
 @overload
 def launch(
     kernel: Kernel,
@@ -178,7 +178,7 @@ def launch(
     asked = kernel, inputs
     ids: Mapping[int, tuple[str, Any]] = {}
     try:
-        on_arrays = holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs))
+        on_arrays = is_on_arrays(inputs, outputs)
         looks_up = on_arrays and may_look_up(inputs, outputs)
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
@@ -195,7 +195,7 @@ def launch(
             if not (record_cmd or adjoint):
                 if ids:
                     slot = None
-                    if listeners.capture is not None:
+                    if listeners.here.capture is not None:
                         lists = IdLists(_again(*asked, dim, outputs, block_dim, record_tape), ids)
                 return launch_arrays(kernel, dim, inputs, outputs, block_dim, record_tape, slot, where, lists)
             if not record_cmd:
@@ -230,7 +230,7 @@ def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
         return "this is a record"
     if adjoint:
         return "this is an adjoint"
-    return ON_TAPE if listeners.recorders and record_tape else ""
+    return ON_TAPE if listeners.here.recorders and record_tape else ""
 
 
 def _again(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> Call:

@@ -13,7 +13,6 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.api.modules import Module, get_module
-from jwarp.arrays.arithmetic import operate
 from jwarp.arrays.array import array
 from jwarp.arrays.create import empty
 from jwarp.arrays.view import scalar_of
@@ -41,6 +40,7 @@ from jwarp.types import (
     from_dtype,
     indexedarray,
 )
+from jwarp.types.array_operators import operate
 
 MAX_MAPPED = 256
 
@@ -82,7 +82,7 @@ def map(
     """
     refuse_keywords("wp.map", unknown, ("out", "return_kernel", "block_dim"))
     function = _function(func)
-    inputs = tuple([_elements_of(x) if isinstance(x, indexedarray) else x for x in inputs])
+    inputs = tuple([_elements_of(x) if isinstance(x, indexedarray) and not _is_mutable(x) else x for x in inputs])
     parameter_names(function, len(inputs))
     mapped = _mapped(function, inputs)
     if return_kernel:
@@ -91,7 +91,7 @@ def map(
     kinds = {type(x) is np.ndarray for x, a in zip(inputs, mapped.arguments, strict=True) if a.axes}
     shapes = [(*(dims or (1,)), *getattr(kind, "shape", ())) for kind in mapped.results]
     places: list[Any] = [tuple(shape) for shape in shapes]
-    if any(type(x) is array for x in inputs) or type(out) is array:
+    if any(_is_mutable(x) for x in inputs) or type(out) is array:
         return _onto_arrays(mapped, dims, inputs, out, block_dim)
     if out is not None:
         places = _places(out, mapped, shapes)
@@ -111,8 +111,9 @@ def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], o
     if out is not None:
         places = _places(out, mapped, [dims] * len(mapped.results))
     else:
-        flows = any(isinstance(x, array) and x.requires_grad for x in inputs)
-        where = next((x.device for x in inputs if isinstance(x, array)), None)
+        read: list[array] = [x.data if isinstance(x, indexedarray) else x for x in inputs if _is_mutable(x)]
+        flows = any(x.requires_grad for x in read)
+        where = read[0].device if read else None
         places = [empty(dims, kind, where, flows and scalar_of(kind).is_float) for kind in mapped.results]
     launch(mapped.kernel, dims, [*inputs, *places], block_dim=block_dim)
     return places[0] if len(places) == 1 else tuple(places)
@@ -146,7 +147,7 @@ def _function(thing: Any, where: str = "wp.map") -> Func | Builtin:
         return as_function(thing, where)
     named = capture(thing)
     key = (code, tuple((name, id(value)) for name, value in sorted(named.items())))
-    # What it refers to is kept with it, so that no other thing gets one of these numbers.
+    # The objects that it refers to are kept with it, so that no other object gets one of these numbers.
     return _functions.made(key, lambda: (named, as_function(thing, where)))[1]
 
 
@@ -196,12 +197,17 @@ def _taken(data: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     return np.where(shown, found, np.zeros((), data.dtype))
 
 
+def _is_mutable(x: Any) -> bool:
+    """True for an array that changes, or an indexed array of such elements."""
+    return isinstance(x.data if isinstance(x, indexedarray) else x, array)
+
+
 def _key(x: Any) -> Any:
     """The specialisation key of an input."""
     if isinstance(x, (Struct, bool, int, float)):
         return type(x)
-    if type(x) is array:
-        return (array, x.shape, x.dtype)
+    if _is_mutable(x):
+        return (type(x), x.shape, x.dtype)
     kind = x.kind if isinstance(x, CompositeValue) else None
     return (kind, _shape(x), getattr(x, "dtype", None), isinstance(x, np.generic), getattr(x, "weak_type", False))
 
@@ -238,7 +244,7 @@ def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
 
 def _scalar(x: Any) -> ScalarType | None:
     """The type of the numbers in an array."""
-    if type(x) is array:
+    if _is_mutable(x):
         return None if isinstance(x.dtype, StructType) else scalar_of(x.dtype)
     return from_dtype(describe(x).dtype)
 
@@ -270,9 +276,9 @@ def _readings(place: int, x: Any, wanted: Any, dtypes: Sequence[ScalarType]) -> 
     if isinstance(x, Struct):
         yield Argument(type(x))
         return
-    if type(x) is array:
+    if _is_mutable(x):
         if wanted is None or fits(x.dtype, wanted, {}):
-            yield Argument(x.dtype, tuple([n != 1 for n in x.shape]))
+            yield Argument(x.dtype, tuple([n != 1 for n in x.shape]), isinstance(x, indexedarray))
         return
     given = describe(x)
     if (given.origin == "number" and given.dtype is None) or (given.shape == () and getattr(x, "weak_type", False)):

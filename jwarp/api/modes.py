@@ -64,7 +64,7 @@ def clear_jax_callable_graph_cache(*functions: Any) -> None:
     """Nothing: no graphs are kept."""
 
 
-# What Warp raises where a kernel cannot be compiled.
+# Warp's exception for a kernel that cannot be compiled.
 WarpCodegenError = WarpCodegenAttributeError = WarpCodegenIndexError = CompileError
 WarpCodegenKeyError = WarpCodegenValueError = WarpDeterminismError = CompileError
 WarpCodegenTypeError = KernelTypeError

@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
-from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
-from jwarp.dispatch.call.array_arguments import check_value, holds_arrays, matched_values, read_block_dim
+from jwarp.dispatch.call.array_arguments import (
+    check_value,
+    holds_arrays,
+    is_on_arrays,
+    matched_values,
+    read_block_dim,
+)
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.tracebacks import shorten
@@ -353,7 +359,7 @@ class Launch(Record):
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
         replay = self._replay
-        if replay is not None and listeners.idle:
+        if replay is not None and not LISTENING:
             return replay()
         if self._is_in_place:
             command = self._command
@@ -363,8 +369,8 @@ class Launch(Record):
                 except JwarpError as error:
                     shorten(error)
                     raise
-            if not listeners.idle:
-                return submit(command if listeners.capture is None else copy.copy(command))
+            if LISTENING:
+                return submit(command if listeners.here.capture is None else copy.copy(command))
             self._replay = command.replayer() if isinstance(command, ArrayLaunch) else command.run
             return self._replay()
         if self._handles:
@@ -455,7 +461,7 @@ def record(
     adj_outputs: Any,
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
-    if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
+    if is_on_arrays(inputs, outputs):
         in_place = Launch(kernel, adjoint, block_dim=read_block_dim(block_dim, kernel.name))
         if adjoint:
             in_place._asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)

@@ -20,7 +20,7 @@ from jwarp.config import Settings, config
 from jwarp.store import Store
 
 PACKAGES = ("jwarp", "jax", "jaxlib", "numpy", "llvmlite", "ml_dtypes", "scipy")
-# What jwarp runs without, and what each is for.
+# Optional packages, and the use of each.
 OPTIONAL = {"flatbuffers": "jax.export needs it to write files"}
 # Variables of the environment that change what runs, by how they begin.
 VARIABLES = ("JWARP_", "JAX_", "XLA_", "CUDA_VISIBLE_DEVICES", "NPROC")

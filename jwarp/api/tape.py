@@ -18,6 +18,29 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Struct
 
 
+class Gradients(dict[Any, Any]):
+    """The gradient of each array that a tape has met; of a struct, the struct of the gradients of its arrays."""
+
+    def __missing__(self, key: Any) -> Any:
+        if not isinstance(key, Struct):
+            raise KeyError(key)
+        return self.adjoint(key)
+
+    def adjoint(self, a: Any) -> Any:
+        """The gradient of an array or a struct, and of an array also if it has not been met; or None."""
+        if isinstance(a, array):
+            if a.grad is not None:
+                self[a] = a.grad
+            return a.grad
+        if isinstance(a, Struct):
+            made = type(a)()
+            for name in type(a).fields:
+                value = getattr(a, name)
+                setattr(made, name, self.adjoint(value) if isinstance(value, (array, Struct)) else value)
+            return made
+        return None
+
+
 class Tape:
     """Records launches, copies and fills of arrays while it is open, and takes gradients back through them.
 
@@ -27,12 +50,12 @@ class Tape:
     what `a` held when recording began, added to what it was: zeros where everything was overwritten. With
     `a.retain_grad = True` it is that of all that was in `a`, such as the results that a launch wrote there.
 
-    Tapes may be open inside of each other; each records what is done. Memory that a tape keeps is given back by
-    `reset`, and when the tape is dropped.
+    Tapes may be open inside of each other; each records what is done in the thread that opened it. Memory that a tape
+    keeps is given back by `reset`, and when the tape is dropped.
 
     Attributes:
         is_open: Whether it records.
-        gradients: The gradient of each array that `backward` has met.
+        gradients: The gradient of each array that `backward` has met; of a struct, those of its arrays.
         launches: What was recorded, in order.
 
     Example:
@@ -44,7 +67,7 @@ class Tape:
     """
 
     def __init__(self) -> None:
-        self.gradients: dict[array, array] = {}
+        self.gradients = Gradients()
         self.launches: list[Entry] = []
         self.scopes: list[tuple[int, str | None, Mapping[str, Any] | None]] = []
         self.loss: array | None = None
@@ -56,7 +79,7 @@ class Tape:
         if self.is_open:
             raise LaunchError("wp.Tape: this tape is recording already", hint="use another tape inside of it")
         self.is_open = True
-        taken = listeners.capture
+        taken = listeners.here.capture
         # A graph that is launched again records anew.
         begin = len(self.launches) if taken is not None and taken is not self._taken else None
         self._taken = taken
@@ -73,7 +96,7 @@ class Tape:
 
     def __exit__(self, *_: Any) -> None:
         self.is_open = False
-        if listeners.capture is None:
+        if listeners.here.capture is None:
             close_recorder(self)
         else:
             submit(OfTape(self, lambda: close_recorder(self), list))
@@ -188,18 +211,7 @@ class Tape:
 
     def get_adjoint(self, a: Any) -> Any:
         """The gradient of an array, a struct of those of the arrays in a struct, or None."""
-        if isinstance(a, array):
-            if a.grad is not None:
-                self.gradients[a] = a.grad
-            return a.grad
-        if isinstance(a, Struct):
-            made = type(a)()
-            for name in type(a).fields:
-                value = getattr(a, name)
-                is_part = isinstance(value, (array, Struct))
-                setattr(made, name, self.get_adjoint(value) if is_part else value)
-            return made
-        return None
+        return self.gradients.adjoint(a)
 
     def zero(self) -> None:
         """Set all gradients that the tape has met to zero."""

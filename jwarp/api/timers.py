@@ -18,7 +18,7 @@ from jwarp.devices import Device
 
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
 
-# What `cuda_filter` of timers takes: kinds of activities of CUDA.
+# The values of `cuda_filter` of timers: kinds of activities of CUDA.
 TIMING_KERNEL, TIMING_KERNEL_BUILTIN, TIMING_MEMCPY, TIMING_MEMSET, TIMING_GRAPH = 1, 2, 4, 8, 16
 TIMING_ALL = 0xFFFFFFFF
 

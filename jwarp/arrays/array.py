@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays import allocation
-from jwarp.arrays.arithmetic import Operators
-from jwarp.arrays.commands import listeners, submit
+from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
@@ -21,6 +20,7 @@ from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
+from jwarp.types.array_operators import Operators
 from jwarp.types.arrays import element_of
 from jwarp.types.patterns import ANY
 
@@ -467,7 +467,7 @@ class array(Operators, Written):
         Raises:
             KernelTypeError, LaunchError: it does not fit.
         """
-        if type(src) is np.ndarray and self.device is not None and listeners.idle:
+        if type(src) is np.ndarray and self.device is not None and not LISTENING:
             memory, layout = self.memory, self.layout
             if type(memory) is HostMemory and src.dtype == layout.dtype and src.shape == layout.full_shape:
                 allocation.check_writable(memory)
@@ -523,6 +523,13 @@ class array(Operators, Written):
     def __dlpack_device__(self) -> tuple[int, int]:
         """Host memory, or that of a GPU, as DLPack names it."""
         return (1, 0) if self.device is None or self.device.is_cpu else (2, self.device.ordinal)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The memory of an array of the host, as NumPy takes it; others, and those of bfloat16, have none."""
+        if self.device is None or not self.device.is_cpu or self.memory.is_traced or self.layout.dtype.kind == "V":
+            raise AttributeError(f"{self!r} is no array of NumPy's in host memory")
+        return self.numpy().__array_interface__
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

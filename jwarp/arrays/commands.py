@@ -1,10 +1,11 @@
-"""Commands, which change arrays, and the one function that submits them to recorders and captures."""
+"""Commands, which change arrays, and the one function that submits them to the recorders and captures of a thread."""
 
 from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 
@@ -45,34 +46,30 @@ class Recorder(Protocol):
         """`command` has run."""
 
 
-class _Listeners:
-    """Who listens: a capture takes the commands of its thread, which do not run; `recorders` hear of those that do.
+# The threads that somebody listens to, of the whole process: mostly none. Launches look at it first of all.
+LISTENING: set[weakref.ref[_Thread]] = set()
 
-    `idle`: nobody does. Launches read it first of all.
+
+class _Thread:
+    """The listeners of one thread: a capture takes its commands, `recorders` hear of those that run.
+
+    It alone changes them, but for a recorder that another thread takes out of the list.
     """
 
-    __slots__ = ("_capture", "_thread", "idle", "recorders")
+    __slots__ = ("__weakref__", "capture", "recorders", "ref")
 
     def __init__(self) -> None:
-        self._capture: list[Command] | None = None
-        self._thread = 0
+        self.capture: list[Command] | None = None
         self.recorders: list[Recorder] = []
-        self.idle = True
+        self.ref = weakref.ref(self, LISTENING.discard)  # for a thread that ends while somebody listens
+        hash(self.ref)  # which it cannot have later
 
-    @property
-    def capture(self) -> list[Command] | None:
-        """The commands that the capture of this thread has taken, None if there is none."""
-        return self._capture if self._thread == threading.get_ident() else None
 
-    @property
-    def is_capturing(self) -> bool:
-        """True if some thread is capturing."""
-        return self._capture is not None
+class _Listeners(threading.local):
+    """The listeners of this thread: `here`."""
 
-    def set_capture(self, commands: list[Command] | None) -> None:
-        """Let this thread's commands go into a list; None for no longer."""
-        self._capture, self._thread = commands, threading.get_ident()
-        self.idle = commands is None and not self.recorders
+    def __init__(self) -> None:
+        self.here = _Thread()
 
 
 listeners = _Listeners()
@@ -80,15 +77,16 @@ listeners = _Listeners()
 
 def submit(command: Command, *, is_recorded: bool = True) -> None:
     """Run a command, or give it to the capture that is open. Recorders hear of it only if it `is_recorded`."""
-    if listeners.idle:
+    if not LISTENING:
         return command.run()
     if not is_recorded:
         command.is_recorded = False
-    if listeners.capture is not None:
+    here = listeners.here
+    if here.capture is not None:
         command.prepare()
-        listeners.capture.append(command)
+        here.capture.append(command)
         return None
-    recorders = listeners.recorders if command.is_recorded else []
+    recorders = tuple(here.recorders) if command.is_recorded else ()
     command = command.now()
     for recorder in recorders:
         recorder.before(command)
@@ -99,24 +97,44 @@ def submit(command: Command, *, is_recorded: bool = True) -> None:
 
 
 def open_recorder(recorder: Recorder) -> None:
-    """Tell `recorder` of every command from now on."""
-    listeners.recorders.append(recorder)
-    listeners.idle = False
+    """Tell `recorder` of every command of this thread from now on."""
+    here = listeners.here
+    here.recorders.append(recorder)
+    LISTENING.add(here.ref)
 
 
 def close_recorder(recorder: Recorder) -> None:
-    """Tell `recorder` of commands no longer."""
-    set_recorders([known for known in listeners.recorders if known is not recorder])
+    """Tell `recorder` of commands no longer, whichever thread it was opened in."""
+    here = listeners.here
+    if recorder in here.recorders:
+        here.recorders.remove(recorder)
+        if not here.recorders and here.capture is None:
+            LISTENING.discard(here.ref)
+        return
+    for thread in filter(None, [known() for known in list(LISTENING)]):
+        if recorder in thread.recorders:
+            thread.recorders.remove(recorder)
+    return None
 
 
-def set_recorders(recorders: list[Recorder]) -> None:
-    """Tell these of every command from now on, and no others."""
-    listeners.recorders = recorders
-    listeners.idle = not listeners.is_capturing and not recorders
+def set_recorders(recorders: Sequence[Recorder]) -> None:
+    """Tell these of every command of this thread from now on, and no others."""
+    here = listeners.here
+    here.recorders[:] = recorders
+    _tell(here)
 
 
 def capture(commands: list[Command] | None) -> list[Command] | None:
     """Put commands into a list instead of running them, or, given None, run them again; who took them until now."""
-    before = listeners.capture
-    listeners.set_capture(commands)
+    here = listeners.here
+    before, here.capture = here.capture, commands
+    _tell(here)
     return before
+
+
+def _tell(here: _Thread) -> None:
+    """Let launches know if somebody listens."""
+    if here.recorders or here.capture is not None:
+        LISTENING.add(here.ref)
+    else:
+        LISTENING.discard(here.ref)

@@ -8,14 +8,26 @@ import numpy as np
 
 from jwarp.arrays import allocation
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import listeners, submit
-from jwarp.arrays.content import read_element
+from jwarp.arrays.commands import Call, listeners, submit
+from jwarp.arrays.content import read_element, value_of
 from jwarp.arrays.struct_array import StructArray, both_leaves
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, copy_range
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import CompositeValue, Struct, StructType, bool_, float32, from_dtype, int32, matrix, vector
+from jwarp.types import (
+    CompositeValue,
+    Struct,
+    StructType,
+    bool_,
+    float32,
+    from_dtype,
+    indexedarray,
+    int32,
+    matrix,
+    vector,
+)
+from jwarp.types.indexed import FILL
 
 
 def empty(
@@ -99,7 +111,7 @@ def _made(
         if len(layout.strides) != len(extents) or layout.bounds[0] < 0:
             raise LaunchError(f"wp.{name}: the strides of a new array are one for each dimension, and not negative")
     made = array.of(allocation.allocate(layout, zeroed=zeroed, device=where), layout)
-    if zeroed and listeners.capture is not None:
+    if zeroed and listeners.here.capture is not None:
         made.zero_()  # each time that the capture runs
     if requires_grad:
         made.requires_grad = True
@@ -148,6 +160,32 @@ def _type_of(value: Any) -> Any:
     if isinstance(value, CompositeValue) and value.own_kind is not None:
         return value.type_in_kernels(scalar)
     return scalar if not given.ndim else vector(given.size, scalar) if given.ndim == 1 else matrix(given.shape, scalar)
+
+
+def _fill_indexed(target: indexedarray, value: Any) -> None:
+    """Fill the elements that an indexed array names."""
+    data = target.data
+    if not isinstance(data, array):
+        raise KernelTypeError(f"fill_ is for indexed arrays of wp.arrays, not of {type(data).__name__}")
+    if isinstance(data, StructArray):
+        is_zero = isinstance(value, (int, float)) and value == 0
+        if not is_zero and type(value) is not data.dtype:
+            raise KernelTypeError(f"an array of {data.dtype!r} cannot be filled with {value!r}")
+        for name, part in data.parts.items():
+            _fill_indexed(indexedarray(part, target.indices), 0 if is_zero else getattr(value, name))
+        return
+    element = value_of(data.layout.element, value)
+
+    def run() -> None:
+        content = np.array(data.numpy())
+        axes = zip(data.shape, (*target.indices, *(None,) * data.ndim), strict=False)
+        content[np.ix_(*(np.arange(n) if named is None else np.asarray(named) for n, named in axes))] = element
+        data.assign(content)
+
+    submit(Call(run))
+
+
+FILL.append(_fill_indexed)
 
 
 def ones(
@@ -263,7 +301,7 @@ def copy(
         submit(Copy(target if into is target.layout else target.seen(into),
                     source if out is source.layout else source.seen(out)))  # fmt: skip
     # On a tape, the gradient of the copy is that of what it is a copy of; it begins with what it has.
-    if source.grad is not None and target.grad is not None and not listeners.recorders:
+    if source.grad is not None and target.grad is not None and not listeners.here.recorders:
         copy(target.grad, source.grad, dest_offset, src_offset, count)
 
 

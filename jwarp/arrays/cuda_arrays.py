@@ -28,7 +28,7 @@ def is_cuda_array(value: Any) -> bool:
         return False
     try:
         return value.__dlpack_device__()[0] in DEVICES
-    # What a foreign object raises is its own affair; then it has nothing to lend.
+    # A foreign object may raise anything; then it exports no array.
     except Exception:
         return False
 

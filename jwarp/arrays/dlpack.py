@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-CPU = 1  # DLPack's number of this computer's memory
+CPU = 1  # DLPack's number of host memory
 VERSION = (1, 0)  # the first in which an exporter says whether its memory may be written
 
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
 _capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_size_t, [ctypes.py_object, ctypes.c_char_p]
 
 
 def is_exporter(value: Any) -> bool:
@@ -20,7 +22,7 @@ def is_exporter(value: Any) -> bool:
         return False
     try:
         return value.__dlpack_device__()[0] == CPU
-    # What a foreign object raises is its own affair; then it has nothing to lend.
+    # A foreign object may raise anything; then it exports no array.
     except Exception:
         return False
 
@@ -32,10 +34,34 @@ def view(value: Any, *, is_read_only: bool = False) -> np.ndarray:
     """
     exporter = _Exporter(value)
     array = np.from_dlpack(exporter)
-    # NumPy takes what old exporters lend for read-only, though they have no way to say either.
+    # NumPy takes arrays of old exporters for read-only, though they have no way to say either.
     if array.flags.writeable or exporter.is_versioned or is_read_only:
         return array
     return np.asarray(_Writeable(array)).view(array.dtype)
+
+
+class Capsule:
+    """An exporter whose memory is that of a capsule which stands for it."""
+
+    def __init__(self, capsule: Any):
+        name = _capsule_name(capsule)
+        if name not in (b"dltensor", b"dltensor_versioned"):
+            raise TypeError("the capsule stands for no array, or has been taken already")
+        self.capsule = capsule
+        # A version and what manages the memory come first in the newer of the two; then the address and the device.
+        begin = _capsule_pointer(capsule, name) + (0 if name == b"dltensor" else 32)
+        self.device = tuple((ctypes.c_int32 * 2).from_address(begin + 8))
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, ...]:
+        return self.device
+
+
+def is_capsule(value: Any) -> bool:
+    """True for a capsule of Python's."""
+    return type(value).__name__ == "PyCapsule"
 
 
 class _Exporter:

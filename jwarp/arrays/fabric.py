@@ -1,16 +1,15 @@
-"""`wp.fabricarray`: the annotation of parameters for arrays that Omniverse's Fabric owns."""
+"""Annotations for arrays that are made elsewhere: by Omniverse's Fabric, or by a thread of a kernel."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from jwarp.arrays.array import array
+from jwarp.arrays.view import read_shape
 from jwarp.errors import KernelTypeError
 
 
-def fabricarray(
-    data: Any = None, attrib: Any = None, dtype: Any = Any, ndim: int = 1, read_only: bool = False, device: Any = None
-) -> array:
+class fabricarray(array):
     """The type of a parameter, that of a `wp.array` of `dtype`: kernels that have such parameters take arrays.
 
     Args:
@@ -24,15 +23,25 @@ def fabricarray(
     Raises:
         KernelTypeError: `data` or `attrib` are given.
     """
-    if data is not None or attrib is not None:
-        raise KernelTypeError(
-            "wp.fabricarray: jwarp reads nothing from Omniverse's Fabric",
-            hint="as the type of a parameter, wp.fabricarray(dtype=…) takes any wp.array",
-        )
-    return array(dtype=dtype, ndim=ndim)
+
+    def __new__(
+        cls,
+        data: Any = None,
+        attrib: Any = None,
+        dtype: Any = Any,
+        ndim: int = 1,
+        read_only: bool = False,
+        device: Any = None,
+    ) -> Any:
+        if data is not None or attrib is not None:
+            raise KernelTypeError(
+                "wp.fabricarray: jwarp reads nothing from Omniverse's Fabric",
+                hint="as the type of a parameter, wp.fabricarray(dtype=…) takes any wp.array",
+            )
+        return array(dtype=dtype, ndim=ndim)
 
 
-def indexedfabricarray(fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int = 1) -> array:
+class indexedfabricarray(array):
     """The type of a parameter, as `fabricarray`: kernels that have such parameters take whole arrays, no selections.
 
     Args:
@@ -44,4 +53,23 @@ def indexedfabricarray(fa: Any = None, indices: Any = None, dtype: Any = Any, nd
     Raises:
         KernelTypeError: `fa` or `indices` are given.
     """
-    return fabricarray(fa if fa is not None else indices, None, dtype, ndim)
+
+    def __new__(cls, fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int = 1) -> Any:
+        return fabricarray(fa if fa is not None else indices, None, dtype, ndim)
+
+
+class fixedarray(array):
+    """The annotation of an array that a thread makes in a kernel, `wp.zeros(shape=(2, 3), dtype=int)` there.
+
+    Args:
+        dtype: The type of the elements.
+        shape: The extents, an int or up to four ints.
+
+    Raises:
+        KernelTypeError: there is data: no such arrays are outside of kernels.
+    """
+
+    def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = 1, **others: Any) -> Any:
+        if data is not None or others.get("ptr") is not None:
+            raise KernelTypeError("wp.fixedarray: the arrays of a thread are made in kernels", hint="wp.array(…)")
+        return array(dtype=dtype, ndim=len(read_shape(shape)))

@@ -164,14 +164,20 @@ class _Elements:
 Saved = tuple[np.ndarray, np.ndarray, list[Kept]]
 
 
+class _Saves(threading.local):
+    """The list that gets what this thread copies for handles, where somebody asks for it."""
+
+    here: list[Saved] | None = None
+
+
+SAVES = _Saves()
+
+
 class HostMemory(Memory):
     """Bytes of host memory, aligned to 64 where they are its own.
 
     `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
-    Where somebody asks for it, `saves` gets what is copied for handles: the copy, what it is of, and the handles.
     """
-
-    saves: ClassVar[list[Saved] | None] = None
 
     __slots__ = ("buffer", "exposed_views", "is_exposed", "snapshot", "start")
 
@@ -230,8 +236,8 @@ class HostMemory(Memory):
         self.keepers.clear()
         if handles:
             saved = self.buffer.copy()
-            if HostMemory.saves is not None:
-                HostMemory.saves.append((saved, self.buffer, handles))
+            if SAVES.here is not None:
+                SAVES.here.append((saved, self.buffer, handles))
             for handle in handles:
                 handle.save(_reader(saved, handle.view))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 
-# Whether two arrays of any strides share an element can take long to find out; this is some milliseconds.
+# The exact test for a shared element of two arrays of any strides can take long; this limit is some milliseconds.
 OVERLAP_WORK = 100_000
 
 

@@ -25,6 +25,7 @@ from jwarp.types import (
     user_type,
 )
 from jwarp.types.all_memory import DESCRIPTOR
+from jwarp.types.structs import LAYOUT
 
 
 class StructArray(array):
@@ -246,7 +247,7 @@ class StructArray(array):
         return self._each(lambda part: copying.deepcopy(part, memo))
 
     def __dlpack__(self, **options: Any) -> Any:
-        raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to lend as one")
+        raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to export as one")
 
 
 KINDS_OF_ARRAYS[StructType] = StructArray
@@ -366,3 +367,11 @@ def both_leaves(target: array, source: array) -> list[tuple[array, array]]:
 def fields_of(value: StructArray) -> Mapping[str, Any]:
     """The arrays of the fields, by name; dicts for fields that are structs."""
     return {name: fields_of(part) if isinstance(part, StructArray) else part for name, part in value.parts.items()}
+
+
+def _element(value: Any) -> Any:
+    kind: Any = type(value)
+    return _content(kind, [value])[0]
+
+
+LAYOUT[:] = [struct_dtype, _element]

@@ -206,6 +206,8 @@ def read_shape(shape: Any, *, least: int = 0) -> tuple[int, ...]:
     """
     if type(shape) is int and shape >= least:
         return (shape,)
+    if isinstance(shape, np.ndarray):
+        shape = shape.tolist()
     entries = shape if isinstance(shape, (tuple, list)) else (shape,) if hasattr(shape, "__index__") else shape
     try:
         found = tuple(map(operator.index, entries))

@@ -18,7 +18,7 @@ from jwarp.ir.visit import Rewriter
 from jwarp.passes.prune import prune
 from jwarp.types import ScalarType, bool_, int32
 
-# What the neighbours have is computed once more for each of them: at most so many times the operations.
+# Each neighbour's values are computed once more: operations grow at most by this factor.
 MAX_GROWTH = 6
 MAX_OPS = 600
 

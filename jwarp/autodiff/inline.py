@@ -85,7 +85,7 @@ class _Directions(Rebuilder):
         self.twins = twins
         self.tangents: dict[Value, Tangents] = {}
         self.rules: dict[int, Op] = {}
-        # What values are where a derivative computes them again, if that is something else.
+        # The values that replace others where a derivative computes them again.
         self.again: dict[Value, Operand] = {}
 
     def of(self, x: Operand) -> Tangents:
@@ -204,7 +204,7 @@ class _Directions(Rebuilder):
         attr = node.attr_as(Detached)
         gradient = self.authored[attr.rule]
         arrays = {number for kind, number, _ in gradient.feeds if kind == "array"}
-        # What is stored comes before the rule, and has the numbers that this has as operands.
+        # A stored value comes before the rule, and its numbers are the operands of the rule.
         is_stored = attr.result < 0
         given = node.args[1:] if is_stored else self.rules[attr.rule].args
         if not any(map(self.of, given)) and not any(map(self.twins_of, arrays)):

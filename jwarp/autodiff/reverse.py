@@ -147,7 +147,7 @@ class _Reverse(ForwardSweep):
         self.native_parts: dict[Operand, dict[int, Conditional]] = {}  # gradients of what comes out of native code
         self.shared, self.repeated = shared, repeated
         self.cotangents: dict[tuple[int, int], Conditional] = {}  # of results of calls with their own gradients
-        # What the gradients of calls say themselves how to go back through.
+        # The gradients of calls that have their own backward rule.
         self.taken_back = {n.result for n in contents_of(kernel.body).ops if _is_taken_back(n)}
 
     # -- the whole kernel
@@ -326,7 +326,7 @@ class _Reverse(ForwardSweep):
         for k in carried:
             self.accumulate(node.body.yields[k], gradients[k])
         self.reverse_block(node.body)
-        # What an iteration starts with has its gradient from this iteration alone.
+        # The initial value of an iteration has its gradient from this iteration alone.
         starts = [self.gradients.take(node.params[k]) for k in carried]
         return [*starts, *(self.gradients.total(v) for v in gradients if isinstance(v, Value))]
 
@@ -440,7 +440,7 @@ class _Reverse(ForwardSweep):
         def build(add: Callable[[int, Operand], None]) -> None:
             Inlined(self.builder, self.kernel, gradient, args, cotangents, self, add).run()
 
-        # What was written to arrays may have a cotangent where the results have none.
+        # Arrays may have a cotangent where the results have none.
         results_alone = self.active.arrays.isdisjoint(written)
         self.accumulate_where(self.gradients.anywhere(found.values()) if results_alone else None, node.args, build)
 

@@ -137,7 +137,7 @@ class HandwrittenCall:
         for p, x in zip(self.launch.results, cotangents, strict=True):
             if self.launch.program.params[p].dtype.is_float:
                 arriving[p] = jnp.zeros(x.shape, x.dtype) if isinstance(x, SymbolicZero) else x
-        # What started as zeros was no operand.
+        # An array that started as zeros was no operand.
         for p in set(self.definition.in_outs) - set(self.launch.operands):
             inputs = {**inputs, p: jnp.zeros(self.shapes[p], self.launch.program.dtypes[p])}
         adjoint = self.definition.adjoint

@@ -88,7 +88,7 @@ def _note_ahead(launch: Launch, variant: Variant, sources: tuple[Source, ...], e
     try:
         derived = derive(launch.program, variant)
     except NotDifferentiableError:
-        return  # which is told where it is lowered
+        return  # reported when it is lowered
     wanted = dict(zip(variant.wanted, batch.results, strict=True))
     run = _executor(launch, derived, wanted, extents, batch)
     for step, own in run.launches(dict(zip(sources, batch.operands, strict=True))):

@@ -127,7 +127,7 @@ def _of_function(function: Callable, launch: Launch, zeros: Shapes, batch: Batch
 
     def one(*operands: Any) -> tuple[Any, ...]:
         given = dict(zip(launch.operands, operands, strict=True))
-        # What the kernel changes may start as zeros.
+        # Arrays that the kernel changes may start as zeros.
         given |= {p: jnp.zeros(shape, program.dtypes[p]) for p, shape in fresh.items() if p in inputs}
         shapes = {p: fresh[p] if p in fresh else given[p].shape for p in launch.results}
         call = with_keywords(function, dim=dims_of(launch), output_shapes=tuple(shapes.values()))

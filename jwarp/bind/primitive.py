@@ -349,6 +349,6 @@ def lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
     return compat.mlir.lower_fun(starts, multiple_results=True)(ctx, *operands)
 
 
-# What is inlined, JAX names after the primitive.
+# JAX names inlined functions after the primitive.
 compat.mlir.register_lowering(launch_p, _lower_cpu, platform="cpu", inline=False)
 compat.mlir.register_lowering(launch_p, lower_cuda, platform="cuda", inline=False)

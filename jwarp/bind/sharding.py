@@ -82,7 +82,7 @@ def cut_launch(launch: Descriptor, rule: Any) -> Descriptor:
                     found.span if found.span.line else program.span,
                     "launch it in jax.shard_map, and send what pieces need of each other there",
                 )
-    # What prints, checks or has effects runs whole, on each device.
+    # A launch that prints, checks or has effects runs whole, on each device.
     return launch if program.lasts or program.shadows else dataclasses.replace(launch, is_cut=True)
 
 

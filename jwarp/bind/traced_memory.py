@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import itertools
+import threading
 from typing import Any, NoReturn
 
 import jax
@@ -30,18 +31,25 @@ class Scope:
         self.trace = compat.trace_state()
 
     def __enter__(self) -> Scope:
-        _scopes.append(self)
+        _scopes.open.append(self)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _scopes.remove(self)
+        _scopes.open.remove(self)
         for memory in self.made:
             memory.ended = self.what
 
 
-_scopes: list[Scope] = []
+class _Scopes(threading.local):
+    """The scopes that are open in this thread, from the outermost one in."""
 
-# Whether what is written now is a constant to derivatives.
+    def __init__(self) -> None:
+        self.open: list[Scope] = []
+
+
+_scopes = _Scopes()
+
+# True if values written now are constants for derivatives.
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 
 
@@ -67,8 +75,8 @@ class TracedMemory(Memory):
         self.trace = compat.trace_state()
         self.ended: str | None = None
         self.written_at: tuple[str, int] | None = None  # where it was written first
-        if _scopes:
-            _scopes[-1].made.append(self)
+        if _scopes.open:
+            _scopes.open[-1].made.append(self)
 
     @property
     def value(self) -> Any:
@@ -78,7 +86,7 @@ class TracedMemory(Memory):
                 f"{self.made_at} was made in {self.ended}, and is used after that has ended",
                 hint="make the array before, and write to it",
             )
-        for scope in reversed(_scopes):
+        for scope in reversed(_scopes.open):
             if self in scope.values:
                 return scope.values[self]
         if isinstance(self._value, compat.Tracer) and compat.is_not_tracing():
@@ -90,8 +98,8 @@ class TracedMemory(Memory):
         now, value = compat.trace_state(), constant_if_stopped(value)
         if now == self.trace:
             self._value = value
-        elif _scopes and _scopes[-1].trace == now:
-            scope = _scopes[-1]
+        elif _scopes.open and _scopes.open[-1].trace == now:
+            scope = _scopes.open[-1]
             scope.values[self] = value
             scope.written.setdefault(self)
         else:

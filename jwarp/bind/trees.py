@@ -21,9 +21,9 @@ from jwarp.errors import KernelTypeError
 from jwarp.types import CompositeValue, Geometry, Struct
 from jwarp.types.handles import UNCOPIED
 
-# What is compared by value, and stays what it is.
+# Types that are compared by value and kept.
 _PLAIN = (bool, int, str, bytes, type(None), enum.Enum, np.generic, complex)
-# What is never looked into.
+# Types whose content is not inspected.
 _CLOSED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
@@ -138,7 +138,7 @@ class Reader:
 
     def __init__(self, before: Reader | None = None, refuses: bool = True) -> None:
         self._refuses = refuses
-        # What has a number keeps it, also where it is met later.
+        # An object with a number keeps it, also if it appears again later.
         self.memories: list[Memory] = list(before.memories) if before else []
         self.paths: list[str] = list(before.paths) if before else []
         self.layouts: list[list[View]] = [list(views) for views in before.layouts] if before else []

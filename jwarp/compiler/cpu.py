@@ -11,7 +11,7 @@ from typing import Any
 import jwarp._native as _native
 from jwarp import forks
 from jwarp.analysis.thread_order import keeps_order
-from jwarp.backend.cpu.access.shared_loads import emit
+from jwarp.backend.cpu.access.shared_functions import emit
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link

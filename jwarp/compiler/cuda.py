@@ -224,7 +224,7 @@ class CudaKernel(AnalysedKernel):
         try:
             variants = self.variants(version, architectures, room)
             made = {a: (name, compile_unit(self.unit(own, block, room), name)) for a, (own, name) in variants.items()}
-            # What has no machine code of its own need be PTX alone, if anything.
+            # An architecture without its own machine code needs PTX alone, if anything.
             names = {
                 a: a if a not in made else virtual(a)
                 for a in architectures

@@ -41,7 +41,7 @@ MAX_VARIANTS = 256
 _DERIVED: PerOwner[GeneratedProgram, Variant, DerivedLaunch | NotDifferentiableError] = PerOwner(
     "derivatives of a program", MAX_VARIANTS
 )
-# What derivatives of each order are made of.
+# The kernels from which derivatives of each order are made.
 _WIDENED: PerOwner[GeneratedProgram, int, nodes.Kernel] = PerOwner("kernels that are differentiated", "orders, 1 and 2")
 
 

@@ -64,7 +64,7 @@ class Variant:
         return f"tangent({names(self.along)}) of {first}" if self.along else first
 
 
-# What a parameter is given: a slot `primal`, `final`, `given` or `along`, `zeros`, or `dim`: an extent of the original
+# The source of a parameter: a slot `primal`, `final`, `given` or `along`, `zeros`, or `dim`: an extent of the original
 # launch, where the derived one has more threads.
 Source = Slot
 

@@ -325,7 +325,7 @@ class Handwritten:
     def _compiled(self, unit: Unit, architectures: Sequence[str], blocks: Blocks) -> bytes:
         codes = self._codes(unit, architectures, blocks)
         for message in messages_of(codes[architectures[0]].log):
-            # What the library's own headers remark is nothing that the author could change.
+            # The author cannot change the remarks about the library's own headers.
             if message.kind == "warning" and message.file in (self.definition.file, *self.definition.headers):
                 where = Span(message.file, message.line)
                 text = f"{where}: kernel '{self.definition.name}': {message.text}"
@@ -372,7 +372,7 @@ class Handwritten:
         of_text = [m for m in errors if m.file != self._wrapper_file]
         if errors and not of_text:
             return self._call_error(errors[0])
-        # What is wrong with the call may follow from what is wrong with the text.
+        # An error of the call may follow from an error of the text.
         rejected.messages = tuple(of_text)
         made = as_compile_error(rejected, f"kernel '{given.name}'", given.span)
         advice = made.diagnostic.hint or (advice_on(of_text[0].text) if of_text else "")
@@ -425,9 +425,9 @@ class Handwritten:
         return f"__global__ void {re.split('<', self.definition.name)[0]}({', '.join(parts)})"
 
 
-# What the compiler says of the entry where the author's text has not ended.
+# The compiler's message about the entry if the author's text has not ended.
 _UNCLOSED = re.compile(r'linkage specification is not allowed|expected a "}"')
-# What makes NVRTC take functions without a word like __device__ for the GPU's.
+# The option that makes NVRTC take functions without a word like __device__ for the GPU's.
 _DEVICE_BY_DEFAULT = {"default-device", "device-as-default-execution-space"}
 # Comments, and texts and characters in quotes.
 _HIDDEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)

@@ -401,7 +401,7 @@ class HandwrittenProgram(Program):
     @functools.cached_property
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.definition.name}\0{self.definition.text}".encode()).hexdigest()
-        # It is told of its launch dimensions.
+        # The handwritten code gets the launch dimensions.
         return digest if self.kernel.tid_dims == 1 else f"{digest}-{self.kernel.tid_dims}"
 
     @property

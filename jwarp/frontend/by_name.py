@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -30,3 +31,8 @@ class ByName:
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
+
+
+def full_name(qualified: str) -> str:
+    """The name of a kernel or function with those of what it is defined in, as Warp writes it: `f__locals__g`."""
+    return re.sub(r"\W", "", qualified.replace(".", "__"))

@@ -59,11 +59,11 @@ from jwarp.types import (
     uint64,
 )
 
-# What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
+# The bytes of local arrays that one thread may have. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
 # The same for the components of variables; those of further variables stay scalars.
 MAX_STORED_BYTES = MAX_LOCAL_BYTES // 2
-# What all threads of a block may have of them, which may be in the memory that they share.
+# The bytes of local arrays that all threads of a block may have, possibly in shared memory.
 MAX_BLOCK_STORED_BYTES = 32 << 10
 
 
@@ -105,7 +105,7 @@ class Frame:
         return indexed_names(self.source.tree)
 
 
-# What is said once the kernel is read, by place: a set in order.
+# Warnings to be issued once the kernel is read, by place: a set in order.
 Warnings = dict[tuple[Span, str], None]
 
 

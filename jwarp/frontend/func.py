@@ -9,22 +9,24 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
+from jwarp.config import surface
 from jwarp.errors import CompileError
-from jwarp.frontend.by_name import ByName
+from jwarp.frontend.by_name import ByName, full_name
+from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.syntax.lambdas import lambda_source
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import (
+    Defined,
     Definition,
     Source,
     annotations_of,
     check_function,
     parameter_span,
-    read_source,
 )
 from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
 
 
-class Func(ByName):
+class Func(ByName, Defined):
     """A function of the kernel language. Outside kernels it is the Python function itself.
 
     A call that stands alone may name `outputs` as further arguments: variables that get the results.
@@ -54,23 +56,36 @@ class Func(ByName):
         definition = definition or Definition.of(function)
         if earlier is not None and definition.captured.get(self.name) is earlier:
             del definition.captured[self.name]  # it means all overloads, the later ones too
-        self.definition = definition
-        # What is defined anew with the same parameters replaces what was there.
+        self._definition = definition
+        # A later definition with the same parameters replaces the earlier one.
         self.defined: tuple[Func, ...] = (self,)
         if earlier is not None:
             written = _written_parameters(function)
             self.defined = (*(f for f in earlier.defined if _written_parameters(f.python) != written), self)
 
-    @functools.cached_property
-    def source(self) -> Source:
-        """The syntax tree, read when it is first needed."""
-        known = self.definition
-        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
+    @property
+    def key(self) -> str:
+        """Its name with those of what it is defined in, as Warp writes it."""
+        return full_name(self.__qualname__)
+
+    @property
+    def module(self) -> Module:
+        """The module that it was defined in."""
+        return get_module(self.__module__)
+
+    @property
+    def func(self) -> Callable:
+        """The Python function that it was made of."""
+        return self.python
+
+    def forget(self) -> None:
+        """Drop what was read of it, so that the next kernel reads it anew, with what it names as it is then."""
+        self.forget_source()
 
     @property
     def attributes(self) -> Mapping[str, Any]:
         """The attributes that a program has set on the function, `f.fallback = g`, for kernels that name them."""
-        own = ("python", "name", "outputs", "definition", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
+        own = ("python", "name", "outputs", "source", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
         names = (n for n in vars(self) if n not in own and not n.startswith("_") and not hasattr(type(self), n))
         return {name: vars(self)[name] for name in names}
 
@@ -230,4 +245,9 @@ def _defined_in(frame: types.FrameType, function: Callable) -> Func:
     check_function(function, "@wp.func")
     known = frame.f_locals.get(function.__name__)
     same = isinstance(known, Func) and known.python.__qualname__ == function.__qualname__
-    return Func(function, earlier=known if same else None)
+    earlier = known if same else None
+    made = Func(function, earlier=earlier)
+    made.module.add_function(made)
+    if surface.is_warps and isinstance(earlier, Func) and len(made.defined) <= len(earlier.defined):
+        made.module.mark_modified()  # kernels that were read call the function of that name, which is this one now
+    return made

@@ -11,6 +11,7 @@ from jwarp.caches import Cache, PerOwner
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.adj import Adjoint, adjoint_of
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
+from jwarp.frontend.syntax.source import Defined
 from jwarp.types import (
     ArrayPattern,
     ArrayType,
@@ -40,7 +41,7 @@ from jwarp.types import (
 from jwarp.types.composites import composite
 from jwarp.types.patterns import ANY
 
-# What a Python number is where nothing asks for another type.
+# The type of a Python number if nothing asks for another one.
 NUMBERS: dict[type, ScalarType] = {bool: bool_, int: int32, float: float32}
 
 MAX_INSTANCES = 256
@@ -62,7 +63,7 @@ class Seen:
     is_indexed: bool = False  # whether that is of the data of an indexed array
 
 
-class GenericKernel(Kernel):
+class GenericKernel(Kernel, Defined):
     """A kernel some of whose parameters stand for several types: an instance of it is launched.
 
     `make` gives the kernel for one type for each parameter.
@@ -121,15 +122,27 @@ class GenericKernel(Kernel):
     @property
     def executables(self) -> Cache[Any, Any]:
         """The executables of its calls, by layout key, which run instances: those of now, with the code of now."""
-        made = _INSTANCES.of(self)
-        instances = [*self._explicit.values(), *made.recent.values(), *made.rest.values()]
-        state = self.overload_count, sum([instance.reloads for instance in instances])
+        state = self.overload_count, sum([instance.reloads for instance in self._instances])
         if state != self._state_then:
             self._state_then = state
             self._executables.clear()
         return self._executables
 
+    def forget(self) -> None:
+        self.forget_source()
+        for instance in self._instances:
+            instance.forget()
+
+    @property
+    def state(self) -> str:
+        return " ".join([super().state, *sorted(instance.state for instance in self._instances)])
+
     # -- instances
+
+    @property
+    def _instances(self) -> list[Kernel]:
+        made = _INSTANCES.of(self)
+        return [*self._explicit.values(), *made.recent.values(), *made.rest.values()]
 
     def instance(self, kinds: Sequence[Any]) -> Kernel:
         """The kernel for these types of the parameters, as users write them.
@@ -417,7 +430,7 @@ def _mismatch(kernel: GenericKernel, parameter: Parameter, seen: Seen, bound: Bo
     where = f"kernel '{kernel.name}', parameter '{parameter.name}'"
     if seen.kind is None and seen.dtype is None and seen.number is None:
         return KernelTypeError(
-            f"{where}: its type, {parameter.type}, cannot be told from {seen.shown}",
+            f"{where}: its type, {parameter.type}, does not follow from {seen.shown}",
             hint="pass an array or a jax.ShapeDtypeStruct, which have a dtype, or launch an instance: "
             f"wp.overload({kernel.name}, [types of the parameters])",
         )

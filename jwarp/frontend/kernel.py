@@ -22,15 +22,15 @@ from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
 from jwarp.frontend.lowering.lower import Read, lower_kernel_source, warn
+from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.options import checked, name_of
 from jwarp.frontend.syntax.source import (
+    Defined,
     Definition,
-    Source,
     annotations_of,
     check_function,
     file_of,
     parameter_span,
-    read_source,
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
@@ -44,13 +44,13 @@ from jwarp.types.all_memory import MEMORY, MEMORY_TYPE, described
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
 
-# What is kept of a kernel whose IR depends on the size of blocks.
+# The cached entry of a kernel whose IR depends on the size of blocks.
 _USES_TILES = b"uses tiles"
 
 _IRS: PerOwner[Kernel, tuple, Read] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
 
 
-class PythonKernel(Kernel):
+class PythonKernel(Kernel, Defined):
     """A kernel written in Python. Its code is read when it is first needed; numbers it names are captured now."""
 
     _variables: Bound | None = None  # the types that type variables of a generic kernel stand for
@@ -116,8 +116,7 @@ class PythonKernel(Kernel):
         if self._modules:
             self._check_modules()
         if self.handles:  # calls with grids, trees and meshes run other kernels
-            made = _SPECIALISED.of(self)
-            count = sum([kernel.reloads for kernel in (*made.recent.values(), *made.rest.values())])
+            count = sum([kernel.reloads for kernel in self._specialised])
             if count != self._reloads_then:
                 self._reloads_then = count
                 self._executables.clear()
@@ -127,16 +126,31 @@ class PythonKernel(Kernel):
         """Forget what was read, if a module that the code names something of has been reloaded since."""
         if all(getattr(module, "__spec__", None) is spec for module, spec in self._modules.items()):
             return
+        self._drop()
+
+    def _drop(self) -> None:
         with self._lock:
             self._modules, self._tiled = {}, None
             self._irs.clear()
             self._reloads += 1
         self._executables.clear()
 
-    @functools.cached_property
-    def source(self) -> Source:
-        known = self._definition
-        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
+    def forget(self) -> None:
+        self.forget_source()
+        for kernel in self._specialised:
+            kernel.forget()
+        self._drop()
+
+    @property
+    def _specialised(self) -> tuple[Kernel, ...]:
+        """Those for grids, trees and meshes that were made of it."""
+        made = _SPECIALISED.of(self)
+        return (*made.recent.values(), *made.rest.values())
+
+    @property
+    def state(self) -> str:
+        digest = self._digest or fingerprint(known(self.ir()))
+        return f"{super().state} {digest}"
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).
@@ -238,7 +252,7 @@ class PythonKernel(Kernel):
 
     @property
     def _content(self) -> Content | None:
-        return content_of(self.python, self._definition, self.signature, self._variables)
+        return content_of(self.python, self.definition, self.signature, self._variables)
 
     def _thread_of(self, key: tuple, settings: Settings) -> Read:
         """The IR of one thread under the settings in `key`."""
@@ -325,7 +339,7 @@ class Instance(PythonKernel):
         named = {parameter.name: kind for parameter, kind in zip(generic.signature, kinds, strict=True)}
         super().__init__(function, generic.enable_backward, named, definition)
         self.generic, self.kinds = generic, kinds
-        self.module_name, self.options = generic.module_name, generic.options
+        self._module, self.module_name, self.options = generic._module, generic.module_name, generic.options
         self._variables = generic.variables(kinds)
 
     def __reduce__(self) -> Any:
@@ -342,9 +356,10 @@ class HandleSpecialised(PythonKernel):
     def __init__(self, plain: PythonKernel, kinds: tuple[tuple[int, StructType], ...]):
         named: dict[str, Any] = {parameter.name: user_type(parameter.type) for parameter in plain.signature}
         named |= {plain.signature[u].name: kind for u, kind in kinds}
-        super().__init__(plain.python, plain.enable_backward, named, plain._definition)
+        super().__init__(plain.python, plain.enable_backward, named, plain.definition)
         self.plain, self.kinds = plain, kinds
-        self.name, self.module_name, self.options = plain.name, plain.module_name, plain.options
+        self.name, self.options = plain.name, plain.options
+        self._module, self.module_name = plain._module, plain.module_name
         self._variables = plain._variables
 
     def __reduce__(self) -> Any:
@@ -372,13 +387,15 @@ class WithMemory(PythonKernel):
 _SPECIALISED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees and meshes", MAX_INSTANCES)
 
 
-def kernel_of(function: Callable, enable_backward: bool | None = None) -> Kernel:
+def kernel_of(function: Callable, enable_backward: bool | None = None, definition: Definition | None = None) -> Kernel:
     """The kernel that a function is, generic where the annotation of a parameter stands for several types."""
-    definition = Definition.of(function)
+    definition = definition or Definition.of(function)
     annotations = annotations_of(function, definition.captured)
     generic = generic_of(
-        function, annotations, lambda kinds: Instance(generic, function, kinds, definition), enable_backward
+        function, annotations, lambda kinds: Instance(generic, function, kinds, generic.definition), enable_backward
     )
+    if generic:
+        generic._definition = definition
     return generic or PythonKernel(function, enable_backward, annotations, definition)
 
 
@@ -397,6 +414,7 @@ def generic_of(
     span = Span(file_of(function), function.__code__.co_firstlineno)
     made = GenericKernel(function.__name__, _parameters(function, annotations), span, make, enable_backward)
     functools.update_wrapper(made, function)
+    made.python = function
     return made
 
 
@@ -532,9 +550,12 @@ def kernel(
         found.options = options
         if name is not None:
             found.name = name
-        found.module_name = function.__module__ if module is None else name_of(module)
-        if module == "unique":
-            found.module_name = f"{function.__module__}_{found.key}_{next(_unique)}"
+        if isinstance(module, Module):
+            found.belongs_to(module)
+        elif module == "unique":
+            found.belongs_to(get_module(f"{function.__module__}_{found.key}_{next(_unique)}"))
+        else:
+            found.belongs_to(get_module(function.__module__ if module is None else name_of(module)))
         return found
 
     return made if function is None else made(function)

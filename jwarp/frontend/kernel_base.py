@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.config import Settings
 from jwarp.errors import KernelTypeError, Span
-from jwarp.frontend.by_name import ByName
+from jwarp.frontend.by_name import ByName, full_name
 from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.options import option, settled
 from jwarp.ir import nodes
@@ -58,6 +57,7 @@ class Kernel(ByName):
     looks_up = False  # whether its last parameter is all memory, in which it looks numbers up
 
     module_name = ""  # the name of the module whose options are its own
+    _module: Module | None = None  # that module, where it is another one than that of the name
     options: Mapping[str, Any] = {}  # that count more than the module's
 
     def __init__(self, name: str, signature: tuple[Parameter, ...], span: Span, enable_backward: bool | None = None):
@@ -70,7 +70,7 @@ class Kernel(ByName):
     def key(self) -> str:
         """Its name with those of what it is defined in, as Warp writes it: `solve__locals__step`."""
         own: str | None = vars(self).get("_key")
-        return own or re.sub(r"\W", "", getattr(self, "__qualname__", self.name).replace(".", "__"))
+        return own or full_name(getattr(self, "__qualname__", self.name))
 
     @key.setter
     def key(self, key: str) -> None:
@@ -79,7 +79,20 @@ class Kernel(ByName):
     @property
     def module(self) -> Module:
         """The module whose options are its own; one that it has to itself with `module="unique"`."""
-        return get_module(self.module_name)
+        return self._module or get_module(self.module_name)
+
+    def belongs_to(self, module: Module) -> None:
+        """Make the kernel one of a module's, whose options are its own from then on."""
+        self._module, self.module_name = module, module.name
+        module.add_kernel(self)
+
+    def forget(self) -> None:
+        """Drop what was read of it, so that its next use reads it anew, with what it names as it is then."""
+
+    @property
+    def state(self) -> str:
+        """A text that differs where the kernel's code, its parameters or its options do."""
+        return f"{self!r} {sorted(self.options.items(), key=str)} {self.enable_backward}"
 
     @property
     def enable_backward(self) -> bool:

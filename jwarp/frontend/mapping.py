@@ -19,7 +19,7 @@ from jwarp.frontend.lowering import calls
 from jwarp.frontend.syntax.source import Definition, check_function, read_source
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, StructValue, describe, layout
 from jwarp.ir.nodes import Value
-from jwarp.types import CompositeType, ScalarType, StructType, array_of, user_type
+from jwarp.types import CompositeType, ScalarType, StructType, array_of, indexed_type, user_type
 
 FILE = "<wp.map>"
 
@@ -28,11 +28,13 @@ FILE = "<wp.map>"
 class Argument:
     """An argument of a mapped function: a value, one element of an array, or a value for all elements.
 
-    An array has an entry in `axes` for each of its axes: whether it has more than one element along it.
+    An array has an entry in `axes` for each of its axes: whether it has more than one element along it. `is_indexed` is
+    for one whose elements arrays of indices name.
     """
 
     kind: Any
     axes: tuple[bool, ...] | None = None
+    is_indexed: bool = False
 
 
 def as_function(thing: Any, where: str = "wp.map") -> Func | Builtin:
@@ -112,7 +114,8 @@ def map_kernel(function: Func | Builtin, arguments: Sequence[Argument], results:
     given, annotations = [], {}
     for name, argument in zip(names, arguments, strict=True):
         axes = argument.axes
-        annotations[name] = argument.kind if axes is None else array_of(argument.kind, len(axes))
+        whole = argument.kind if axes is None else array_of(argument.kind, len(axes))
+        annotations[name] = indexed_type(whole) if argument.is_indexed else whole
         if axes is None:
             given.append(name)
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import weakref
 from collections.abc import Iterator, MutableMapping
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from jwarp.caches import Cache
 from jwarp.devices import DeviceLike, get_device
@@ -35,17 +37,51 @@ class Options(MutableMapping[str, Any]):
         return repr(dict(self))
 
 
+class Member(Protocol):
+    """A kernel or function of a module."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the module."""
+
+    def forget(self) -> None:
+        """Drop what was read of it, so that its next use reads it anew."""
+
+
+class ReadMember(Member, Protocol):
+    """A kernel of a module."""
+
+    @property
+    def state(self) -> str:
+        """A text that differs where the kernel's code or its options do."""
+
+
 class Module:
     """The kernels of a Python module, or of what `wp.get_module` made; `kernel.module` is that of a kernel.
 
     Attributes:
         name: Its name.
+        kernels, functions: The latest one of each key, as long as something else refers to it.
         options: What `wp.set_module_options` sets for its kernels.
     """
 
     def __init__(self, name: str, loader: Any = None) -> None:
         self.name = name
         self.loader = loader
+        self.kernels: weakref.WeakValueDictionary[str, ReadMember] = weakref.WeakValueDictionary()
+        self.functions: weakref.WeakValueDictionary[str, Member] = weakref.WeakValueDictionary()
+        self.live_kernels: weakref.WeakSet[ReadMember] = weakref.WeakSet()
+        self._live_functions: weakref.WeakSet[Member] = weakref.WeakSet()
+
+    def add_kernel(self, kernel: ReadMember) -> None:
+        """Take a kernel into the module."""
+        self.kernels[kernel.key] = kernel
+        self.live_kernels.add(kernel)
+
+    def add_function(self, function: Member) -> None:
+        """Take a function into the module."""
+        self.functions[function.key] = function
+        self._live_functions.add(function)
 
     @property
     def options(self) -> Options:
@@ -66,16 +102,37 @@ class Module:
         return self
 
     def unload(self) -> None:
-        """Nothing: code is dropped with the kernels."""
+        """Have the next launches read the kernels anew, as after `mark_modified`."""
+        self.mark_modified()
 
     def mark_modified(self) -> None:
-        """Nothing: what changed is found by what kernels are made of."""
+        """Have the next launches read kernels and functions anew, with what they name as it is then."""
+        for member in (*self._live_functions, *self.live_kernels):
+            member.forget()
+
+    def hash_module(self) -> bytes:
+        """A hash of its kernels' code and options: 32 bytes, equal for modules with equal kernels.
+
+        Raises:
+            CompileError: a kernel is not written in the kernel language.
+        """
+        texts = sorted(f"{kernel.key}\0{kernel.state}" for kernel in self.live_kernels)
+        return hashlib.sha256(repr((texts, sorted(self.options.items(), key=str))).encode()).digest()
+
+    def get_module_hash(self, block_dim: int | None = None) -> bytes:
+        """As `hash_module`: code is compiled for the block of each launch."""
+        return self.hash_module()
 
     def __repr__(self) -> str:
         return f"<jwarp module {self.name!r}>"
 
 
 _modules: Cache[str, Module] = Cache("modules that programs asked for", 4096)
+
+
+def known_modules() -> dict[str, Module]:
+    """The modules that programs asked for, by name."""
+    return {**_modules.rest, **_modules.recent}
 
 
 def get_module(name: str) -> Module:

@@ -27,6 +27,11 @@ _OTHERS = (
     *("compile_time_trace", "strip_hash", "extra_build_options", "default_grid_stride"),
     *("enable_vector_component_overwrites", "verify_autograd_array_access"),
 )
+# Those of kernels alone, which say how GPUs run them.
+OF_KERNELS = (
+    *("launch_bounds", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim", "entry_point_abi"),
+    "grid_stride",
+)
 _DEFAULTS: dict[str, Any] = {**{name: row[0] for name, row in _FOLLOWED.items()}, **dict.fromkeys(_OTHERS)}
 
 # By the name of the module, what it has set, and how often that has been done.
@@ -62,7 +67,7 @@ def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
         KernelTypeError: Warp has no such option, or the value is of another type.
     """
     global changes
-    _set.setdefault(_caller() if module is None else name_of(module), {}).update(
+    _set.setdefault(caller() if module is None else name_of(module), {}).update(
         checked(options, "wp.set_module_options")
     )
     changes += 1
@@ -70,12 +75,13 @@ def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
 
 def get_module_options(module: Any = None) -> dict[str, Any]:
     """The options of a module, by default that of the caller."""
-    own = _set.get(_caller() if module is None else name_of(module), {})
+    own = _set.get(caller() if module is None else name_of(module), {})
     return {**_DEFAULTS, **{name: getattr(config, name) for name in _SETTINGS}, **own}
 
 
-def _caller() -> str:
-    return str(sys._getframe(2).f_globals.get("__name__", ""))
+def caller(level: int = 2) -> str:
+    """The name of the Python module that a frame belongs to, so many above this one."""
+    return str(sys._getframe(level).f_globals.get("__name__", ""))
 
 
 def name_of(module: Any) -> str:

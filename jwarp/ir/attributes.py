@@ -67,7 +67,7 @@ class Origin:
     param: int
 
 
-# What stands for an array: its number, or where it comes from while a derivative is made.
+# The reference to an array: its number, or its origin while a derivative is made.
 ArrayName = int | Origin
 
 

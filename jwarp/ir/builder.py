@@ -121,7 +121,7 @@ def make_block(nodes: Iterable[Node], yields: Iterable[Operand] = ()) -> Block:
     return Block(tuple(nodes), tuple(yields))
 
 
-# Whether the result is filled with the constant that the argument is filled with.
+# True if the result is filled with the constant that the argument is filled with.
 _CONSTANT_TILES: dict[str, Callable[[Const], bool]] = {
     "fill": lambda x: True,
     "view": lambda x: True,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jwarp.ir.attributes import NativeCall
 from jwarp.types import SCALARS, CompositeType, ScalarType
 
-# What a parameter is that is passed by its scalars; the others are arrays.
+# The manners of parameters that are passed by their scalars; the others are arrays.
 BY_SCALARS = ("value", "reference")
 
 

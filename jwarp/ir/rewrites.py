@@ -21,7 +21,7 @@ class Variable:
 X, Y, C = Variable("x"), Variable("y"), Variable("c")
 ALL_BITS = -1  # of an integer: the largest one where it has no sign
 
-# What a pattern has for an operand, and what stands for the operation: an operand or a constant of its type.
+# An operand in a pattern, and the replacement of the operation: an operand or a constant of its type.
 Term = Variable | bool | int | float
 
 

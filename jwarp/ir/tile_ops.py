@@ -109,7 +109,7 @@ TILE_TABLE: list[Operation] = [
     )
 ]  # fmt: skip
 
-# What only the frontend has, where threads of a block and tiles meet.
+# Operations of the frontend alone, between threads of a block and tiles.
 TILE_TABLE += [
     Operation("collect", 1, ANY, None, "the tile of what the threads of the block have of x", "tile", stages=_READING),
     Operation("own", 1, ANY, None, "the element of the tile that is this thread's", "tile", stages=_READING),
@@ -132,7 +132,7 @@ TILE_TABLE += [
     ),
 ]
 
-# What tiles are on the way to loops.
+# Intermediate forms of tiles on the way to loops.
 TILE_TABLE += [
     Operation("copy", 1, ANY, None, "the tile x, in memory of its own", effect="tile", stages=_TILING),
     Operation(
@@ -159,7 +159,7 @@ TILE_TABLE += [
     ),
 ]
 
-# What tiles become: operations on the memory of a block.
+# The lowered forms of tiles: operations on the memory of a block.
 TILE_TABLE += [
     Operation(
         name,

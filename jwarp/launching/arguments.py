@@ -189,7 +189,7 @@ def _count_error(
     )
 
 
-# Whether a value fits its parameter
+# Checks of a value against its parameter
 
 
 def check_input(param: Param, given: Argument, x64: bool) -> Fault | None:
@@ -354,7 +354,7 @@ def _check_scalar(where: str, type: ScalarType, given: Argument) -> Fault | None
     return None
 
 
-# What stands for a Python number until its parameter gives it a type.
+# The placeholder of a Python number until its parameter gives it a type.
 _PYTHON_NUMBERS = {bool: bool_, int: int64, float: float64}
 
 

@@ -38,6 +38,23 @@ class Geometry:
         return isinstance(self.repeat, Symbolic) or self.repeat > 1
 
 
+def read_extents(dims: Any, name: str, where: str, kind: Any) -> tuple[int, ...]:
+    """The extents of an output whose shape may have the axes of the components of its elements, or not.
+
+    Raises:
+        LaunchError: the last axes are not those of the components.
+    """
+    given = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    rank, components = getattr(kind, "dims", None), getattr(kind, "components", ())
+    if not components or rank is None or len(given) != rank + len(components):
+        return read_dim(dims, name, where)
+    if given[rank:] != components:
+        raise LaunchError(
+            f"kernel '{name}': {where} is {given}, whose last axes are no components of {kind!r}, {components}"
+        )
+    return read_dim(given[:rank], name, where)
+
+
 def read_dim(dim: Any, kernel_name: str, what: str = "dim") -> tuple[int, ...]:
     """`dim` as a tuple of up to four ints or symbolic sizes; `what` names the argument in errors."""
     if isinstance(dim, np.ndarray) and dim.ndim == 1 and dim.dtype.kind in "iu":

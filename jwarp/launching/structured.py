@@ -9,7 +9,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.struct_array import StructArray, fields_of
 from jwarp.errors import KernelTypeError
-from jwarp.types import ArrayType, StructArrayType, StructType, has_arrays
+from jwarp.types import ArrayType, StructArrayType, StructType, Written, has_arrays
 
 
 def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
@@ -52,7 +52,9 @@ def is_structured(value: Any) -> bool:
     """True if `value` is an array of structs in host memory."""
     if isinstance(value, np.ndarray):
         return value.dtype.names is not None
-    interface = None if isinstance(value, (dict, tuple, list, int)) else getattr(value, "__array_interface__", None)
+    interface = (
+        None if isinstance(value, (dict, tuple, list, int, Written)) else getattr(value, "__array_interface__", None)
+    )
     return isinstance(interface, dict) and str(interface.get("typestr", "")).startswith("|V")
 
 

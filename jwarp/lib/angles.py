@@ -91,7 +91,7 @@ def asin_float32(x: float32) -> float32:
     z = where(large, fma(-0.5, a, 0.5), a * a)
     s = where(large, sqrt(z), a)
     rest = s * (polynomial(ASIN, z) * z)
-    # What HALF_PI - 2 s loses to rounding is made up for, so that the smaller parts hardly count.
+    # The rounding error of HALF_PI - 2 s is corrected, so that the smaller parts hardly count.
     main = HALF_PI - 2.0 * s
     lost = (HALF_PI - main) - 2.0 * s
     y = where(large, main - ((2.0 * rest - HALF_PI_REST) - lost), s + rest)

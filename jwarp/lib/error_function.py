@@ -149,7 +149,7 @@ ERFINV_TAIL = tuple(
 )
 SMALL_W = float64(9.0)
 TAIL_CENTRE = float64(2.5)
-# What log2_wide would take for subnormal is scaled.
+# Numbers that log2_wide would take for subnormal are scaled.
 TINY = float64(2.0**-900)
 SCALE = float64(2.0**200)
 SCALE_BITS = float64(200.0)

@@ -237,7 +237,7 @@ def tan_float64(x: float64) -> float64:
     lower_rest = where(odd, s_rest, c_rest)
     inverse = ONE / lower
     y = upper * inverse
-    # What the quotient of the first parts lacks.
+    # The correction of the quotient of the first parts.
     y = y + (fma(-y, lower, upper) + (upper_rest - y * lower_rest)) * inverse
     return cast(cast(y, int64) ^ (cast(x, int64) & SIGN), float64)
 

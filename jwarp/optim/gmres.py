@@ -54,7 +54,7 @@ class GMRES(LinearSolverState):
             for row in (self.basis[j] for j in range(size + 1))
         ]  # fmt: skip
         self.w, self._z = self.vector(), self.vector()
-        # What A does to the basis, a column for each vector, made triangular by rotations; and products on the way.
+        # A times the basis, a column for each vector, made triangular by rotations; and intermediate products.
         self.h = zeros((size + 1, size, systems), dtype=self._wide, device=device)
         self.rotations = zeros((2, size, systems), dtype=self._wide, device=device)
         self.g, self.products = (zeros((size + 1, systems), dtype=self._wide, device=device) for _ in range(2))

@@ -30,7 +30,7 @@ from jwarp.types import ScalarType, float16, float32, float64, int32
 RR, TOL, GO, NEW, OLD, PQ, TS, TT = range(8)
 ROWS = 8
 
-# What vectors are of, with the type of their products, and the relative tolerance that is used where none is given.
+# The element types of vectors, the type of their products, and the default of the relative tolerance.
 _KINDS: dict[ScalarType, tuple[ScalarType, float]] = {
     float16: (float32, 1e-3),
     float32: (float32, 1e-6),
@@ -109,7 +109,7 @@ class LinearSolverState:
         finally:
             self.A, self.b, self.x, self.M = kept
 
-    # What solvers say.
+    # Methods that each solver defines.
 
     def _allocate(self) -> None:
         """Make the arrays that it needs."""
@@ -122,7 +122,7 @@ class LinearSolverState:
         """Do `cycle` iterations."""
         raise NotImplementedError
 
-    # What they use.
+    # Helpers of the solvers.
 
     def vector(self) -> array:
         """A new array as the right-hand side is one."""

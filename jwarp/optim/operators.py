@@ -15,7 +15,7 @@ from jwarp.frontend.builtins.scalar import abs, where
 from jwarp.frontend.kernel import kernel
 from jwarp.types import CompositeType, ScalarType, int32
 
-# What multiplies: matvec(x, y, z, alpha=, beta=) stores alpha * (A @ x) + beta * y in z.
+# The product: matvec(x, y, z, alpha=, beta=) stores alpha * (A @ x) + beta * y in z.
 Matvec = Callable[..., None]
 
 

@@ -49,7 +49,7 @@ class _Dropper(Rewriter):
         gone: set[int] = set()
         for k, node in enumerate(block.nodes):
             if not isinstance(node, Op):
-                # What a branch or loop does to the log is not followed.
+                # The effect of a branch or loop on the log is not followed.
                 for array in {a for n in walk_node(node) if isinstance(n, Op) for a in _touched(n)}:
                     open_.pop(array, None)
             elif node.row.adds_to_log:
@@ -64,7 +64,7 @@ class _Dropper(Rewriter):
                     _read(open_, node.array_name)
                 else:
                     entry.write = k
-                    # What an atomic operation adds to is an element that another write may have left.
+                    # An atomic operation adds to an element that another write may have left.
                     for earlier in open_[node.array_name][:-1] if node.row.is_atomic else ():
                         earlier.is_read = True
             elif node.row.uses_log:

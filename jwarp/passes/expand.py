@@ -12,8 +12,8 @@ from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value, rounds_as_written,
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 
-# Gives the inlined form of an operation on arguments, or None to keep the operation. Of a sine or cosine, it is told
-# whether the other one of the same value is near: their forms may share what they compute.
+# Gives the inlined form of an operation on arguments, or None to keep the operation. The second argument says
+# if the cosine of the same sine, or vice versa, is near: their forms may share code.
 Expansion = Callable[[Op, bool], tuple[tuple[Value, ...], Block] | None]
 
 
@@ -120,7 +120,7 @@ def _norm(builder: Builder, args: tuple[Operand, ...]) -> Operand:
     return builder.op("sqrt", functools.reduce(lambda x, y: builder.op("add", x, y), squares))
 
 
-# What operations are composed of, on operands of 32 bits or more.
+# The compositions of operations, on operands of 32 bits or more.
 COMPOSED: dict[str, Callable[[Builder, tuple[Operand, ...]], Operand]] = {
     "norm": _norm,
     "over": lambda builder, args: builder.op("mul", args[0], args[2]),

@@ -163,7 +163,7 @@ class _LocalValues(Rebuilder):
         return sorted(k for k in changed_arrays(node) if k in self.arrays)
 
 
-# What becomes of an access; an array that any other operation touches stays.
+# The replacement of an access; an array that any other operation touches stays.
 _RULES: dict[str, Callable[[_LocalValues, Op], None]] = {
     "clear": _LocalValues.clear,
     "load": _LocalValues.load,

@@ -62,7 +62,7 @@ class _Carrier(Rewriter):
     def _out_of(self, loop: For) -> list[Node]:
         inner = list(walk(loop.body))
         operations = [node for node in inner if isinstance(node, Op)]
-        # What waits for other threads, or tells them something, does so at a certain time.
+        # An operation that waits for other threads, or signals them, happens at a certain time.
         if any(isinstance(node, While) for node in inner) or any(
             node.row.is_atomic and not self._adds(node) for node in operations
         ):

@@ -16,7 +16,7 @@ def plain_atomics(kernel: Kernel) -> Kernel:
     """The kernel with loads and stores for them; the same one, if there are none."""
     contents = contents_of(kernel.body)
     ops = (n for n in contents.accesses if n.row.is_atomic and n.result in contents.used)
-    # What compares bit by bit has no such form.
+    # A comparison bit by bit has no such form.
     found = frozenset(n.result for n in ops if kernel.local(n.array) is not None and len(n.values) == 1)
     return dataclasses.replace(kernel, body=_Plain(found).block(kernel.body)) if found else kernel
 

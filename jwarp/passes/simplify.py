@@ -30,7 +30,7 @@ from jwarp.ir.unchanged import unchanged
 from jwarp.ir.visit import Rebuilder, same_code, with_args
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
-# Whether a block of a branch may run although the branch is not taken.
+# True if a block of a branch may run although the branch is not taken.
 Flattened = Callable[[Block], bool]
 
 MAX_ROUNDS = 4
@@ -267,7 +267,7 @@ class _Simplifier(Rebuilder):
         else:
             cond, body = self.block(node.cond), with_yields(self.block(node.body), kept)
             node = dataclasses.replace(node, params=params, init=init, cond=cond, body=body, results=made)
-        # What is carried may be seen to be always the same only now.
+        # A carried value may turn out to be constant only now.
         self.reshapes |= is_less or bool(unchanged(node, self.operand))
         self.builder.append(node)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
-import typing
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jwarp
+from jwarp.api.timers import LOG_DEBUG, LOG_INFO, LOG_WARNING
+from jwarp.config import config
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
+from jwarp.frontend.by_name import full_name
+from jwarp.frontend.modules import known_modules
+from jwarp.frontend.options import caller
+from jwarp.programs import type_tables
 from jwarp.programs.native_builtins import Core
-from jwarp.programs.surface import missing
+from jwarp.programs.surface import PRIVATE, missing
 
 
 def user_cache_dir(appname: str | None = None, appauthor: Any = None, version: str | None = None) -> str:
@@ -29,6 +36,8 @@ class _Runtime:
     """`warp._src.context.runtime`: the state of the process. Its `core` stands for Warp's native library."""
 
     tape = None
+    is_cuda_enabled = False  # whether Warp's own library has been built with CUDA
+    driver_version = toolkit_version = None
     core = Core(lambda name: missing("warp._src.context.runtime.core", name))
 
     @property
@@ -52,39 +61,127 @@ def _public(*modules: str) -> dict[str, Any]:
     return found
 
 
+class Private:
+    """An object of Warp's own without a counterpart in jwarp: programs may import its name, and not use it."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = module
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._refusal()
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._refusal(name)
+
+    def __mro_entries__(self, bases: Any) -> Any:
+        raise self._refusal()
+
+    def __iter__(self) -> Any:
+        raise self._refusal()
+
+    def __repr__(self) -> str:
+        return f"<{self.__module__}.{self.__name__}, without a counterpart in jwarp>"
+
+    def _refusal(self, name: str = "") -> AttributeError:
+        return AttributeError(missing(self.__module__, self.__name__), name=name or self.__name__)
+
+
+def _private(part: str) -> dict[str, Any]:
+    module = f"warp._src.{part}"
+    return {name: Private(module, name) for name in PRIVATE.get(part, "").split()}
+
+
+def register_api_function(function: Any, *, module: str, **about: Any) -> None:
+    """Nothing: that has a function of a module appear in Warp's documentation."""
+
+
 def _context() -> dict[str, Any]:
-    return {**_public("jwarp"), "runtime": _Runtime(), "builtin_functions": {**BUILTINS, **LIBRARY}, "user_modules": {}}
-
-
-def _types() -> dict[str, Any]:
+    public = _public("jwarp")
     return {
-        **_public("jwarp", "jwarp.types"),
-        **{name: _Generic(name) for name in ("Vector", "Matrix", "Quaternion", "Transformation")},
-        "Any": typing.Any,
-        "type_scalar_type": lambda t: t.dtype if jwarp.types.type_is_composite(t) else t,
-        "type_length": lambda t: t.shape[0],
+        **public,
+        "runtime": _Runtime(),
+        "builtin_functions": {**BUILTINS, **LIBRARY},
+        "user_modules": known_modules(),
+        "get_warp_version": lambda: config.version,
+        "get_llvm_version": lambda: version("llvmlite"),
+        "register_api_function": register_api_function,
+        "type_str": jwarp.types.type_repr,
+        "_get_caller_module_name": lambda stack_level=1: caller(stack_level + 1),
+        "_is_graph_capture_allocation_supported": lambda device: False,
+        "_is_graph_capture_allocation_enabled": lambda device: False,
     }
 
 
-class _Generic:
-    """A name that annotations of Python functions are made of, and nothing else is."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __getitem__(self, parts: Any) -> Any:
-        return typing.Any
-
-    def __repr__(self) -> str:
-        return f"warp._src.types.{self.name}"
+def _types() -> dict[str, Any]:
+    return {**_public("jwarp.types", "jwarp"), **type_tables.members()}
 
 
-MODULES: dict[str, Callable[[], dict[str, Any]]] = {
+def _utils() -> dict[str, Any]:
+    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False}
+
+
+def _codegen() -> dict[str, Any]:
+    return {
+        **_public("jwarp"),
+        "StructInstance": jwarp.types.Struct,
+        "make_full_qualified_name": lambda f: full_name(f if isinstance(f, str) else f.__qualname__),
+    }
+
+
+_warnings_seen: set[tuple[Any, str]] = set()
+
+
+def log_warning(message: str, category: type[Warning] | None = None, stacklevel: int = 1, once: bool = False) -> None:
+    """Warn by the logger in use. What is deprecated, and with `once` anything, is said once only."""
+    key = (category, message)
+    is_single = once or category is DeprecationWarning
+    if config.log_level > LOG_WARNING or (is_single and key in _warnings_seen):
+        return
+    jwarp.get_logger().warning(message, category=category, stacklevel=stacklevel + 1)
+    if is_single:
+        _warnings_seen.add(key)
+
+
+def _logged(level: int, method: str) -> Callable[[str], None]:
+    """The function that gives a message to the logger in use, if such are shown."""
+
+    def log(message: str) -> None:
+        if config.log_level <= level:
+            getattr(jwarp.get_logger(), method)(message)
+
+    return log
+
+
+def _logger() -> dict[str, Any]:
+    names = ("Logger", "get_logger", "set_logger", "ScopedLogger", "ScopedLogLevel")
+    levels = ("LOG_DEBUG", "LOG_INFO", "LOG_WARNING", "LOG_ERROR")
+    return {
+        **{name: getattr(jwarp, name) for name in (*names, *levels)},
+        "LoggerBasic": type(jwarp.get_logger()),
+        "_warnings_seen": _warnings_seen,
+        "log_debug": _logged(LOG_DEBUG, "debug"),
+        "log_info": _logged(LOG_INFO, "info"),
+        "log_warning": log_warning,
+        "log_error": lambda message: jwarp.get_logger().error(message),
+    }
+
+
+def members(part: str) -> dict[str, Any]:
+    """The names that the module `warp._src.PART` has."""
+    return {**_private(part), **_MEMBERS.get(part, dict)()}
+
+
+_MEMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     "context": _context,
     "types": _types,
-    "utils": lambda: _public("jwarp.utils", "jwarp"),
-    "codegen": lambda: _public("jwarp"),
+    "utils": _utils,
+    "codegen": _codegen,
+    "logger": _logger,
     "lang": lambda: _public("jwarp"),
     "thirdparty": dict,
     "thirdparty.appdirs": lambda: {"user_cache_dir": user_cache_dir},
+}
+MODULES: dict[str, Callable[[], dict[str, Any]]] = {
+    part: functools.partial(members, part) for part in (*_MEMBERS, *(part for part in PRIVATE if part not in _MEMBERS))
 }

@@ -11,10 +11,11 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from jwarp.api.modes import LaunchArrayAccessMode
-from jwarp.config import DeterministicMode, config
+from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
-from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
+from jwarp.programs.kernel_class import Kernel
+from jwarp.programs.own_python import is_run_as_it_is, spec_as_it_is
 from jwarp.programs.surface import MODULES, missing
 from jwarp.types import program_values
 
@@ -68,7 +69,9 @@ _COUNTERPARTS = {
     f"{PACKAGE}.optim": "jwarp.optim",
     f"{PACKAGE}.optim.linear": "jwarp.optim.linear",
 }
-# What one has of modules that Warp keeps to itself.
+# Names that mean something else in programs than in jwarp, or that only programs have.
+_OF_PROGRAMS: dict[str, dict[str, Any]] = {PACKAGE: {"Kernel": Kernel}}
+# Counterparts of Warp's private modules.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
     f"{PACKAGE}._src.{name}": make for name, make in internals.MODULES.items()
 }
@@ -119,6 +122,7 @@ class _Loader(Loader):
             members.update(DeterministicMode=DeterministicMode, LaunchArrayAccessMode=LaunchArrayAccessMode)
         else:
             members.update(_names(name))
+            members.update(_OF_PROGRAMS.get(name, {}))
             members["__all__"] = sorted(each for each in members if not each.startswith("_"))
         if name == PACKAGE:
             members["__version__"] = config.version
@@ -130,7 +134,7 @@ class _Loader(Loader):
 
 
 class Finder(MetaPathFinder):
-    """Finds `warp` and what is in it. Modules of Warp's without a counterpart do not exist."""
+    """Finds `warp` and what is in it. Others of Warp's modules do not exist, or are those of an installed Warp."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -139,6 +143,8 @@ class Finder(MetaPathFinder):
             return None
         if _is_known(fullname):
             return ModuleSpec(fullname, _Loader(), is_package=True)
+        if is_run_as_it_is(fullname):
+            return spec_as_it_is(fullname)
         parent, _, name = fullname.rpartition(".")
         reason = missing(parent, name)
         if reason is not None:  # what `from warp import name` asks for when the module has no such attribute
@@ -164,5 +170,5 @@ def install() -> None:
     dir(importlib.import_module("jwarp"))  # imports what its names stand for, which `vars` lists from here on
     sys.meta_path.insert(0, Finder())
     set_device(get_preferred_device())
-    numbers.are_read_late = True
+    surface.is_warps = True
     program_values.install()

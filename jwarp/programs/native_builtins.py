@@ -23,6 +23,24 @@ class Core:
     def __init__(self, missing: Callable[[str], str | None]):
         self._missing = missing
 
+    def wp_is_mathdx_enabled(self) -> bool:
+        """False: products and factors of tiles are jwarp's own code."""
+        return False
+
+    def wp_is_debug_enabled(self) -> bool:
+        """False: no library of Warp's is there."""
+        return False
+
+    _shows_errors = True
+
+    def wp_is_error_output_enabled(self) -> bool:
+        """The switch for messages of Warp's library, of which there are none."""
+        return self._shows_errors
+
+    def wp_set_error_output_enabled(self, shows: bool) -> None:
+        """Set that switch."""
+        self._shows_errors = bool(shows)
+
     def __getattr__(self, name: str) -> Any:
         builtin = _builtin(name)
         if builtin is None:

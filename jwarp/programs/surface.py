@@ -7,18 +7,14 @@ from jwarp.frontend.builtins.planned import PLANNED
 
 # Modules all of whose names are missing, and what they are for. Those inside of them are rows below.
 _FEATURES = {
-    "warp.autograd": "checks of gradients by Warp's tools (wp.check_grads, jax.jacobian)",
     "warp.build_experimental": "functions added to Warp's own compiler (wp.func, wp.jax_func, wp.cuda_kernel)",
     "warp.fem": "finite elements",
-    "warp.geometry": "surfaces from fields, and triangulations",
     "warp.sim": "simulators of its own (Newton took the place of Warp's; see wp.functionalize)",
-    "warp.render": "renderers (write arrays to files, or show them by matplotlib)",
     "warp.sparse": "sparse matrices (jax.experimental.sparse)",
 }
 
-# What is in these modules.
+# The names in these modules.
 _NAMES = {
-    "warp.autograd": "gradcheck gradcheck_tape jacobian jacobian_fd jacobian_plot",
     "warp.build_experimental": "add_builtin add_native_type",
     "warp.fem": (
         "AdaptiveNanogrid BasisSpace BoundarySides CellBasedGeometryPartition Cells Coords Coords_f64 D "
@@ -66,13 +62,6 @@ _NAMES = {
         "TrianglePolynomialShapeFunctions TriangleRaviartThomasShapeFunctions TriangleShapeFunction"
     ),
     "warp.fem.utils": "grid_to_hexes grid_to_quads grid_to_tets grid_to_tris",
-    "warp.geometry": (
-        "IsoSurfaceBase IsoSurfaceMarchingCubes IsoSurfaceNets SweptVolumeSignMode delaunay_edge_flip "
-        "find_triangle_neighbor_edge_index lipschitz_octree sparse_marching_cubes "
-        "sparse_marching_cubes_from_cells swept_volume_bounds swept_volume_field swept_volume_mesh "
-        "swept_volume_sdf tri_tri_adjacency"
-    ),
-    "warp.render": "OpenGLRenderer UsdRenderer",
     "warp.sparse": (
         "BSR_STATUS_ROW_CAPACITY_EXCEEDED BSR_STATUS_SUCCESS BsrMatrix BsrTripletMap bsr_assign bsr_axpy "
         "bsr_axpy_work_arrays bsr_block_index bsr_compress bsr_copy bsr_diag bsr_from_triplets bsr_get_diag "
@@ -105,7 +94,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "stream_from_paddle"
         ),
         "arrays of Omniverse's Fabric": "fabricarrayarray indexedfabricarrayarray",
-        "types of arrays inside of kernels outside of them": "fixedarray",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
@@ -119,6 +107,47 @@ _MISSING: dict[str, dict[str, str]] = {
     "warp.optim.linear": {
         "sparse matrices (jax.experimental.sparse)": "FSAI",
     },
+}
+
+# Of modules that Warp keeps to itself: names that programs import, and that have no counterpart. They fail on use.
+PRIVATE = {
+    "context": (
+        "ModuleBuilder ModuleExec ModuleHasher Runtime Allocator _smem_shortfall_clause _verify_library_version "
+        "_resolve_launch_block_dim _build_kernel_launch_bounds _build_launch_bounds_from_tuple _canonicalize_dim "
+        "_validate_cuda_device_arch get_host_compiler_version get_libmathdx_version get_nanovdb_version "
+        "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc pack_arg capture_pause "
+        "capture_resume alloc_tracker_report_text"
+    ),
+    "types": (
+        "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "
+        "_validate_array_subclass_descriptor _IndexedArrayAnnotation array_type_id concrete_array_type "
+        "get_signature get_type_code infer_argument_types type_matches_template "
+        "types_equal_generic hash_grid_query_type"
+    ),
+    "utils": "map_cache",
+    "codegen": (
+        "Adjoint Var codegen_func_forward codegen_func_reverse codegen_kernel codegen_module "
+        "cuda_kernel_forward_name cuda_kernel_backward_name cuda_module_header get_arg_type resolve_grid_stride "
+        "_codegen_lock _is_tid_call _SharedFunctionSource _shared_function_sources _shared_source_for_code "
+        "_store_shared_source _substitute_nodes"
+    ),
+    "build": (
+        "build_cpu build_cuda build_lto_dot build_lto_fft build_lto_solver get_cached_lto_meta get_lto_cache_dir "
+        "hash_symbol init_kernel_cache clear_kernel_cache LTO_CACHE_KEY_LENGTH _build_lto_base _add_long_path_prefix "
+        "_gemm_lto_alignment_unsupported _gemm_operand_alignments _get_mathdx_arch _resolved_kernel_cache_dir"
+    ),
+    "builtins": "tile_full_value_func tile_randf_dispatch_func tile_randi_dispatch_func",
+    "deterministic": (
+        "DETERMINISTIC_FAMILY_ADD DETERMINISTIC_GPU_TO_GPU DETERMINISTIC_NOT_GUARANTEED DETERMINISTIC_RUN_TO_RUN "
+        "DETERMINISTIC_SCATTER_MAX_CAPACITY REDUCE_OP_ADD REDUCE_OP_MAX REDUCE_OP_MIN ScatterTarget "
+        "_SCALAR_TYPE_IDS _deterministic_arrays_overlap allocate_scatter_buffers get_scatter_record_count "
+        "run_sort_reduce"
+    ),
+    "jax": "get_jax_device",
+    "jax.ffi": (
+        "JAX_CALLABLE_DEFAULT_GRAPH_CACHE_MAX _FFI_CALLABLE_REGISTRY _FFI_REGISTRY_LOCK _build_kernel_launch_bounds "
+        "_preload_ffi_module register_ffi_callback"
+    ),
 }
 
 # The modules that exist with these names alone, and which of their names are modules.

@@ -65,7 +65,7 @@ class _Lifetimes:
         for value, (start, loops) in self.defined.items():
             end = start
             for position, around in self.used[value]:
-                # What comes from outside a loop is there for every iteration.
+                # A tile from outside a loop is there for every iteration.
                 inner = around[len(loops) :]
                 end = max(end, self.ends[inner[0]] if inner else position)
             found[value] = [(start, end), *((a, b) for a, b in self.more[value] if b is not None)]

@@ -19,7 +19,7 @@ from jwarp.tiling.whole import WHOLE, is_whole
 BLOCKS = 16
 MOST_BYTES = 1 << 18
 
-# What operations may do that threads do as blocks do.
+# Effects that operations may have if threads run them as blocks do.
 _EFFECTS = ("pure", "tile", "read", "write")
 
 

@@ -119,7 +119,7 @@ class NestWriter:
         effects = any(n for n in nest.nodes if not isinstance(n, Op) or n.result is None or n.row.is_atomic)
         accesses = list(self.accesses())
         if in_order:
-            # What adds records and what takes them away have to walk alike, whatever else they do.
+            # Code that pushes records and code that pops them must walk alike, whatever else they do.
             accesses += [tuple(int(k == axis) for k in range(len(self.shape))) for axis in range(len(self.shape))]
         axes = merged_axes(self.shape, nest.reduced, accesses)
         self.loops: list[Loop] = []
@@ -331,7 +331,7 @@ class NestWriter:
             for node in block.nodes:
                 self.node(node)
             made = make_block(nodes, self.elements(block.yields))
-        # What is computed where it is needed first is not there after the block.
+        # A value that is computed at its first use is not there after the block.
         self.env, self.loaded = env, loaded
         return made
 

@@ -265,7 +265,7 @@ class _BlockScheduler:
             base = form.base
         self.scheduler.stored.add(base)
         shape = shape_of(result_of(node).type)
-        # What any element of the tile is, is known when its nest has ended.
+        # An element of the tile is known when its nest has ended.
         home = self.home.pop(base, None)
         if shape:
             self.mapped(node, shape)
@@ -402,7 +402,7 @@ class _BlockScheduler:
     def leave(self, yields: tuple[Operand, ...], targets: tuple[Value, ...]) -> None:
         """End the block: tiles among `yields` go to the memory of `targets`."""
         pairs = [(t, y) for t, y in zip(targets, yields, strict=False) if isinstance(t.type, TileType)]
-        # What is carried must be read before any of it changes.
+        # Carried values must be read before any of them changes.
         sources = [self.snapshot(t, y) for t, y in pairs]
         for (target, _), source in zip(pairs, sources, strict=True):
             self.move(target, source)

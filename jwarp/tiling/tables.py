@@ -17,7 +17,7 @@ from jwarp.passes.liveness import drop_unused
 from jwarp.tiling.whole import is_whole
 from jwarp.types import shape_of
 
-# What is longer is computed, as it would take much room in the code.
+# Longer tables are computed, because they would take much room in the code.
 MOST_ELEMENTS = 1 << 13
 
 

@@ -26,7 +26,7 @@ class ArrayType:
 
     element: ScalarType | CompositeType
     dims: int
-    # What follows from these, said once: launches ask for it.
+    # Properties that follow from these, computed once, because launches ask for them.
     dtype: ScalarType = field(init=False, repr=False, compare=False)
     components: tuple[int, ...] = field(init=False, repr=False, compare=False)
     ndim: int = field(init=False, repr=False, compare=False)
@@ -128,7 +128,7 @@ def array_of(element: Any, dims: int) -> Any:
 
 
 Type = ScalarType | ArrayType
-# What is taken apart into parameters of a `Type` each.
+# Types that are taken apart into parameters of a `Type` each.
 AnyType = Type | StructType | StructArrayType
 
 

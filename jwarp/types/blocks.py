@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from jwarp.errors import KernelTypeError
 from jwarp.types.arrays import StructType
@@ -12,7 +12,7 @@ from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import ScalarType, as_scalar
 from jwarp.types.tiles import MAX_DIMS, MAX_TILE_ELEMENTS
 
-# What an element of a tile may be.
+# The types of an element of a tile.
 ElementType = ScalarType | CompositeType | StructType
 
 
@@ -68,6 +68,11 @@ def _tile_kind(dtype: Any, shape: Any) -> TileKind:
     return TileKind(element, extents)
 
 
+def value_of(written: Any) -> Any:
+    """The value that `Literal[8]` stands for, as type checkers want numbers written; anything else as it is."""
+    return get_args(written)[0] if get_origin(written) is Literal and len(get_args(written)) == 1 else written
+
+
 class tile:
     """Annotation of a tile parameter of a `@wp.func`: `wp.tile(dtype=float, shape=(8, 8))`, `wp.tile[float, 8, 8]`.
 
@@ -75,7 +80,7 @@ class tile:
     """
 
     def __class_getitem__(cls, given: Any) -> Any:
-        dtype, *extents = given if isinstance(given, tuple) else (given,)
+        dtype, *extents = [value_of(x) for x in (given if isinstance(given, tuple) else (given,))]
         if len(extents) == 1 and isinstance(extents[0], tuple):
             (extents,) = extents
         return _tile_kind(dtype, tuple(extents) if extents else Any)
@@ -100,6 +105,10 @@ class tile_stack:
 
     In kernels `wp.tile_stack(capacity, dtype)` makes a stack.
     """
+
+    def __class_getitem__(cls, given: Any) -> Any:
+        dtype, capacity = given
+        return cls(value_of(capacity), dtype)
 
     def __new__(cls, capacity: int, dtype: Any) -> Any:
         element = as_element(dtype)

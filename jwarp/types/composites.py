@@ -36,7 +36,7 @@ from jwarp.types.scalars import (
     uint64,
 )
 
-# What the names of types end with, as in Warp: vec3d, mat33h.
+# The endings of the names of types, as in Warp: vec3d, mat33h.
 SUFFIXES = {
     "": float32, "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
     "h": float16, "f": float32, "d": float64,
@@ -68,13 +68,13 @@ class CompositeKind:
     suffixes: tuple[str, ...]
     # The one shape of all types of the kind. None: any positive extents, of as many axes as `named` has.
     shape: tuple[int, ...] | None = None
-    # What the components are called, from the first on: `v.x`.
+    # The names of the components, from the first on: `v.x`.
     components: tuple[str, ...] = ()
-    # Whether one number makes a whole value: it is each of the components.
+    # True if one number makes a whole value: each component is that number.
     repeats: bool = True
     # The functions of scalars, such as abs and min, that take values of the kind, component by component. None: all.
     by_component: tuple[str, ...] | None = None
-    # What parts of them are called: `t.p`.
+    # The names of parts: `t.p`.
     parts: tuple[tuple[str, Part], ...] = ()
     # Shapes whose types have a name that says nothing of the shape, with suffixes for floats only.
     titles: tuple[tuple[tuple[int, ...], str], ...] = ()
@@ -163,7 +163,7 @@ class CompositeType(type):
         return matrix((cls.shape[1], cls.shape[0]), cls.dtype)
 
 
-# What an operator gives between values as in kernels: set where the operators are known.
+# The function that applies an operator as kernels do: set where the operators are known.
 OPERATE: list[Callable[[str, Any, Any], Any]] = []
 
 
@@ -355,7 +355,7 @@ def _flat(parts: Sequence[Any]) -> np.ndarray:
 
 def _numbers(part: Any) -> np.ndarray:
     found = np.asarray(part).reshape(-1)
-    # What NumPy does not know may say that it is an integer.
+    # A type that NumPy does not know may say that it is an integer.
     return np.asarray([operator.index(part)]) if found.dtype == object and hasattr(part, "__index__") else found
 
 
@@ -432,7 +432,7 @@ def kind_named(name: str) -> CompositeKind:
     return KINDS[name]
 
 
-# What components are that belong to nothing else, by the number of their axes: rows and slices of other kinds.
+# The type of components without an owner, by the number of their axes: rows and slices of other kinds.
 PLAIN = {1: VECTOR, 2: MATRIX}
 
 
@@ -551,7 +551,7 @@ def _of_floats(kind: CompositeKind, dtype: Any) -> CompositeType:
     return made
 
 
-# What makes the types of each kind: names of `jwarp.types`.
+# The functions that make the types of each kind: names of `jwarp.types`.
 MAKERS: dict[str, Callable[..., CompositeType]] = {
     "vector": vector, "matrix": matrix, "quaternion": quaternion, "transformation": transformation,
 }  # fmt: skip

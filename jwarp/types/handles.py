@@ -41,7 +41,7 @@ class Geometry:
     version = 0  # one more whenever it is built, refitted or changed
     state: object = None  # another one after each change of an attribute
     traced_at: tuple[str, int] | None = None  # where it was built last while JAX traced
-    born: int  # the how manieth it is
+    born: int  # its index in order of creation
     number = 0  # its id's, once someone has asked for that
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
     repeat: Any = None  # what repeats its refits, with views of its arrays; False where nothing is to

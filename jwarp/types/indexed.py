@@ -6,7 +6,7 @@ A parameter that is one has the parts of a struct: the array, and one array of i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,14 @@ import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types.array_operators import Operators
 from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType, array_type
 from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
+
+# Fills the elements that an indexed array names: set where arrays are known.
+FILL: list[Callable[[Any, Any], None]] = []
 
 _types: Cache[ArrayType, StructType] = Cache("types of indexed arrays", 1024)
 
@@ -57,7 +61,7 @@ def indexed_type(kind: Any) -> Any:
     return _types.made(kind, lambda: StructType(f"indexed{kind!r}", (Struct,), given))
 
 
-class indexedarray:
+class indexedarray(Operators):
     """The elements of `data` that arrays of indices name: `wp.indexedarray(x, [i, None])` is `x[i, :]`, not copied.
 
     `data` is a JAX or NumPy array, `indices` an array of int32, or a list of one for each axis, None for all of an
@@ -111,6 +115,26 @@ class indexedarray:
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
+
+    def fill_(self, value: Any) -> None:
+        """Set the elements that are named to `value`, as `fill_` of the array does; the others stay what they are.
+
+        Raises:
+            KernelTypeError: it is no value of the type of the elements, or `data` is no `wp.array`.
+        """
+        FILL[0](self, value)
+
+    def zero_(self) -> None:
+        """Set the elements that are named to zero."""
+        FILL[0](self, 0)
+
+    def list(self) -> list[Any]:
+        """The elements that are named, in order, as `list` of the array gives them."""
+        return self.contiguous().list()
+
+    def contiguous(self) -> Any:
+        """An array of the elements that are named."""
+        return type(self.data)(self.numpy(), dtype=self.data.dtype)
 
     def numpy(self) -> np.ndarray:
         """A copy of the elements that are named, as a NumPy array."""

@@ -46,13 +46,8 @@ def install() -> None:
 
 
 def _getitem(self: CompositeValue, key: Any) -> Any:
-    try:
-        found = np.ndarray.__getitem__(self, key)
-    except IndexError:
-        keys = key if isinstance(key, tuple) else (key,)
-        if all(isinstance(k, slice) or hasattr(k, "__index__") for k in keys):
-            raise
-        raise KeyError(f"Invalid key {key!r}, expected integers and slices") from None
+    _check_key(self, key)
+    found = np.ndarray.__getitem__(self, key)
     if isinstance(found, np.ndarray):
         return found.copy()
     return number(_type(self).dtype, found) if isinstance(self, Composite) else found
@@ -65,7 +60,39 @@ def _type(value: Any) -> CompositeType:
     return found
 
 
+def _check_key(self: CompositeValue, key: Any) -> None:
+    """Refuse what selects no component, row or part, with the class of error that Warp has for it."""
+    if type(key) is int or type(key) is slice:
+        return
+    keys = key if isinstance(key, tuple) and self.ndim == 2 else (key,)
+    if not all(isinstance(k, slice) or hasattr(k, "__index__") for k in keys):
+        raise KeyError(f"Invalid key {key!r}, expected {'integers' if self.ndim == 2 else 'int'} or slice")
+    if isinstance(key, tuple) and len(key) != 2:
+        raise KeyError(f"Invalid key, expected one or two indices, got {len(key)}")
+
+
+def _row(self: CompositeValue, r: int) -> Any:
+    """The row `r` of a matrix, a copy."""
+    return self[operator.index(r)]
+
+
+def _col(self: CompositeValue, c: int) -> Any:
+    """The column `c` of a matrix, a copy."""
+    return self[:, operator.index(c)]
+
+
+def _set_row(self: CompositeValue, r: int, v: Any) -> None:
+    """Set the row `r` of a matrix to a number, or to as many as it has columns."""
+    self[operator.index(r)] = v
+
+
+def _set_col(self: CompositeValue, c: int, v: Any) -> None:
+    """Set the column `c` of a matrix to a number, or to as many as it has rows."""
+    self[:, operator.index(c)] = v
+
+
 def _setitem(self: CompositeValue, key: Any, value: Any) -> None:
+    _check_key(self, key)
     if isinstance(self, Composite):
         dtype = _type(self).dtype
         try:
@@ -74,9 +101,7 @@ def _setitem(self: CompositeValue, key: Any, value: Any) -> None:
         except (TypeError, ValueError):
             fits = False
         if not fits:
-            raise KernelTypeError(
-                f"Expected to assign a `{dtype}` value, or a sequence of such values, but got `{type(value).__name__}`"
-            )
+            raise KernelTypeError(f"Expected to assign a `{dtype}` value but got `{type(value).__name__}` instead")
         value = given.astype(dtype.dtype)
     np.asarray(self)[key] = value
 
@@ -107,6 +132,9 @@ def _ordered(self: CompositeValue, other: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    """A value as NumPy has it, with NumPy's own operators."""
+    if isinstance(value, np.generic):
+        return value.dtype.type(value)
     return np.asarray(value) if isinstance(value, CompositeValue) else value
 
 
@@ -208,6 +236,7 @@ _METHODS: dict[str, Any] = {
     **{f"__i{python}__": _OPERATORS[f"__{python}__"] for python in _SYMBOLS},
     "__imatmul__": _MATMUL["__matmul__"],
     "__neg__": _neg, "__pos__": _pos,
+    "get_row": _row, "get_col": _col, "set_row": _set_row, "set_col": _set_col,
     "__getitem__": _getitem, "__setitem__": _setitem,
     "__eq__": _eq, "__ne__": lambda self, other: not _eq(self, other), "__hash__": None,
     "__lt__": _ordered, "__le__": _ordered, "__gt__": _ordered, "__ge__": _ordered,

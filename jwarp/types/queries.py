@@ -250,7 +250,7 @@ def type_repr(t: Any) -> str:
     return f"{t.__module__}.{t.__qualname__}" if isinstance(t, type) else repr(t)
 
 
-# What Warp's names of short vectors and matrices end with.
+# The endings of Warp's names of short vectors and matrices.
 _SUFFIXES = {
     "int8": "b",
     "int16": "s",

@@ -35,6 +35,18 @@ class ScalarType(type):
         made = NUMBER_CLASSES.get(cls)
         return made is not None and isinstance(value, made)
 
+    # Libraries for Warp and NumPy read these two from its types.
+
+    @property
+    def _type_(cls) -> Any:
+        """The type of ctypes with the bits of a number."""
+        is_half = cls.is_float and cls.bits == 16
+        return np.ctypeslib.as_ctypes_type(np.dtype(np.uint16) if is_half else cls.dtype)
+
+    @property
+    def __numpy_dtype__(cls) -> np.dtype:
+        return cls.dtype
+
     @property
     def is_float(cls) -> bool:
         """True for the floating-point types."""

@@ -94,6 +94,19 @@ class Struct(metaclass=StructType):
         """The fields. A copy is what it is, and is no longer of a grid, tree or mesh that changes."""
         return None, {name: getattr(self, name) for name in type(self).fields}
 
+    @classmethod
+    def numpy_dtype(cls) -> dict[str, Any]:
+        """The fields as they lie in a structured array of NumPy: `np.zeros(n, dtype=S.numpy_dtype())`."""
+        known = LAYOUT[0](cls)
+        parts = [known.fields[name] for name in known.names]
+        formats, offsets = [part[0] for part in parts], [part[1] for part in parts]
+        return {"names": [*known.names], "formats": formats, "offsets": offsets, "itemsize": known.itemsize}
+
+    def numpy_value(self) -> tuple[Any, ...]:
+        """The values of the fields as an element of such an array takes them: numbers, lists and tuples."""
+        row = LAYOUT[1](self)
+        return tuple(row[name].tolist() for name in row.dtype.names)
+
     __replace__ = replace  # for copy.replace, from Python 3.13 on
 
     def __repr__(self) -> str:
@@ -116,6 +129,9 @@ def unchecked(kind: StructType, values: Mapping[str, Any] | list[Any] | tuple[An
         object.__setattr__(made, name, value)
     return made
 
+
+# The dtype of a struct type, and a struct as an element of it: set where arrays of structs are known.
+LAYOUT: list[Callable[[Any], Any]] = []
 
 Class = TypeVar("Class")
 
@@ -255,7 +271,7 @@ def is_empty(kind: AnyType) -> bool:
     return isinstance(kind, ArrayType) and 0 in kind.components
 
 
-# What instances of every struct have, and what would hide it.
+# Attributes of instances of every struct, and names that would hide them.
 _TAKEN = frozenset(name for name in dir(Struct))
 
 

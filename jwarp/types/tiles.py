@@ -43,7 +43,7 @@ def _made(scalar: ScalarType, shape: tuple[int, ...]) -> TileType:
     return TileType(name, (Scalar,), fields, kind=scalar.kind, bits=scalar.bits, dtype=scalar.dtype)
 
 
-# What a value of the IR may be: a scalar type, or the type of tiles of one.
+# The type of a value of the IR: a scalar type, or the type of tiles of one.
 ValueType = ScalarType
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.cpu.access.shared_loads import emit
+from jwarp.backend.cpu.access.shared_functions import emit
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.config import config
 

@@ -10,7 +10,7 @@ from compiled_variants import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
-from jwarp.backend.cpu.access.shared_loads import emit
+from jwarp.backend.cpu.access.shared_functions import emit
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.cpu import CpuKernel

@@ -8,8 +8,6 @@ from numpy.testing import assert_allclose
 
 import jwarp as wp
 
-pytestmark = pytest.mark.quick
-
 N = 5
 F = wp.array[wp.float64]
 
@@ -96,6 +94,7 @@ def differences(function, x, step=1e-6):
     return np.array([(function(x + c) - function(x - c)) / (2 * step) for c in columns])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_loops_of_any_length(kernel):
     @jax.jit
@@ -120,6 +119,7 @@ def added(x: F, y: F):
     wp.atomic_add(y, (i * 3) % 4, x[i] * x[(i + 1) % 5])
 
 
+@pytest.mark.quick
 def test_a_million_trips():
     x = np.random.default_rng(7).uniform(0.3, 0.8, N)
 

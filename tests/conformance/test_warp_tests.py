@@ -137,4 +137,5 @@ def test_the_page_has_the_counts_of_the_list():
 
 def test_the_first_pattern_that_fits_gives_the_reason():
     assert reason_of("fem.test_x.A.b", "not imported", "ImportError: warp.fem") == "finite elements"
-    assert reason_of("test_x.A.b", "fail", "AssertionError: 3 != 4") == OTHER
+    assert reason_of("test_x.A.b", "fail", "AssertionError: 3 != 4") == "other results"
+    assert reason_of("test_x.A.b", "error", "IndexError: 3") == OTHER

@@ -14,8 +14,6 @@ from jwarp.compiler.derive import Variant, derive
 from jwarp.compiler.program import program_of
 from jwarp.config import Settings
 
-pytestmark = pytest.mark.quick
-
 PLAIN = Settings(cache_dir="")
 ORDERED = Settings(cache_dir="", deterministic=wp.DeterministicMode.RUN_TO_RUN)
 VARIANTS = (
@@ -62,6 +60,7 @@ def test_threads_and_their_derivatives_run_in_order():
                 np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12, err_msg=kernel.name)
 
 
+@pytest.mark.quick
 def test_threads_that_wait_for_others_run_in_order():
     """Nothing else would show a thread what the one before it wrote."""
     kernel = program_of(in_turn, PLAIN).gpu_kernel
@@ -100,6 +99,7 @@ def trying_again(x: wp.array[int], largest: wp.array[int]):
         old = found
 
 
+@pytest.mark.quick
 def test_threads_that_hold_a_lock_run_in_order():
     """Nothing else would show what one wrote to the next, which may look from another multiprocessor."""
     kernel = program_of(giving_back, PLAIN).gpu_kernel

@@ -8,7 +8,8 @@ import jwarp as wp
 from jwarp.compiler.derive import Variant, derive
 from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch.executables.host_arrays import InPlace, Place, Use
+from jwarp.dispatch.call.checks import Place, Use
+from jwarp.dispatch.executables.host import InPlace
 from jwarp.launching import geometry
 
 

@@ -129,7 +129,6 @@ def expected_operators(q, r, t, u, k):
     return jnp.stack([first, t * k + k * u + t, third, t * (1 - k) + u * k, u])
 
 
-@pytest.mark.quick
 def test_operators_by_value_with_derivatives_and_batches():
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):

@@ -144,7 +144,7 @@ BODIES = {
         "must give float32 for two of such, not float64",
         "",
     ),
-    "dot of two types": ("s = «wp.tile_dot(u, q)»", T, "the tiles must be alike", ""),
+    "dot of two types": ("s = «wp.tile_dot(u, q)»", T, "the tiles must have one type and shape", ""),
     "product of two shapes": (
         "s = «wp.tile_matmul(t, t[0:3])»",
         T,

@@ -5,12 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import jwarp
 from jwarp.ir.ops import OPS
-
-pytestmark = pytest.mark.quick
 
 # How many tests of names there are, by folder. Passes that look for a pattern of operations have the most: where a
 # concept is found behind a name, it becomes a property of rows, and the number here becomes less.

@@ -4,14 +4,10 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
 import jwarp
 from jwarp.ir.operation import Operation
 from jwarp.ir.ops import COMBINERS, EXTREMA, OPS, SCANS
 from jwarp.types import bool_, int32
-
-pytestmark = pytest.mark.quick
 
 ROOT = Path(jwarp.__file__).parent
 # The frontend is not among them: it says which operators the language has for which values.

@@ -62,7 +62,7 @@ def test_golden_kernels_and_their_lowered_forms_return():
 
 
 def test_random_kernels_return(tmp_path):
-    for seed in range(24):
+    for seed in range(12):
         generated = kernel_sources.Writer(random.Random(seed)).kernel()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", KernelWarning)
@@ -75,7 +75,7 @@ def test_random_kernels_return(tmp_path):
 @pytest.mark.parametrize("sources", [gradient_sources, language_sources, collision_sources], ids=lambda m: m.__name__)
 def test_derivatives_of_random_kernels_return(sources, tmp_path):
     derived = 0
-    for seed in range(6):
+    for seed in range(3):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", KernelWarning)
             ir = kernel_sources.load(sources.Writer(random.Random(seed)).source(), tmp_path).ir(Settings(max_unroll=4))
@@ -94,11 +94,11 @@ def test_derivatives_of_random_kernels_return(sources, tmp_path):
                 continue
             returns(made.kernel)
             derived += 1
-    assert derived > 8
+    assert derived > 5
 
 
 def test_tiles_their_derivatives_and_the_loops_that_they_become_return():
-    for seed in range(10):
+    for seed in range(4):
         kernel = Program(seed).kernel()
         returns(kernel)
         returns(CpuKernel(kernel, Settings(cache_dir="")).proofs.kernel, Stage.LOWERED)

@@ -9,8 +9,6 @@ import pytest
 
 import jwarp as wp
 
-pytestmark = pytest.mark.quick
-
 
 @wp.struct
 class Inner:
@@ -129,6 +127,7 @@ def structured():
     return made
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("step", [1, -2])
 def test_structs_that_lie_one_after_the_other(step):
     array = structured()
@@ -145,6 +144,7 @@ def test_structs_that_lie_one_after_the_other(step):
     np.testing.assert_allclose(wp.launch(held, n, [model], [n])[0], 2 * before["inner"]["v"][::step, 1], rtol=1e-6)
 
 
+@pytest.mark.quick
 def test_what_does_not_fit_is_refused():
     other = np.zeros(4, [("v", "<f4", 3), ("m", "<f4", (2, 2))])
     with pytest.raises(wp.KernelTypeError, match="parameter 'joints': the elements have the fields v, m, not inner, m"):
@@ -156,6 +156,7 @@ def test_what_does_not_fit_is_refused():
         wp.launch(held, 4, [{"joints": on_gpu, "scale": 1.0, "grid": None}], [4])
 
 
+@pytest.mark.quick
 def test_arrays_of_warp_are_what_warp_makes_of_them():
     warp = pytest.importorskip("warp")
     warp.config.quiet = True

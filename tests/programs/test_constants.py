@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.frontend.syntax.source import numbers
+from jwarp.config import surface
 
 COUNT = 3
 DIRECTION = wp.vec2(1.0, 2.0)
@@ -14,7 +14,7 @@ DIRECTION = wp.vec2(1.0, 2.0)
 
 @pytest.mark.parametrize("late", [False, True])
 def test_numbers_that_change_before_the_first_launch(monkeypatch, late):
-    monkeypatch.setattr(numbers, "are_read_late", late)
+    monkeypatch.setattr(surface, "is_warps", late)
     inner = 5
 
     @wp.func

@@ -10,6 +10,7 @@ import pytest
 from fresh_python import run
 
 from jwarp.programs.modules import _names as names_of
+from jwarp.programs.own_python import is_run_as_it_is
 from jwarp.programs.surface import _WHY, MODULES, missing
 
 warp = pytest.importorskip("warp")
@@ -44,8 +45,9 @@ def public(module: str) -> set[str]:
 def modules() -> list[str]:
     paths = [path.relative_to(FOLDER) for path in FOLDER.rglob("*.py")]
     parts = [[part for part in path.with_suffix("").parts if part != "__init__"] for path in paths]
-    shown = [each for each in parts if each[:1] not in (["_src"], ["tests"], ["examples"], ["native"], ["config"])]
-    return sorted(".".join(["warp", *each]) for each in shown)
+    shown = [each for each in parts if each[:1] not in (["_src"], ["tests"], ["native"], ["config"])]
+    names = sorted(".".join(["warp", *each]) for each in shown)
+    return [name for name in names if not is_run_as_it_is(name)]
 
 
 @pytest.mark.parametrize("module", modules())
@@ -74,19 +76,19 @@ def test_what_is_missing_is_absent_and_says_so():
     said = run(
         """
         import jwarp.as_warp, importlib, sys
-        import warp as wp, warp.render, warp.fem as fem, warp.sparse, warp.optim
+        import warp as wp, warp.fem as fem, warp.sparse, warp.optim
         from warp.config import DeterministicMode
         import jwarp
 
         assert wp.tid is jwarp.tid and wp.types.vector is jwarp.types.vector and wp.vec3 is jwarp.vec3
         assert wp.DeterministicMode is DeterministicMode and wp.__version__ == wp.config.version == "1.19.0"
-        assert not hasattr(wp.render, "UsdRenderer") and not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
-        assert importlib.util.find_spec("warp.examples") is None and importlib.util.find_spec("warp.sim") is None
+        assert not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
+        assert importlib.util.find_spec("warp.tests") is None and importlib.util.find_spec("warp.sim") is None
         assert not hasattr(wp, "ir") and not hasattr(wp, "sinn") and "tid" in dir(wp)
         wp.config.mode = "debug"
         assert jwarp.config.debug and wp.config.mode == "debug"
         wp.config.verify_cuda = True
-        for statement in ("wp.render.UsdRenderer", "from warp.fem import Grid2D", "import warp.examples", "wp.sinn",
+        for statement in ("from warp.fem import Grid2D", "wp.sinn",
                           "import warp.tests.unittest_utils", "from warp import to_paddle", "from warp import nothing",
                           "wp._src.context.runtime.core.no_such", "wp.config.no_such", "wp.config.no_such = 1",
                           "wp.optim.linear.FSAI", "wp.build_experimental.add_builtin", "fem.space.no_such"):
@@ -101,9 +103,7 @@ def test_what_is_missing_is_absent_and_says_so():
     for line, start in zip(
         said,
         (
-            "AttributeError warp.render.UsdRenderer: jwarp has no renderers",
             "ImportError warp.fem.Grid2D: jwarp has no finite elements",
-            "ModuleNotFoundError No module named 'warp.examples'",
             "AttributeError module 'warp' has no attribute 'sinn'",
             "ModuleNotFoundError No module named 'warp.tests'",
             "ImportError warp.to_paddle: jwarp has no tensors of Paddle",
@@ -118,6 +118,49 @@ def test_what_is_missing_is_absent_and_says_so():
         strict=True,
     ):
         assert line.startswith(start)
+
+
+def test_modules_of_python_alone_run_from_an_installed_warp():
+    run(
+        """
+        import jwarp.as_warp, os
+        import warp as wp, warp.autograd, warp.examples, warp.geometry, warp.render
+        import numpy as np
+
+        assert os.path.isdir(warp.examples.get_asset_directory()) and warp.render.UsdRenderer.__module__
+        assert warp.geometry.__file__.endswith("geometry.py") and not hasattr(warp.geometry, "nothing")
+        grid = np.linalg.norm(np.stack(np.meshgrid(*[np.linspace(-1.0, 1.0, 24)] * 3, indexing="ij")), axis=0)
+        mc = wp.geometry.IsoSurfaceMarchingCubes
+        points, triangles = mc.extract_surface_marching_cubes(
+            wp.array(grid, dtype=float), threshold=0.5, domain_bounds_lower_corner=wp.vec3(-1.0, -1.0, -1.0),
+            domain_bounds_upper_corner=wp.vec3(1.0, 1.0, 1.0))
+        assert len(triangles) > 500
+        np.testing.assert_allclose(np.linalg.norm(points.numpy(), axis=1), 0.5, atol=0.01)
+        try:
+            import warp.examples.nothing
+        except ModuleNotFoundError as error:
+            assert "warp.examples.nothing" in str(error)
+        else:
+            raise AssertionError
+        """
+    )
+
+
+def test_without_an_installed_warp_they_say_so():
+    said = run(
+        """
+        import jwarp.as_warp
+        from jwarp.programs import own_python
+        own_python._installed = lambda: None
+        for module in ("warp.examples", "warp.render", "warp._src.geometry.delaunay"):
+            try:
+                __import__(module)
+            except ModuleNotFoundError as error:
+                print(error.name, error)
+        """
+    ).splitlines()
+    assert [line.split()[0] for line in said] == ["warp.examples", "warp.render", "warp._src.geometry"]
+    assert all("jwarp runs where warp-lang is installed (pip install warp-lang)" in line for line in said)
 
 
 def test_it_is_too_late_when_warp_is_imported():

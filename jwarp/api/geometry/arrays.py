@@ -33,7 +33,7 @@ def checked_array(where: str, name: str, value: Any, dtype: Any, components: tup
         KernelTypeError: it is no array, or one of another dtype or shape of its elements.
         LaunchError: a capture is open, which would not do it again.
     """
-    if listeners.capture is not None:
+    if listeners.here.capture is not None:
         raise LaunchError(
             f"{where}: trees and meshes are not made in a capture, which would not make them again",
             hint="make them before the capture; refit() and build() are captured",

@@ -43,7 +43,7 @@ LEAF_SIZE = 8
 # A mesh that is refitted more often has that made ready.
 SOME_REFITS = 4
 VEC3 = NAMED["vec3"]
-# What a mesh is made of: its points, indices and velocities, as they were given.
+# The sources of a mesh: its points, indices and velocities, as they were given.
 Given = tuple[Any, ...]
 
 
@@ -141,7 +141,7 @@ class Mesh(Geometry):
         if not known:
             return False
         total = np.nan
-        if is_not_tracing() and listeners.capture is None and known.fits(given) and is_alone(self, _WRITTEN):
+        if is_not_tracing() and listeners.here.capture is None and known.fits(given) and is_alone(self, _WRITTEN):
             with contextlib.suppress(ValueError):  # of an array of NumPy's that is elsewhere by now
                 known.graph()
                 total = known.sides.sum()
@@ -175,7 +175,7 @@ class Mesh(Geometry):
     def _refit_own(self, given: Given) -> bool:
         """In the arrays of the tree, where nobody else has them; the next ones may be repeated."""
         points, indices = self._read()
-        # What it has alone is here, too.
+        # Its own attributes are here, too.
         if self.device is not None or not self._is_here(points, indices) or not is_alone(self, _WRITTEN):
             return False
         of_tree = tree.Tree(self.nodes, self.bounds, self.items, self.groups)

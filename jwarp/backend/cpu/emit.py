@@ -21,7 +21,7 @@ from jwarp.backend.cpu.access.grouping import components_from, run_from
 from jwarp.backend.cpu.access.instructions import gather, load_one, scatter, store_vector
 from jwarp.backend.cpu.access.patterns import Pattern
 from jwarp.backend.cpu.access.plain import prefetch
-from jwarp.backend.cpu.access.shared_loads import is_in_row
+from jwarp.backend.cpu.access.shared_functions import is_in_row
 from jwarp.backend.cpu.access.strategies import choose
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
@@ -495,8 +495,8 @@ TAPE_RULES = {
     "rewind": BodyEmitter.rewind,
     "lane_max": BodyEmitter.lane_max,
 }
-# What lanes have in common, where they differ.
-COMMON = {"beside": BodyEmitter.any_active, "one_of": BodyEmitter.one_of}
+# The common values of lanes where they diverge.
+COMMON = {"any_lane": BodyEmitter.any_active, "one_of": BodyEmitter.one_of}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,

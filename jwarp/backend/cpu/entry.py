@@ -246,7 +246,7 @@ def _block_loop(emitter: BodyEmitter, rows: list[Lanes]) -> None:
     code, memory, kernel = emitter.code, emitter.memory, emitter.proofs.kernel
     _loop_head(code)
     memory.active_lanes = "1"
-    # What is not done for the elements of tiles is done once, as if by a vector with one lane that is active.
+    # Operations that are not on elements of tiles happen once, as if in a vector with one active lane.
     emitter.mask = "<" + ", ".join(f"i1 {'false' if k else 'true'}" for k in code.lane_numbers) + ">"
     emitter.thread_mask, emitter.is_partial = emitter.mask, code.width > 1
     column = Lanes(code.define("trunc i64 %col to i32"), int32, UNIFORM, BODY)

@@ -9,7 +9,7 @@ from jwarp.backend.cpu.target import Target
 from jwarp.ir.matmul import Request
 from jwarp.types import ScalarType, int32, int64
 
-# What a packed panel of B may take of the first-level cache; the rest is for A and C.
+# The part of the first-level cache for a packed panel of B; the rest is for A and C.
 PANEL_BYTES = 24 << 10
 # Sums that wait in memory for the last part of k, where C cannot hold them.
 SUMS_BYTES = 16 << 10
@@ -20,7 +20,7 @@ CACHE_WAY_BYTES = 4096
 # A sum's next addition waits so many cycles for the one before; two are begun in each cycle.
 LATENCY = 4
 CALL_CYCLES = 25
-# What an access to the cache takes although there is time for it.
+# The cost of an access to the cache even if there is time for it.
 LOAD_COST = 0.2
 # The time that a product may lose for having one micro-kernel less to compile.
 KERNEL_COST = 0.005

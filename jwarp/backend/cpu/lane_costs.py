@@ -11,7 +11,7 @@ from jwarp.types import ArrayType
 
 # Of an operation on vectors, and of one on scalars.
 _VECTOR, _SCALAR = 1.0, 0.25
-# What a loop is taken to do, and how much longer the last lane runs than all do on average.
+# The assumed trip count of a loop, and how much longer the last lane runs than all do on average.
 _ITERATIONS, _MAX_ITERATIONS = 8, 64
 _LAST_LANE = 2.0
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from jwarp import forks
 from jwarp.backend.cpu import gemm
-from jwarp.backend.cpu.access import shared_loads
-from jwarp.backend.cpu.access.shared_loads import Loading
+from jwarp.backend.cpu.access import shared_functions
+from jwarp.backend.cpu.access.shared_functions import Loading
 from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import Target, host_target, machine_code
@@ -29,7 +29,7 @@ LibraryFunction = Request | Loading
 
 def object_of(function: LibraryFunction, target: Target) -> bytes:
     """The object code of one function."""
-    text = gemm.emit(function, target) if isinstance(function, Request) else shared_loads.emit(function, target)
+    text = gemm.emit(function, target) if isinstance(function, Request) else shared_functions.emit(function, target)
     return machine_code(optimized_module(text, target), target)
 
 

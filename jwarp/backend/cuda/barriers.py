@@ -106,7 +106,7 @@ class _Search:
 
     def __init__(self, kernel: Kernel, copies: Copies, accumulators: Accumulators):
         self.kernel, self.copies, self.accumulators = kernel, copies, accumulators
-        # What was fetched ahead is waited for, at a place of its own, and needs no barrier before.
+        # Copies that were started ahead have their own wait, and need no barrier before.
         self.ahead = {node for pipeline in copies.pipelines.values() for node in pipeline.prefix}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)

@@ -67,7 +67,7 @@ class Together:
     def statement(self, group: CommonSums, additions: Sequence[Addition], text: Callable[[Operand], str]) -> str:
         tested = [*([self.item] if self.item else []), *(bare(text(x)) for x in group.uncertain)]
         whole = " && ".join(["jw_whole_warp()", *(f"jw_alike({x})" for x in tested)])
-        # What is adjacent in memory stays so: then lanes find their places by fewer steps.
+        # Elements that are adjacent in memory stay so: then lanes find their places in fewer steps.
         additions = sorted(additions, key=lambda a: a.array)
         arrays = ", ".join(a.array for a in additions)
         values = ", ".join(a.value for a in additions)

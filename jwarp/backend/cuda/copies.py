@@ -153,7 +153,7 @@ def _added(node: Op, places: list[_Place | None]) -> _Place | None:
     return None
 
 
-# What an operation on indices gives; None by default.
+# The place of the result of an operation on indices; None by default.
 _INDEX_RULES: dict[str, Callable[[Op, list[_Place | None]], _Place | None]] = {
     "div": _divided,
     "mod": _divided,

@@ -56,7 +56,7 @@ from jwarp.types import bool_, uint64
 
 # Where a failed check leaves to: past everything that the thread would still do.
 DONE = "done"
-# What the runtime has bits for; failures of further checks are noted without a text.
+# The last check for which the runtime has bits; failures of further checks are noted without a text.
 MAX_SITE = 4095
 # Values that `printf` of CUDA takes.
 MOST_PRINTED = 32
@@ -193,7 +193,7 @@ class BodyEmitter(Visitor):
         for k, (name, text, type) in enumerate(changes):
             later = {word for _, t, _ in changes[k + 1 :] for word in _WORD.findall(t)}
             if name in later:
-                # What comes after reads the old content.
+                # Later code reads the old content.
                 old = self.name()
                 self.line(f"const {C_TYPES[type]} {old} = {name};")
                 changes[k + 1 :] = [(n, re.sub(rf"\b{name}\b", old, t), ty) for n, t, ty in changes[k + 1 :]]
@@ -481,7 +481,7 @@ class BodyEmitter(Visitor):
     # -- native code
 
     def in_line(self, node: Op) -> None:
-        raise AssertionError(f"{node.name} is put in line before")
+        raise AssertionError(f"{node.name} is inlined before")
 
     def on_gpu(self, node: Op) -> None:
         assert node.result is not None

@@ -99,7 +99,7 @@ def included_files(unit: Unit) -> list[bytes] | None:
                 included, contents[path] = _of_cuda(path)
                 for name in included:
                     tried.setdefault(name, 0)
-        # What a folder that came later has counts for all names, as NVRTC may find it there.
+        # A folder that was added later is searched for all names, because NVRTC may find them there.
         for name in tried:
             for folder in folders[tried[name] :]:
                 path = os.path.normpath(folder / name)
@@ -107,7 +107,7 @@ def included_files(unit: Unit) -> list[bytes] | None:
                     continue
                 contents[path] = Path(path).read_bytes()
                 waiting.append(contents[path].decode(errors="replace"))
-                # NVRTC looks beside the file that includes, too.
+                # NVRTC looks next to the including file, too.
                 own_folder = Path(path).parent
                 if own_folder not in folders:
                     folders.append(own_folder)

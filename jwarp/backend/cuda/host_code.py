@@ -20,7 +20,7 @@ _DEFINE = re.compile(r"\s*#\s*define\s+(\w+)(.*)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 OF_DEVICE = frozenset({"__device__", "__global__", "__constant__", "__shared__", "__managed__"})
-# What begins with one of these says types and names, and runs nowhere; so does what is known when it is compiled.
+# Declarations that begin with one of these define types and names or constants, and do not run anywhere.
 _DECLARES = frozenset({"struct", "class", "union", "enum", "using", "typedef", "static_assert", "concept", "friend"})
 _CONSTANT = frozenset({"constexpr", "consteval", "concept"})
 _OPEN, _CLOSE = "([{", ")]}"
@@ -258,7 +258,7 @@ def _is_host(item: _Item, marks: set[str]) -> bool:
         return not item.head & marks
     if item.words & marks:
         return False
-    # What an entry needs of a template, it instantiates itself.
+    # An entry instantiates the templates that it needs.
     return item.instantiates or ("__host__" in item.words and not item.words & _CONSTANT)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from jwarp.backend.cuda.headers import cuda_headers, included
 from jwarp.backend.cuda.nvrtc import device_header
 
-# What these are included for is built into NVRTC, or belongs to code of the host, which is left out.
+# The content of these headers is built into NVRTC, or belongs to host code, which is left out.
 _EMPTY = (
     "stdio.h", "stdlib.h", "assert.h", "string.h", "time.h", "errno.h", "memory.h", "cstdio", "cstdlib", "cassert",
     "cstring", "ctime", "cerrno", "iostream", "iomanip", "fstream", "sstream", "ostream", "istream", "string", "vector",
@@ -99,7 +99,7 @@ _OF_CUDA = {
     ),
     "cooperative_groups/reduce.h": "#include <cooperative_groups.h>\n",
 }  # fmt: skip
-# What nvcc knows without a header.
+# Names that nvcc knows without a header.
 KNOWN = """\
 #ifndef JW_HOST_SHIM
 #ifndef INFINITY

@@ -17,7 +17,7 @@ short signed sizeof static static_assert static_cast struct switch template this
 typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
 printf signal index linux unix asm assert threadIdx blockIdx blockDim gridDim warpSize
 """
-# What generated code itself is written with.
+# Names that generated code itself uses.
 _OWN_WORDS = "args first step place shift at n item turn lap done arena scratch slot jw"
 _FUNCTIONS = {name + end for name in (*CUDA_RULES, "fabs", "fmod") for end in ("", "f")}
 RESERVED = frozenset((*_WORDS.split(), *_OWN_WORDS.split(), *_FUNCTIONS))

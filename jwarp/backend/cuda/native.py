@@ -21,7 +21,7 @@ _COMPOSITES: dict[str, Callable[[tuple[int, ...], str], str]] = {
     "transformation": lambda shape, scalar: f"wp::transform_t<{scalar}>",
 }
 
-# What tells two functions apart: the arrays that a call names are its own.
+# The key of a function: the arrays that a call names belong to the call.
 Function = tuple[str, str, str, tuple[NativeParam, ...]]
 
 

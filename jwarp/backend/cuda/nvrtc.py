@@ -18,16 +18,16 @@ from jwarp.config import ARCHITECTURE, split_names
 from jwarp.errors import NO_SPAN, CompileError, LaunchError, Span
 
 INSTALL = "pip install 'jwarp[cuda-compile]' (without a GPU) or 'jwarp[cuda13]'"
-# What images are made for where no GPU says more: one of each generation, which runs on its later members too.
+# The default targets of images without a GPU: one of each generation, which also runs on its later members.
 DEFAULT_ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 OPTIONS = ("--std=c++17", "--brief-diagnostics=true", "--no-display-error-number")
 
-# What the names begin with under which the compiler speaks of texts of native functions.
+# The prefix of the names by which the compiler refers to texts of native functions.
 SNIPPET = "snippet of "
 # Those of files that are none, but what the library wrote around a text.
 OWN_FILES = "<jwarp"
 
-# What to do where it fails for another reason than the text.
+# The way out if it fails for another reason than the text.
 _ADVICE = {
     "NVRTC_ERROR_OUT_OF_MEMORY": "this computer has no memory left to compile with: end other programs, or set "
     "wp.config.cuda_arch to one architecture",

@@ -11,12 +11,12 @@ from jwarp.ir.nodes import For, Kernel, Op, failure_texts, walk
 from jwarp.ir.operation import Memory
 from jwarp.types import int64
 
-# What the launcher says where the device's heap has no place for a record.
+# The launcher's message if the device's heap has no place for a record.
 FULL = (
     "its derivative remembers more than the GPU's heap has a place for; launch fewer threads at a time, or store what "
     "loops overwrite to another array"
 )
-# What adds a record adds to one of these.
+# Operations that push a record add to one of these.
 RECORDS = (Memory.TAPE, Memory.LOG, Memory.NOTES)
 # Bytes of the heap that are asked for, and blocks of a multiprocessor that share it.
 HEAP = 1 << 30

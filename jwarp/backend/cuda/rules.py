@@ -26,7 +26,7 @@ from jwarp.types import (
 )
 
 # Arithmetic on 16-bit floats has become arithmetic on float32 before code is generated. Arguments are names or
-# literals, so that they may be put beside any operator.
+# literals, so that they may be next to any operator.
 Rule = Callable[[Op, list[str]], str]
 
 C_TYPES: dict[ScalarType, str] = {
@@ -216,8 +216,8 @@ CUDA_RULES: dict[str, Rule] = {
     "symmetric": lambda node, x: x[0],
     "separation": lambda node, x: x[0],
     "replayed": lambda node, x: x[0],
-    "nearby": lambda node, x: x[0],
-    "beside": lambda node, x: x[0],
+    "lane_affinity": lambda node, x: x[0],
+    "any_lane": lambda node, x: x[0],
     "one_of": lambda node, x: x[0],
     "fma": _function("fma"),
     "neg": _neg,

@@ -15,7 +15,7 @@ from jwarp.errors import KernelTypeError
 from jwarp.ir.attributes import ArrayName, BlockMatmul
 from jwarp.ir.nodes import For, Kernel, Op, arrays_changed, arrays_read, used_values, walk, written_params
 
-# What generated code calls the whole memory, the place for a value of each warp, and that for one of the first thread.
+# Names in generated code: the whole memory, the place for a value of each warp, and that of the first thread.
 ARENA, SCRATCH, SLOT = "arena", "scratch", "slot"
 ALIGNMENT = 16
 WARP = 32
@@ -25,10 +25,10 @@ LIMITS = {
     80: 163 << 10, 86: 99 << 10, 87: 163 << 10, 89: 99 << 10, 90: 227 << 10, 100: 227 << 10,
     103: 227 << 10, 110: 227 << 10, 120: 99 << 10, 121: 99 << 10,
 }  # fmt: skip
-# What all of these have.
+# Properties of all of these.
 LEAST_ROOM = min(LIMITS.values())
 FIRST_WITH_TILES = 80
-RESERVED = 1 << 10  # of each block, beside what it asks for
+RESERVED = 1 << 10  # of each block, in addition to its request
 READ_TOGETHER = 8  # threads that read 16 bytes each
 # Places for what is fetched ahead, and blocks at a time that hide what others wait for.
 STAGES = (4, 3, 2)
@@ -206,7 +206,7 @@ def _rows(kernel: Kernel, node: Op, tf32: bool) -> dict[int, tuple[int, int]]:
     That is eight rows of 16 bytes, four of 32 or two of 64 that are read at a time; 0 where it does not matter.
     """
     attr, unit = node.attr_as(BlockMatmul), instruction(kernel, node, tf32)
-    # Whether an operand is read along its rows.
+    # True if an operand is read along its rows.
     along = {attr.a: not attr.transposes.a, attr.b: attr.transposes.b}
     rows = {
         attr.a: attr.m if attr.transposes.a else attr.k,

@@ -51,7 +51,7 @@ def _jam(
     loop: For, own: frozenset[Value], written: frozenset[int], params: int, sums: dict[Op, CommonSums]
 ) -> Jam | None:  # fmt: skip
     body = [n for n in loop.body.nodes if isinstance(n, Op) and (n.name in CUDA_RULES or n.row.is_access)]
-    # What comes after a branch or a check may rely on it, and must not begin before.
+    # Code after a branch or a check may rely on it, and must not begin before.
     if len(body) != len(loop.body.nodes) or len(body) > LARGEST_BODY or not cannot_overflow(loop):
         return None
     if loop.lo in own or loop.hi in own or not _is_worth_it(loop):

@@ -413,7 +413,7 @@ def _shown(conversion: Conversion, value: Any) -> str:
     return f"%{conversion.options}{conversion.letter}" % value
 
 
-# What an element of a type holds afterwards, from what it holds and the values given.
+# The new content of an element, from its old content and the given values.
 _ATOMICS: dict[str, Callable[..., Any]] = {
     "add": lambda type, old, value: np.add(old, value, dtype=type.dtype),
     "min": lambda type, old, value: evaluate("min", (old, value), type),

@@ -33,7 +33,7 @@ from jwarp.types import (
     unchecked,
 )
 
-# What makes the argument that the Python function gets of values for the leaves, which are used up from the front.
+# The function that makes the Python function's argument from values for the leaves, used up from the front.
 Template = Callable[[list[Any]], Any]
 
 

@@ -30,7 +30,7 @@ from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, 
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Node, blocks, operands, results, used_values
 
-# What all primitives of a higher level are called, which JAX has from 0.12 on.
+# The name of all primitives of a higher level, which JAX has from 0.12 on.
 _HIGHER = "call_hi_primitive"
 
 Primal = Callable[..., list[Scalars]]  # of the arguments

@@ -43,7 +43,7 @@ def of_numbers(*names: str) -> Callable[[Number], Number]:
     return entered
 
 
-# What arithmetic on truths is.
+# The meaning of arithmetic on bools.
 _BOOL = {"add": "or", "add_any": "or", "mul": "and", "max": "or", "min": "and"}
 
 

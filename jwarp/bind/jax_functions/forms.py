@@ -99,7 +99,7 @@ def _converted(build: Builder, args: tuple[Scalar, ...], type: ScalarType) -> Sc
     return _each("cast")(build, args, type)
 
 
-# What operations of the IR make of forms. Those without a row are not linear.
+# The rules of operations of the IR on forms. Those without a row are not linear.
 _LINEAR: dict[str, Callable[[Builder, tuple[Scalar, ...], ScalarType], Scalar]] = {
     "add": _sum,
     "sub": _difference,

@@ -39,7 +39,7 @@ MAX_OPERATIONS = 30_000
 MAX_CONSTANTS = 4096
 
 Rule = Callable[..., Any]
-# What primitives become, by name. A rule takes the lowering, the equation and the arrays, and gives an array, or
+# The rules of primitives, by name. A rule takes the lowering, the equation and the arrays, and gives an array, or
 # a list of arrays where the primitive has several results.
 PRIMITIVES: dict[str, Rule] = {}
 # Those that kernels cannot have: why not, and what to do instead.

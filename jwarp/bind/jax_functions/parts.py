@@ -121,7 +121,7 @@ def _of_parts(rule: Callable[..., Any]) -> Callable[..., Complex]:
     return lambda low, *args: Complex(tuple(rule(low, *pair) for pair in zip(*map(_parts, args), strict=True)))
 
 
-# What operations of the IR make of complex numbers.
+# The rules of operations of the IR on complex numbers.
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": _of_parts(plus),
     "sub": _of_parts(minus),

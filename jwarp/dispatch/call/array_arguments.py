@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,15 @@ from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
 from jwarp.caches import Cache
-from jwarp.devices import CPU, Device
+from jwarp.config import surface
+from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call import checks
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.geometry import BlockDim
-from jwarp.types import Struct, array_of, indexedarray
+from jwarp.types import CompositeValue, Struct, array_of, indexedarray
 from jwarp.wire import Role
 
 
@@ -47,6 +48,25 @@ def holds_arrays(values: Any) -> bool:
         elif isinstance(value, dict) and holds_arrays(value):
             return True
     return False
+
+
+def is_on_arrays(inputs: Any, outputs: Any) -> bool:
+    """True if a launch follows Warp's rules: it is given mutable arrays, or no arrays at all in a program of Warp's."""
+    if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
+        return True
+    return surface.is_warps and _holds_nothing(inputs) and (outputs is None or _holds_nothing(outputs))
+
+
+def _holds_nothing(values: Any) -> bool:
+    """True if none of the values of a call is an array, of JAX or of NumPy, or has one inside."""
+    if isinstance(values, Mapping):
+        values = values.values()
+    return isinstance(values, Iterable) and all(
+        isinstance(value, CompositeValue | np.generic | int | float | None)
+        or (isinstance(value, Struct) and _holds_nothing([getattr(value, name) for name in type(value).fields]))
+        or (isinstance(value, list | tuple) and _holds_nothing(value))
+        for value in values
+    )
 
 
 _PLAIN = {int, float, bool, type(None), np.ndarray, tuple, list}
@@ -124,14 +144,18 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
 def device_of_arrays(kernel: Kernel, values: Sequence[Any], asked: Device | None) -> Device:
     """The device that all arrays of a launch are on; `values` are by parameter of the IR.
 
-    Arrays that stand for JAX values are on none.
+    Arrays that stand for JAX values are on none. A launch without arrays runs on the device in use.
 
     Raises:
         LaunchError: some are elsewhere, or they are not on the device that was asked for.
     """
     found, first = asked, ""
+    has_arrays = not surface.is_warps
     for param, value in zip(kernel.params, values, strict=True):
-        if type(value) is not array or value.memory.is_traced:
+        if type(value) is not array:
+            continue
+        has_arrays = True
+        if value.memory.is_traced:
             continue
         where = value.memory.device
         if found is None:
@@ -142,7 +166,7 @@ def device_of_arrays(kernel: Kernel, values: Sequence[Any], asked: Device | None
                 f" {found}{first}: {value.memory.made_at}",
                 hint=f'a.to("{found}") is a copy there',
             )
-    return found or CPU
+    return found or (CPU if has_arrays else get_device())
 
 
 def shown_on_device(given: array) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,7 +13,6 @@ from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.bind import compat, values
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call, is_mutable
-from jwarp.dispatch.executables.host_arrays import Place, Use
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
@@ -51,6 +51,34 @@ def content_of(param: Param, value: Any) -> Convert | None:
         return None
     is_same = value.dtype == param.dtype.dtype and np.shape(value) == getattr(param.type, "components", ())
     return np.asarray if is_same else None
+
+
+class Use(enum.Enum):
+    """The use that an in-place launch makes of an array.
+
+    READ      it is read; a scalar is an array of shape ()
+    IN_OUT    it is written where it is
+    COPY      a copy that the launch makes each time is written; the array is read
+    ADD       what the kernel makes of zeros is added to it after the last thread
+    SCRATCH   its content is of no account, before and after: it starts as zeros
+    """
+
+    READ = Role.READ, False
+    IN_OUT = Role.IN_OUT, True
+    COPY = Role.IN_OUT, False
+    ADD = Role.ZEROS, True
+    SCRATCH = Role.ZEROS, False
+
+    def __init__(self, role: Role, changes: bool):
+        self.role = role
+        self.changes = changes  # whether the caller's array changes
+
+
+class Place(NamedTuple):
+    """The array for one parameter of a launch. It has the parameter's dtype and rank, and any strides."""
+
+    array: np.ndarray
+    use: Use = Use.READ
 
 
 def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:
@@ -136,13 +164,13 @@ def _read_output(param: Param, value: Any) -> Place | Fault:
 
 def _read_input(param: Param, value: Any) -> Place | Fault:
     given = _described(param, value)
-    # What JAX can hold is of no account here.
+    # The types that JAX supports do not matter here.
     fault = arguments.check_input(param, given, x64=True)
     if fault is not None:
         return fault
     if not isinstance(param.type, ArrayType):
         return Place(arguments.to_scalar(param.type, given))
-    # A view of a JAX array, where it is in this computer's memory.
+    # A view of a JAX array, if it is in host memory.
     array = np.asarray(given.value)
     return Place(array.astype(param.type.dtype.dtype) if param.is_value else array)
 
@@ -210,7 +238,7 @@ def check_extents(call: Call) -> None:
         LaunchError: there is one.
     """
     if any(is_borrowed(x) for x in call.given.values):
-        return  # told in each launch
+        return  # checked in each launch
     program, threads = call.program.arranged(call.dims, call.block_dim)
     matched = call.matched
     shapes = [

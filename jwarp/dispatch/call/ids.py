@@ -123,7 +123,7 @@ def table_of_nothing(name: str, value: Any, kind: StructType, why_not: str) -> S
     """As `table_of`, for an array that names nothing, which the kernel takes for a table of this `kind`."""
     if why_not != ON_TAPE:
         _check_runs(name, why_not)
-    # Among arrays that change they are such, too: a tape goes back through these, and launches on them are repeated.
+    # Among mutable arrays they are such, too: a tape goes back through these, and launches on them are repeated.
     is_changing = type(value) is array
     parts = _NOTHING.made((kind, value.shape, is_changing), lambda: _nothing(kind, value.shape, is_changing))
     if not is_changing:

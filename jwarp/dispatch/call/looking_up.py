@@ -110,7 +110,7 @@ def refresh() -> None:
         known = held(owner)
         struct = owner.in_place if known is None else known.struct
         if all(map(_is_here, leaves_of(struct))):
-            # What could change unseen is looked at each time.
+            # Values that could change unseen are read each time.
             table.write(number, None if known is None else state, struct)
         else:
             table.erase(number)

@@ -40,8 +40,7 @@ from jwarp.dispatch.call.ids import IdLists
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.device import DeviceExecutable
-from jwarp.dispatch.executables.host import Forward, HostExecutable
-from jwarp.dispatch.executables.host_arrays import OverlapError
+from jwarp.dispatch.executables.host import Forward, HostExecutable, OverlapError
 from jwarp.dispatch.executables.table import Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -79,12 +78,13 @@ class ArrayExecutable(HostExecutable):
         """Tell recorders of a launch that is about to be repeated: its command, or None where it has run already."""
         command = object.__new__(ArrayLaunch)
         command.__dict__.update(self.template, executable=self, values=leaves, inputs=inputs, outputs=outputs)
-        for recorder in listeners.recorders:
+        recorders = tuple(listeners.here.recorders)
+        for recorder in recorders:
             recorder.before(command)
         if command.program is self.program:
             return command
         command.run()  # as one of them wants it
-        for recorder in listeners.recorders:
+        for recorder in recorders:
             recorder.after(command)
         return None
 
@@ -239,7 +239,7 @@ class ArrayLaunch(Command):
         ids = self.ids
         found = self.changed_geometry() if self.geometry or ids is not None else {}
         if ids is not None:
-            is_recorded = self.is_recorded and bool(listeners.recorders)
+            is_recorded = self.is_recorded and bool(listeners.here.recorders)
             if None in found.values() or not is_not_tracing() or (is_recorded and (found or ids.name_some(self.given))):
                 return ids.again
         if not found:
@@ -314,7 +314,7 @@ class ArrayLaunch(Command):
         run = native.replay if isinstance(native, BoundHostLaunch) else native
 
         def replay_alone() -> None:
-            # What is mostly so is asked here: a call of `is_not_tracing` costs a tenth of the replay.
+            # The usual case is tested here: a call of `is_not_tracing` costs a tenth of the replay.
             if trace.value is not no_trace or axes.value is not no_axes:
                 return replay()
             for memory in memories:
@@ -402,7 +402,7 @@ def launch(
     """
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
-    if command.is_functional or listeners.capture is not None:
+    if command.is_functional or listeners.here.capture is not None:
         command.ids = ids
         return submit(command, is_recorded=record_tape)
     executable = None

@@ -17,9 +17,9 @@ from jwarp.bind import values
 from jwarp.bind.compat import is_not_tracing
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.checks import Convert, content_of, refuse_tracing
+from jwarp.dispatch.call.checks import Convert, Place, Use, content_of, refuse_tracing
 from jwarp.dispatch.executables.device_launch import Placed, Settled, Work, settle
-from jwarp.dispatch.executables.host_arrays import Place, Use, without_aliases
+from jwarp.dispatch.executables.host import without_aliases
 from jwarp.dispatch.executables.table import Ready
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
@@ -95,7 +95,7 @@ class Prepared:
         places = [g.place._replace(use=Use.COPY) if p in call.copied else g.place for p, g in enumerate(given)]
         program, self.places = without_aliases(program, places, shared=call.is_shared)
         self.program = program
-        # What is put, once that is known, where nothing is copied; and what lives until it has ended.
+        # The arguments in device memory, once they are known, if nothing is copied; objects that live until the end.
         self._settled: Settled | None = None
         self.kept: list[Any] = []
 
@@ -278,7 +278,7 @@ def shadow(program: Program, p: int, shape: tuple[int, ...]) -> Placed:
     return None, DTYPES[param.dtype.name], shape
 
 
-# From a value of a call to what the native module takes for its parameter; None where a closer look is needed.
+# From a value of a call to what the native module takes for its parameter; None if the slow path is needed.
 Converted = Callable[[Any], Any]
 
 

@@ -25,7 +25,7 @@ from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.types import ArrayType, ScalarType, from_dtype, int64, vector
 from jwarp.wire import DTYPES, Role
 
-# What the native module takes for a parameter: an address, the bytes of a value or None; dtype code; shape.
+# The native module's form of an argument: an address, the bytes of a value or None; dtype code; shape.
 Placed = tuple[int | bytes | None, int, tuple[int, ...]]
 
 _COMPILED: PerOwner[Program, tuple, _native.DeviceLaunch] = PerOwner("launches on GPUs in place", MAX_SHAPES)

@@ -59,7 +59,7 @@ class Forward(Ready):
         self.order = made.launch.results
         # Where each operand is among the values of a plan.
         self.places = made.launch.operands
-        # What comes back as it was given: numbers in structs of arrays.
+        # Values that come back unchanged: numbers in structs of arrays.
         own = {p for u in call.given.outputs for p in call.kernel.groups[u]}
         self.kept = own.difference(call.matched.outputs)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from jwarp import _native
-from jwarp.arrays.commands import listeners
+from jwarp.arrays.commands import LISTENING, listeners
 from jwarp.caches import Cache
 from jwarp.devices import Device
 from jwarp.dispatch.call import layout
@@ -78,10 +78,11 @@ def repeat(
     Recorders hear of launches on mutable arrays if `record_tape`. A capture takes launches itself.
     """
     tell = None
-    if not listeners.idle:
-        if listeners.capture is not None:
+    if LISTENING:
+        here = listeners.here
+        if here.capture is not None:
             return NOT_REPEATED
-        tell = _TELL if record_tape else None
+        tell = _TELL if record_tape and here.recorders else None
     try:
         table = kernel.executables
     except AttributeError:  # no kernel, or one of Warp's
@@ -102,11 +103,11 @@ def _tell_before(executable: Any, leaves: Sequence[Any], inputs: Any, outputs: A
 
 
 def _tell_after(command: Any) -> None:
-    for recorder in listeners.recorders:
+    for recorder in tuple(listeners.here.recorders):
         recorder.after(command)
 
 
-# What the native module calls before and after a launch that recorders hear of.
+# Hooks that the native module calls before and after a launch that is recorded.
 _TELL = _tell_before, _tell_after
 
 _OWNERS: Cache[tuple[Any, ...], object] = Cache("ways to name a device and a tape", 64)

@@ -16,7 +16,7 @@ from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import refuse_tracing
 from jwarp.dispatch.executables.device import Given, borrowed, read_input
-from jwarp.dispatch.executables.host_arrays import refuse_shared
+from jwarp.dispatch.executables.host import refuse_shared
 from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.device_executor import DeviceSteps
 from jwarp.errors import LaunchError

@@ -70,7 +70,7 @@ class DeviceSteps:
         name = self.program.name
         try:
             found = borrow(given, stream)
-        # What a foreign object raises: the array is deleted, or on no GPU.
+        # A foreign object raises: the array is deleted, or not on a GPU.
         except Exception as error:
             parameter = self.program.params[slot.param].name
             raise LaunchError(

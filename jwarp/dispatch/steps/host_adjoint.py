@@ -17,8 +17,8 @@ from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.checks import Convert, converter, read_contents, read_gradient
-from jwarp.dispatch.executables.host_arrays import Place, Use, prepare, refuse_shared, without_aliases
+from jwarp.dispatch.call.checks import Convert, Place, Use, converter, read_contents, read_gradient
+from jwarp.dispatch.executables.host import prepare, refuse_shared, without_aliases
 from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.host_executor import HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
@@ -125,7 +125,7 @@ class Adjoint(Ready):
         changes: list[tuple[np.ndarray, np.ndarray]] = []
         for p, value in given.items():
             param, array = self.call.program.params[p], self.contents[p]
-            # What integers are decides how gradients are gathered.
+            # The values of integers decide how gradients are gathered.
             if param.is_array or not param.dtype.is_float or array is None or isinstance(value, compat.Tracer):
                 return False
             changes.append((array, arguments.to_scalar(param.dtype, values.describe(value, param))))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jwarp._native as _native
-from jwarp.arrays.commands import Command, listeners, set_recorders, submit
+from jwarp.arrays.commands import LISTENING, Command, listeners, set_recorders, submit
 from jwarp.arrays.cuda_memory import STREAM, CudaMemory
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
@@ -91,7 +91,7 @@ class Graph(Several):
         return any(isinstance(c, ArrayLaunch) and c.kernel.looks_up for c in all_of(self.commands))
 
     def _run_all(self) -> None:
-        recorders = list(listeners.recorders)
+        recorders = list(listeners.here.recorders) if LISTENING else []
         try:
             self._run()
         except BaseException:
@@ -115,8 +115,8 @@ class Graph(Several):
 
     def _run_part(self, part: _Part) -> list[_Part]:
         """Run it, and say what does the same the next time."""
-        if listeners.recorders:
-            for command in part.commands:  # which recorders are told of
+        if LISTENING and listeners.here.recorders:
+            for command in part.commands:  # which recorders hear of
                 submit(command)
             return [part]
         changed = _changed(part.geometry)

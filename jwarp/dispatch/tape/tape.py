@@ -123,7 +123,7 @@ def _of_backward(command: Backward) -> Entry:
     return SecondOrderEntry("wp.Tape.backward of another tape", NO_SPAN, command.gradients)
 
 
-# What remembers each kind of command.
+# The entries of each kind of command.
 _ENTRIES: dict[type[Command], Callable[[Any], Entry]] = {
     ArrayAdjoint: _of_adjoint,
     ArrayLaunch: LaunchEntry,

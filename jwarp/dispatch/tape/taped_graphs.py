@@ -8,8 +8,8 @@ from typing import Any
 
 import jwarp._native as _native
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.memory import HostMemory, Kept, Memory, Saved
+from jwarp.arrays.commands import LISTENING, Command, listeners, submit
+from jwarp.arrays.memory import SAVES, HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded, Scratch, copying, native_steps
@@ -46,7 +46,7 @@ class TapedGraph:
 
     def run(self) -> bool:
         """Run them; False where Python has to, and then nothing has run."""
-        if listeners.recorders:
+        if LISTENING and listeners.here.recorders:
             return False
         if self._known is not None and self._known.holds():
             self._known.run()
@@ -71,7 +71,7 @@ class _Steps:
         self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
         self._with_ids = tuple(launches_with_ids(commands))
         tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
-        # What tapes clear is what they had met before the run: where it met others, the next run clears these, too.
+        # Tapes clear the entries from before the run; if the run made others, the next run clears these, too.
         self._tapes = [(tape, tuple(tape.launches), met[tape]) for tape in tapes]
         given = {id(a): a for _, values in self._launches for a in values if type(a) is array}
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
@@ -151,13 +151,13 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
     met = {tape: dict(tape.gradients) for tape in tapes.values()}
     for command in _in_turn(commands):
         saves: list[Saved] = []
-        HostMemory.saves = saves
+        SAVES.here = saves
         try:
             if isinstance(command, Several):
                 _save_for(command)
             submit(command)
         finally:
-            HostMemory.saves = None
+            SAVES.here = None
         if not is_whole:
             continue
         own = _steps(command)
@@ -183,7 +183,7 @@ def _steps(command: Command) -> list[Recorded] | None:
     """The steps of a command that has run."""
     if isinstance(command, OfTape):
         return command.steps()
-    if isinstance(command, Several) and listeners.recorders:
+    if isinstance(command, Several) and listeners.here.recorders:
         return None  # what a tape records in a loop or a branch is another thing each time
     if isinstance(command, ArrayLaunch):
         names_others = command.ids is not None and command.changed_geometry()

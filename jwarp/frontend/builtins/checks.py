@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.table import check_count, check_same, define
@@ -90,15 +94,39 @@ _TEXT = """
     Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
     ends with an error that says where and for which thread."""
 
+
+def _outside(name: str, holds: Callable[..., bool], says: Callable[[Any, Any], str]) -> Callable[..., None]:
+    """The function that calls outside kernels run, which print what does not hold."""
+
+    def check(a: Any, b: Any, tolerance: Any = 1e-6) -> None:
+        if not holds(np.asarray(a), np.asarray(b), tolerance):
+            print(f"Error, {name}() failed:\n\t {says(a, b)}", file=sys.stderr)
+
+    return check
+
+
+def _expected(a: Any, b: Any) -> str:
+    return f"Expected: {b}\n\t Actual: {a}"
+
+
+_host_eq = _outside("expect_eq", lambda a, b, _: bool((a == b).all()), _expected)
+_host_neq = _outside("expect_neq", lambda a, b, _: not (a == b).all(), lambda a, b: f"Both are: {a}")
+_host_near = _outside("expect_near", lambda a, b, tolerance: bool((abs(a - b) <= tolerance).all()), _expected)
+
+
 expect_eq = define(
     "expect_eq(a: T, b: T) -> None",
     "Say that two values of one type are equal, numbers or vectors, matrices and the like." + _TEXT,
     _expect_eq,
+    host=_host_eq,
 )
-expect_neq = define("expect_neq(a: T, b: T) -> None", "Say that two values of one type differ." + _TEXT, _expect_neq)
+expect_neq = define(
+    "expect_neq(a: T, b: T) -> None", "Say that two values of one type differ." + _TEXT, _expect_neq, host=_host_neq
+)
 expect_near = define(
     "expect_near(a: T, b: T, tolerance: Any = 1e-6) -> None",
     "Say that two floats, or all components, are no further apart than `tolerance`; NaNs are not near." + _TEXT,
     _expect_near,
+    host=_host_near,
     binds=True,
 )

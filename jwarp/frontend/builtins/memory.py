@@ -147,7 +147,7 @@ def _local_array(name: str) -> Builtin:
     )
 
 
-# What an element holds that nothing was stored to is zero after either.
+# An element to which nothing was stored is zero after either.
 zeros, empty = _local_array("zeros"), _local_array("empty")
 
 

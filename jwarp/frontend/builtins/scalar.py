@@ -542,7 +542,7 @@ def _lower_together(ctx: Context, args: list[Binding], spans: list[Span], span: 
 
 
 def _lower_coherent(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
-    return args[0] if _is_computed_at_once(ctx) else ctx.emit("nearby", ctx.scalar(args[0], span), span=span)
+    return args[0] if _is_computed_at_once(ctx) else ctx.emit("lane_affinity", ctx.scalar(args[0], span), span=span)
 
 
 def _lower_in_step(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
@@ -552,7 +552,7 @@ def _lower_in_step(ctx: Context, args: list[Binding], spans: list[Span], span: S
 
 
 def _lower_any_lane(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
-    return args[0] if _is_computed_at_once(ctx) else ctx.emit("beside", ctx.condition(args[0], span), span=span)
+    return args[0] if _is_computed_at_once(ctx) else ctx.emit("any_lane", ctx.condition(args[0], span), span=span)
 
 
 def _lower_one_of(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jwarp.frontend.by_name import ByName
 
-# What a default may be besides a constant: the types that arrays and tiles have where none is given.
+# Defaults other than constants: the types of arrays and tiles if none is given.
 _NAMES = {"float": float}
 
 
@@ -74,7 +74,7 @@ class Described(ByName):
     doc: str | None
 
     def __post_init__(self) -> None:
-        # What `help` and `inspect.signature` ask for.
+        # Attributes that `help` and `inspect.signature` ask for.
         names = dict.fromkeys(("__name__", "__qualname__"), self.name)
         # `python -OO` leaves no docstrings of functions of the library.
         text = "\n".join(self._lines) + f"\n\n{inspect.cleandoc(self.doc or '')}"
@@ -123,7 +123,7 @@ def indexed(form: str, ranks: Iterable[int] = (1, 2, 3, 4), letters: str = "ijkl
     return "\n".join(forms)
 
 
-# What types of 32-bit floats are called that have others beside them, where no parameter is called so.
+# The names of types of 32-bit floats that have others next to them, if no parameter has that name.
 _TYPES = re.compile(r"\b(mat\d\d|vec\d|quat|transform|spatial_vector|spatial_matrix)\b(?!:)")
 
 

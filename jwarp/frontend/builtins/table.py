@@ -107,7 +107,7 @@ def _python_dtype(value: Any) -> Any:
     return kind.dtype if kind else None
 
 
-# What calls and operators do outside kernels. The rules of calls, which stand above the table, set it.
+# The effect of calls and operators outside kernels. The rules of calls, which are above the table, set it.
 OUTSIDE: dict[str, Callable[..., Any]] = {}
 
 Row = TypeVar("Row", bound=Builtin)

@@ -23,14 +23,14 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
         above = [""] * (definition.span.line - 1)
         definition = dataclasses.replace(definition, lines=[*above, *adjoint.source.splitlines(keepends=True)])
     if adjoint.transformers:
-        return dataclasses.replace(definition, tree=functools.partial(_transformed, adjoint.tree, definition.span))
+        return dataclasses.replace(definition, tree=functools.partial(transformed, adjoint.tree, definition.span))
     code = function.__code__
     parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     statics = functools.partial(_statics, adjoint.tree, parameters, definition.span)
     return dataclasses.replace(definition, statics=statics, evaluated=functools.partial(_evaluated, adjoint.tree))
 
 
-# What nodes have under these names holds no constants.
+# Attributes of nodes under these names contain no constants.
 _NAMES = frozenset({"ctx", "id", "attr", "op", "ops", "arg", "name", "type_comment"})
 
 
@@ -69,7 +69,7 @@ def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: as
         x, y = pending.pop()
         if type(x) is not type(y):
             if isinstance(x, ast.Call) and (isinstance(y, ast.Constant) or hasattr(y, "warp_func")):
-                # What reads a parameter, as its length, is another value for other arguments.
+                # An expression that reads a parameter, such as its length, is another value for other arguments.
                 if not any(isinstance(node, ast.Name) and node.id in parameters for node in ast.walk(x)):
                     found[place_of(x)] = y.value if isinstance(y, ast.Constant) else y.warp_func
                 continue
@@ -90,7 +90,7 @@ def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: as
     return found
 
 
-def _transformed(module: ast.Module, span: Span, lines: list[str]) -> ast.FunctionDef:
+def transformed(module: ast.Module, span: Span, lines: list[str]) -> ast.FunctionDef:
     """A copy of the tree that Warp has, with its columns those of the file, which has `lines` of the function.
 
     What Warp has put into it, functions and what `wp.static` gave, is there as that.

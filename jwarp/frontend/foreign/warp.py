@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from jwarp.caches import Cache
+from jwarp.config import surface
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.canonicalise import reads
 from jwarp.frontend.foreign.functions import function_of
@@ -37,7 +38,7 @@ PACKAGE = "warp"
 @reads
 def counterpart(thing: Any) -> Any:
     """jwarp's counterpart of an object of Warp's; other objects are what they are."""
-    if PACKAGE not in sys.modules:
+    if PACKAGE not in sys.modules or surface.is_warps:  # the package of that name is jwarp
         return thing
     rule = _rules.made(type(thing), lambda: _rule_for(type(thing)))
     return thing if rule is None else rule(thing)
@@ -212,7 +213,7 @@ def _function(function: Any) -> Any:
     return named(function.key) if function.is_builtin() else function_of(function)
 
 
-# What is done with objects of each class: of Python's, and of Warp's by name.
+# The conversion of objects of each class: of Python's, and of Warp's by name.
 _OF_PYTHON: dict[type, Callable[[Any], Any]] = {
     types.ModuleType: _module,
     type: _type,

@@ -169,7 +169,7 @@ def return_(ctx: Context, node: ast.Return) -> None:
         assert node.value is not None
         if ctx.frame.is_kernel:
             raise CompileError("a kernel returns nothing", span, "store to an array parameter")
-        # What a tile holds now: the place it is in may change afterwards.
+        # The present content of a tile: the place it is in may change afterwards.
         ctx.frame.env["$result"] = ctx.tiles.loose(_returned(ctx, node), span)
     elif ctx.frame.source.returns_values:
         raise CompileError(
@@ -417,7 +417,7 @@ def _matched(
         return sides[0], zeros[0], x
     if layout(x, span) == layout(y, span):
         return sides[0], sides[1], x
-    # What a name stands for does not matter where a jump has left; what is returned does.
+    # After a jump, the bindings of names do not matter; the returned value does.
     if name == "$result" or not (x_left or y_left):
         raise KernelTypeError(
             f"{word} is {describe(x)} in one branch and {describe(y)} in the other",

@@ -27,7 +27,7 @@ from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype, n
 # Loops of the library run over the components of vectors and matrices.
 MAX_ITERATIONS = 1024
 
-# What is read there: no source.
+# The source of calls outside kernels: an empty one.
 (_TREE,) = ast.parse("def outside(): ...").body
 assert isinstance(_TREE, ast.FunctionDef)
 _NOTHING = Source(lambda: None, _TREE, "", [], 0, {})

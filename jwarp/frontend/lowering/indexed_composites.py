@@ -233,7 +233,7 @@ def returned(ctx: Context, node: ast.Return) -> list[str]:
     ]
     if not returns_in_loops(ctx):
         return found
-    # What a loop carries is one array, whichever return is taken.
+    # A loop carries one array, whichever return is taken.
     return [n for n in found if all(r.value is not None and _names_of(r.value) == names_at(r, n, names) for r in every)]
 
 

@@ -92,7 +92,7 @@ def _is_set(ctx: Context, name: str, span: Span) -> Operand:
     return ctx.scalar(ctx.frame.env.get(SET + name, FALSE), span)
 
 
-# What some functions of NumPy and JAX are called here, where the name is another one.
+# The names here of functions of NumPy and JAX, if they differ.
 _NUMPY_NAMES = {
     "absolute": "abs",
     "arccos": "acos",

@@ -215,7 +215,7 @@ def leave_references(
 def _check_carried(ctx: Context, function: Func, node: ast.Name) -> None:
     if node.id in ctx.frame.not_carried:
         raise CompileError(
-            f"`{function.name}` changes `{node.id}`, which cannot be told from the text of this loop",
+            f"`{function.name}` changes `{node.id}`, which cannot be seen in the text of this loop",
             ctx.span(node),
             f"call `{function.name}` by its own name, or give the function this name before the loop",
         )

@@ -19,7 +19,7 @@ Rule = Callable[[Context, Node], Result]
 EXPRESSIONS: dict[type[ast.expr], Rule[Any, Binding]] = {}
 STATEMENTS: dict[type[ast.stmt], Rule[Any, None]] = {}
 
-# What Python has and kernels have not, by the name of the syntax node: its name, and what to write instead.
+# Constructs that Python has and kernels lack, by the name of the syntax node: a name, and what to write instead.
 REFUSED: dict[str, tuple[str, str]] = {**CONSTRUCTS}
 
 

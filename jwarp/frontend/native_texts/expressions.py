@@ -14,7 +14,7 @@ from jwarp.frontend.syntax.source import Known
 from jwarp.types import ScalarType, bool_, float32, float64, int32, int64, uint32, uint64
 
 _TYPE_WORDS = frozenset(word for name in TYPES for word in name.split())
-# What two integers become, in the order of how much they can hold.
+# The result types of two integers, from the narrowest to the widest.
 _PROMOTED = (int32, uint32, int64, uint64)
 
 

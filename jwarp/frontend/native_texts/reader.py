@@ -197,7 +197,7 @@ class _Statements(Expressions):
             if kind is None and value is None:
                 raise NotPlain("`auto`")
             own = kind or (value.type if value is not None else int32)
-            # What is not set has any value in C++.
+            # A variable that is not set has any value in C++.
             start = constant(own, 0) if value is None else converted(value, own)
             made.append(ast.Assign([self.declare(name, own)], start.node))
             if not self.took(","):
@@ -274,7 +274,7 @@ class _Statements(Expressions):
         return [ast.Return(value.node)]
 
 
-# What begins with a word of its own.
+# Statements that begin with a keyword.
 _STATEMENTS: dict[str, Callable[[_Statements], list[ast.stmt]]] = {
     "if": _Statements.branch,
     "while": _Statements.loop,

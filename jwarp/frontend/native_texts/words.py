@@ -23,7 +23,7 @@ _FOR_GPUS = {
     "#if!defined(__CUDA_ARCH__)": False,
     "#ifndef__CUDA_ARCH__": False,
 }
-# What only means something beside the other threads of a block: the part of the text for processors is then that of
+# Words that only matter with other threads in the block: the part of the text for processors is then that of
 # a block of one thread, as Warp has there.
 _OF_BLOCKS = re.compile(
     r"__(?:shfl|sync|any|all|ballot|activemask|match|reduce|threadfence|shared__|nanosleep)\w*"
@@ -58,7 +58,7 @@ def words_for_processors(text: str) -> list[str]:
             raise NotPlain(f"`{line.strip()}`")
         else:
             for on_gpu in (True, False):
-                # Whether a platform sees the line: all conditions around it hold there.
+                # True if a platform sees the line: all conditions around it hold there.
                 if all(wanted is on_gpu for wanted in for_gpus):
                     parts[on_gpu].append(line)
     for line in parts[True]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import dataclasses
 import functools
 import inspect
 import linecache
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.config import surface
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.syntax.nodes import nodes_in
@@ -116,18 +118,14 @@ class Source:
         return {**self.function.__globals__, **self.captured}
 
 
-class _Numbers:
-    """When numbers of a module get their values: where a kernel is defined or, as in Warp, where it is first read."""
-
-    are_read_late = False
-
-
-numbers = _Numbers()
 _NUMBERS = (int, float, np.generic, CompositeValue)
 
 
 def capture(function: Callable) -> dict[str, Any]:
-    """Outer names that `function` refers to, with their values now; not numbers of its module that are read late."""
+    """Outer names that `function` refers to, with their values now.
+
+    Numbers of its module are not among them in programs of Warp's, where they count as they are at the first launch.
+    """
     code = function.__code__
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     captured: dict[str, Any] = {}
@@ -137,7 +135,7 @@ def capture(function: Callable) -> dict[str, Any]:
     for name in code.co_names:
         if name in function.__globals__:
             value = function.__globals__[name]
-            if not (numbers.are_read_late and isinstance(value, _NUMBERS)):
+            if not (surface.is_warps and isinstance(value, _NUMBERS)):
                 captured.setdefault(name, value)
     # Vectors and matrices can change later, numbers cannot.
     return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
@@ -177,6 +175,37 @@ class Definition:
         """That of now."""
         span = Span(file_of(function), function.__code__.co_firstlineno)
         return Definition(capture(function), file_lines(function), span)
+
+    def renewed(self, function: Callable) -> Definition:
+        """The same text, with the names that it was captured with as they are now."""
+        now = capture(function)
+        return dataclasses.replace(self, captured={name: now.get(name, x) for name, x in self.captured.items()})
+
+
+class Defined:
+    """Base of objects made of a Python function: its definition, and its source, read when it is first needed."""
+
+    python: Callable  # the function
+    _definition: Definition
+    _is_old = False  # whether names are to be captured anew
+
+    @property
+    def definition(self) -> Definition:
+        """The names and the file of the function when it was decorated, or after `forget_source`."""
+        if self._is_old:
+            self._is_old, self._definition = False, self._definition.renewed(self.python)
+        return self._definition
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The syntax tree, read when it is first needed."""
+        known = self.definition
+        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
+
+    def forget_source(self) -> None:
+        """Have the source read anew by the next use, with the names as they are then."""
+        self._is_old = True
+        vars(self).pop("source", None)
 
 
 def read_source(
@@ -266,7 +295,7 @@ def file_of(function: Callable) -> str:
     return function.__code__.co_filename
 
 
-# What other decorators made, by the names of its classes.
+# Objects that other decorators made, by the names of their classes.
 _DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func", "NativeFunc": "a func"}
 
 

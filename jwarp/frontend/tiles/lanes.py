@@ -20,7 +20,7 @@ from jwarp.ir.formats import BlockText
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
 
-# What a bitwise operation leaves a number as it is by.
+# The constant with which a bitwise operation leaves a number unchanged.
 _NEUTRAL: dict[str, Callable[[ScalarType], int | bool]] = {
     "and": lambda kind: True if kind is bool_ else -1 if kind.kind == "int" else kind.max,
     "or": lambda kind: False if kind is bool_ else 0,
@@ -140,7 +140,7 @@ def _of_difference(v: LaneVariation, node: Op) -> bool:
     return node.args[0] in v.tids and node.args[1] in v.numbers
 
 
-# Whether what is made of the numbers of threads is the same for all of a block.
+# True if a value made of thread numbers is the same for all threads of a block.
 _OF_BLOCK: Mapping[str, Callable[[LaneVariation, Op], bool]] = {
     "div": _of_quotient,
     "floordiv": _of_quotient,
@@ -366,7 +366,7 @@ class Lanes(Lifter):
         assert node.result is not None
         place = out
         if self.before is not None:
-            # What is taken from a tile has no effect: it may be taken before, if the indices are known there.
+            # Reading a tile has no effect: it may happen earlier, if the indices are known there.
             place = self.before
             if not all(self.hoisted(i) for i in indices):
                 self.is_unplaced = True

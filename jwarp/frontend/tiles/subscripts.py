@@ -21,7 +21,7 @@ from jwarp.ir.operation import BITS, NUMBER
 from jwarp.ir.tile_types import dense_strides
 from jwarp.types import CompositeType, ScalarType, StructType
 
-# What stands in brackets for one axis: an index, a slice, or a tile of indices.
+# The subscript of one axis: an index, a slice, or a tile of indices.
 Entry = int | Operand | slice | TileRef
 
 

@@ -32,7 +32,7 @@ from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import int32
 
-# Whether a scalar is computed before the branches or the loop at hand.
+# True if a scalar is computed before the current branches or loop.
 IsKnown = Callable[[Operand], bool]
 NOTHING = Part(zero(int32), zero(int32), ONE)
 

@@ -37,7 +37,7 @@ from jwarp.types import (
     with_shape,
 )
 
-# What one tile may have. All tiles of a block are in the memory of one worker.
+# The bytes that one tile may take. All tiles of a block are in the memory of one worker.
 MAX_TILE_BYTES = 1 << 20
 
 # Changes of elements by a bitwise operation, which every thread that makes one takes part in; not in the finished IR.

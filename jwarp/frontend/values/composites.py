@@ -37,9 +37,9 @@ class Part:
     size: int  # of the whole
 
 
-# What is selected along one axis: a known position, a computed one, or several positions.
+# A selection along one axis: a known position, a computed one, or several positions.
 Along = int | Operand | range
-# What is written to select it: that, or the name of a part.
+# An index as it is written: a selection, or the name of a part.
 Selector = Along | Part
 
 
@@ -106,7 +106,7 @@ def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return from_components(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
 
 
-# What Warp's wp.matrix and wp.mat44 also do.
+# Warp's wp.matrix and wp.mat44 do this, too.
 _FROM_PARTS = "of a position, a rotation and a scale: wp.transform_compose(position, rotation, scale)"
 
 

@@ -107,7 +107,7 @@ def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Spa
     return rule(e, symbol, name, x, y, span)
 
 
-# What to do instead of an operator that there is not.
+# Ways out for operators that do not exist.
 _WITH_A_NUMBER = "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
 _BY_COMPONENTS = "apply it to each component"
 _BETWEEN_TWO = {

@@ -150,7 +150,7 @@ def halve(middles: array[float32], order: array[int32], begin: int32, cut: int32
             axis = k * count
             low = least
             high = most
-    # What is before `begin` and from `end` on is in its place.
+    # Elements before `begin` and from `end` on are in their places.
     while begin < end and low < high:
         pivot = 0.5 * low + 0.5 * high
         if not (pivot > low and pivot < high):

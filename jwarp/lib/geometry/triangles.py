@@ -76,7 +76,7 @@ def closest_barycentrics(a: vec3, b: vec3, c: vec3, point: vec3):
     va = d3 * d6 - d5 * d4
     vb = d5 * d2 - d1 * d6
     vc = d1 * d4 - d3 * d2
-    # What stands below a fraction is never 0, so that no derivative is that of a division by zero.
+    # A denominator is never 0, so that no derivative is that of a division by zero.
     at_a = d1 <= 0.0 and d2 <= 0.0
     at_b = d3 >= 0.0 and d4 <= d3
     at_c = d6 >= 0.0 and d5 <= d6

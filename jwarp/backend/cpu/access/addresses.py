@@ -14,7 +14,7 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memor
 from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_
 
-# What is loaded where an access is outside: as long as the elements of an access to a small vector or matrix.
+# The value of a load outside an array: as long as the elements of an access to a small vector or matrix.
 ZEROS = "@zeros = internal constant [64 x i8] zeroinitializer, align 16"
 ZEROS_BYTES = 64
 

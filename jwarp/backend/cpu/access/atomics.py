@@ -237,7 +237,7 @@ def _lanes_text(name: str, options: Options, type: ScalarType, mostly_all: bool,
     _add_at(code, type, place, _combined(code, "add", type, "%values", "%mask"))
     code.line("ret void")
     code.label("any")
-    # What inactive lanes add goes to places where nobody looks.
+    # The additions of inactive lanes go to places that nobody reads.
     nowhere = code.define(f"getelementptr {kind}, ptr {spare}, {code.vector('i64')} {code.iota('i64')}")
     chosen = code.define(f"select {mask} %mask, {places} %places, {places} {nowhere}")
     code.line(f"store {places} {chosen}, ptr {all_places}, align 64")
@@ -409,7 +409,7 @@ _INT_ATOMICS = {
     "uint": {**_BITWISE, "min": "umin", "max": "umax"},
 }
 _FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}
-# What sums and products of floats start from, which those of integers do not need.
+# The initial values of sums and products of floats; those of integers need none.
 _STARTS = {"add": -0.0, "mul": 1.0}
 _REDUCTIONS = {
     "int": {"add": "add", "mul": "mul", "min": "smin", "max": "smax", "and": "and", "or": "or", "xor": "xor"},

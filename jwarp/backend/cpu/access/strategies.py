@@ -12,8 +12,14 @@ from jwarp.backend.cpu.access import atomics, costs, plain
 from jwarp.backend.cpu.access.components import MAX_COMPONENTS, WideElements, add_by, load_by, store_by
 from jwarp.backend.cpu.access.descriptor import Access, Mask, Space
 from jwarp.backend.cpu.access.patterns import Pattern
-from jwarp.backend.cpu.access.shared_loads import is_in_row, is_in_short_row, is_whole, load_by_function
-from jwarp.backend.cpu.access.shared_stores import BITS, store_by_function
+from jwarp.backend.cpu.access.shared_functions import (
+    BITS,
+    is_in_row,
+    is_in_short_row,
+    is_whole,
+    load_by_function,
+    store_by_function,
+)
 from jwarp.backend.cpu.access.strided import (
     BLOCK,
     ConsecutiveElements,
@@ -176,7 +182,7 @@ LOADS = (
         lambda a: _is_own(a) and a.numbers is Pattern.UNIFORM, _cost(costs.ONE), plain.private_load,
     ),
     Strategy(
-        "gather from own arrays",
+        "gather from local arrays",
         _is_own, _cost(costs.ANY), plain.private_load, _GATHER,
     ),
     Strategy(
@@ -237,7 +243,7 @@ STORES = (
         lambda a: _is_own(a) and a.numbers is Pattern.UNIFORM, _cost(costs.ONE), plain.private_store,
     ),
     Strategy(
-        "scatter to own arrays",
+        "scatter to local arrays",
         _is_own, _cost(costs.ANY), plain.private_store, _SCATTER,
     ),
     Strategy(

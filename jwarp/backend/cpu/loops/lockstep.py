@@ -23,13 +23,13 @@ MOST_ITERATIONS = 2
 MOST_GROUPS = 6
 # A loop's body is written twice, so that it must not be too long.
 MAX_NODES = 400
-# What an iteration loads is prefetched so many iterations before.
+# The number of iterations by which a load is prefetched.
 AHEAD = 16
 
 
 def with_loops_in_lockstep(kernel: Kernel) -> Kernel:
     """The kernel with two forms of each loop whose ranges are marked to overlap, as those of neighbours."""
-    marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "nearby"}
+    marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "lane_affinity"}
     if not marked or kernel.block_dim or kernel.order:
         return kernel
     return dataclasses.replace(kernel, body=_Sharing(kernel, marked).block(kernel.body))
@@ -75,7 +75,7 @@ def _both_forms(kernel: Kernel, loop: For) -> list[Node]:
         joins = builder.op("or", are_near, overlaps)
         with builder.block() as inner:
             first, last = _least(builder, loop.lo), builder.op("lane_max", loop.hi)
-            pays = builder.op("or", are_near, builder.op("beside", builder.op("ne", me, leader)))
+            pays = builder.op("or", are_near, builder.op("any_lane", builder.op("ne", me, leader)))
             for array in _counted_along(kernel, loop):  # so that iterations need not test their loads
                 extent = _extent(builder, array, kind)
                 fits = builder.op("and", builder.op("ge", first, Const(kind, 0)), builder.op("le", last, extent))

@@ -18,7 +18,7 @@ from jwarp.types import ArrayType, int32
 # So far ahead, in bytes: the page after the one at hand, which processors do not go on to by themselves.
 AHEAD = 4096
 
-# What an operation does with a number that it has on the right: adds it so many times.
+# The sign with which an operation adds the number on its right.
 _SIGNS = {"add": 1, "sub": -1}
 
 

@@ -64,7 +64,7 @@ class _Product:
         self.shape, self.span = kind.shape, given.span
         scalars = [f.type.scalar for f in factors]  # type: ignore[attr-defined]
         halves = scalars[0] is scalars[1] and scalars[0].bits == 16
-        # What is multiplied has one type. Halves may be added up in float32.
+        # Factors have one type. Products of halves may be summed in float32.
         self.wide = kind.scalar
         if not (scalars[0] is scalars[1] is kind.scalar or (halves and kind.scalar is float32)):
             self.wide = _widest(*scalars, kind.scalar)

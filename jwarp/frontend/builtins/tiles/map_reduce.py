@@ -269,7 +269,7 @@ def _scan(given: Given, operation: str, exclusive: bool) -> TileRef:
 def _dot(given: Given) -> TileRef:
     a, b = given.tile("a"), given.tile("b")
     if a[0] != b[0]:
-        raise given.error(f"the tiles must be alike, not {a[0]} and {b[0]}")
+        raise given.error(f"the tiles must have one type and shape, not {a[0]} and {b[0]}")
     if isinstance(a[0].dtype, StructType):
         raise given.type_error("a", "a tile of numbers, vectors or matrices")
     memory, span = given.memory, given.span
@@ -282,7 +282,7 @@ def _axpy(given: Given) -> Binding:
     """dest += alpha * src."""
     target, source, span = given.ref("dest"), given.ref("src"), given.span
     if target.type != source.type:
-        raise given.error(f"the tiles must be alike, not {source.type} and {target.type}")
+        raise given.error(f"the tiles must have one type and shape, not {source.type} and {target.type}")
     alpha = given.e.scalar(given.values["alpha"], given.where("alpha"), "`alpha`")
     product = binary(given.e, "*", "mul", source, alpha, span)
     if target.view.repeats:  # what it shows more than once gets all that is added there
@@ -360,11 +360,11 @@ tile_scan_min_inclusive = _scans(
 )
 tile_dot = define(
     "tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]",
-    "The sum of the products of the elements, and of their components, of two tiles that are alike: one element.",
+    "The sum of the products of elements and their components, of two tiles of one type and shape: one element.",
     _dot,
 )
 tile_axpy = define(
     "tile_axpy(alpha: Any, src: tile[T], dest: tile[T]) -> None",
-    "dest += alpha * src, for two tiles that are alike.",
+    "dest += alpha * src, for two tiles of one type and shape.",
     _axpy,
 )

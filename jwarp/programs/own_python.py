@@ -1,0 +1,55 @@
+"""Modules of Warp's that are Python and kernels alone: they run from an installed warp-lang, as they are."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+# These, and what is inside of them.
+_NAMES = (
+    *("warp.autograd", "warp.examples", "warp.geometry", "warp.render"),
+    *("warp._src.autograd", "warp._src.geometry", "warp._src.render"),
+)
+
+
+def is_run_as_it_is(name: str) -> bool:
+    """True if a module is Warp's own."""
+    return any(name == each or name.startswith(f"{each}.") for each in _NAMES)
+
+
+def spec_as_it_is(name: str) -> ModuleSpec | None:
+    """The module in the folder of an installed Warp; None if there is none of that name.
+
+    Raises:
+        ModuleNotFoundError: Warp is not installed.
+    """
+    folder = _installed()
+    if folder is None:
+        raise ModuleNotFoundError(
+            f"No module named {name!r}: it is Python code of Warp's own, which jwarp runs where warp-lang is installed "
+            "(pip install warp-lang)",
+            name=name,
+        )
+    place = folder.joinpath(*name.split(".")[1:])
+    if (place / "__init__.py").is_file():
+        return importlib.util.spec_from_file_location(
+            name, place / "__init__.py", submodule_search_locations=[str(place)]
+        )
+    if place.is_dir():  # a package without a file of its own
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(place)]
+        return spec
+    file = place.with_suffix(".py")
+    return importlib.util.spec_from_file_location(name, file) if file.is_file() else None
+
+
+@functools.cache
+def _installed() -> Path | None:
+    """The folder of the package, found without importing it."""
+    found = PathFinder.find_spec("warp", sys.path)
+    if found is None or found.origin is None or not (Path(found.origin).parent / "_src").is_dir():
+        return None
+    return Path(found.origin).parent

@@ -1,0 +1,109 @@
+"""In programs, launches without arrays follow Warp's rules: devices, 64-bit numbers, records that get arrays later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.config import surface
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch):
+    monkeypatch.setattr(surface, "is_warps", True)
+
+
+@wp.kernel
+def hello(k: int):
+    wp.printf("%d of %d\n", wp.tid(), k)
+
+
+@wp.kernel
+def wide(a: wp.int64, b: wp.float64, v: wp.vec3d):
+    wp.printf("%lld %.12f %.12f\n", a, b, v[1])
+
+
+@wp.struct
+class Pair:
+    a: wp.int64
+    b: wp.vec2
+
+
+@wp.kernel
+def of_struct(s: Pair):
+    wp.printf("%lld %g\n", s.a, s.b[1])
+
+
+@wp.kernel
+def scaled(s: float, x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    if y:
+        y[i] = s
+        if x:
+            y[i] = s * x[i]
+
+
+@pytest.mark.parametrize("more", [{}, {"device": "cpu"}, {"device": wp.get_device("cpu"), "record_tape": False}])
+def test_launches_without_arrays_return_nothing(capfd, more):
+    assert wp.launch(hello, 3, inputs=[5], **more) is None
+    assert sorted(capfd.readouterr().out.split("\n")[:-1]) == ["0 of 5", "1 of 5", "2 of 5"]
+
+
+def test_numbers_of_64_bits(capfd):
+    n, x = 2**40 + 3, 1 / 3
+    wp.launch(wide, 1, inputs=[n, x, wp.vec3d(1.0, x, 2.0)])
+    wp.launch(wide, 1, inputs=[wp.int64(n), wp.float64(x), wp.vec3d(1.0, x, 2.0)], device="cpu")
+    assert capfd.readouterr().out == f"{n} {x:.12f} {x:.12f}\n" * 2
+
+
+def test_structs_of_numbers(capfd):
+    pair = Pair()
+    pair.a, pair.b = 2**50 + 1, wp.vec2(1.0, 0.5)
+    wp.launch(of_struct, 1, inputs=[pair], device="cpu")
+    assert capfd.readouterr().out == f"{2**50 + 1} 0.5\n"
+
+
+def test_no_threads_and_no_arrays(capfd):
+    assert wp.launch(hello, 0, inputs=[5], device="cpu") is None
+    assert capfd.readouterr().out == ""
+
+
+def test_missing_arrays_and_nothing_else():
+    assert wp.launch(scaled, 1, inputs=[1.0, None], outputs=[None]) is None
+
+
+def test_a_record_gets_its_arrays_later():
+    command = wp.launch(scaled, 4, inputs=[2.0, None, None], record_cmd=True)
+    y = wp.zeros(4, dtype=float)
+    command.set_param_by_name("y", y)
+    command.launch()
+    np.testing.assert_array_equal(y.numpy(), 2)
+    x = np.random.default_rng(0).normal(size=4).astype(np.float32)
+    command.set_param_by_name("x", wp.array(x))
+    command.set_param_at_index(0, 3.0)
+    command.launch()
+    np.testing.assert_allclose(y.numpy(), 3 * x, rtol=1e-6)
+
+
+def test_a_record_without_arrays(capfd):
+    command = wp.launch(hello, 2, inputs=[7], record_cmd=True)
+    assert capfd.readouterr().out == ""
+    assert command.launch() is None and command.launch() is None
+    assert capfd.readouterr().out.count("of 7") == 4
+
+
+def test_launches_without_arrays_are_captured(capfd):
+    with wp.ScopedCapture(device="cpu") as capture:
+        wp.launch(hello, 1, inputs=[4])
+    assert capfd.readouterr().out == ""
+    wp.capture_launch(capture.graph)
+    assert capfd.readouterr().out == "0 of 4\n"
+
+
+def test_arrays_of_numpy_and_jax_keep_their_rules(monkeypatch):
+    y = np.zeros(3, np.float32)
+    assert wp.launch(scaled, 3, inputs=[2.0, None], outputs=[y])[0] is y
+    monkeypatch.setattr(surface, "is_warps", False)
+    with pytest.raises(wp.LaunchError, match="no keyword 'device' here"):
+        wp.launch(hello, 2, inputs=[1], device="cpu")

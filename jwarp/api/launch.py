@@ -14,7 +14,7 @@ from jwarp.dispatch.call.array_arguments import is_on_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.call.looking_up import is_wanted, looking_up, may_look_up, note_look_ups, with_memory
+from jwarp.dispatch.call.looking_up import Found, is_wanted, looking_up, may_look_up, note_look_ups, with_memory
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -220,6 +220,9 @@ def launch(
 def _with_memory(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, *more: Any, **unknown: Any) -> Any:
     """Make a launch of a kernel that looks numbers up when it runs."""
     kernel, inputs, outputs = with_memory(kernel, inputs, outputs)
+    *_, adjoint, _, _, _, _ = more
+    if adjoint:
+        Found(kernel).check_gradients(by_addresses=True)
     with looking_up():
         return launch(kernel, dim, inputs, outputs, *more, **unknown)
 

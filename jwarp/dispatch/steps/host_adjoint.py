@@ -135,12 +135,12 @@ class Adjoint(Ready):
 
     def executable(self, values: Sequence[Any]) -> AdjointPlan | None:
         params, call = self.program.params, self.call
-        converts = converts_of(params, values, self.contents)
+        converts = _converts(params, values, self.contents)
         if converts is None or any(start != 0.0 for start in self.starts.values()):
             return None
         if depends_on_integers(self.program):
             converts = tuple(
-                (p, only_equal(values[p], convert) if not params[p].is_array and params[p].dtype.is_int else convert)
+                (p, _only_equal(values[p], convert) if not params[p].is_array and params[p].dtype.is_int else convert)
                 for p, convert in converts
             )
         # The values are those of the parameters, then all cotangents, then all gradients that are wanted.
@@ -172,20 +172,23 @@ class Adjoint(Ready):
 
 
 @dataclass(frozen=True, slots=True)
-class HostPlan:
-    """The conditions on the values of a repeated call, and the `names` under which its results come back, if any.
+class AdjointPlan:
+    """An adjoint launch that is repeated: `code` runs on the arrays of the values, and arrays come back as `results`.
 
-    `converts` are those that are no arrays of NumPy, and what makes arrays of them. Those that are `written` must
-    have no memory in common with the others, which calls with the same shapes can differ in.
+    `names` are those of the results, if they have any. `converts` are the values that are no arrays of NumPy, and what
+    makes arrays of them. Those that are `written` are contiguous, and arrays that are `apart` share no memory, in
+    which calls of the same shapes can differ.
     """
 
     converts: tuple[tuple[int, Convert], ...]
     written: tuple[int, ...]
     apart: tuple[tuple[int, int], ...]
     names: tuple[str, ...] | None
+    code: Sequence[Callable[[list[Any]], None]]
+    results: tuple[int, ...]
 
-    def read(self, values: Sequence[Any]) -> list[Any] | None:
-        """The arrays; None where the checks have to look at the values anew."""
+    def call(self, values: Sequence[Any]) -> Any:
+        """The gradients; None on the slow path, where the checks have to look at the values."""
         if not is_not_tracing():
             return None
         arrays = list(values)
@@ -201,10 +204,13 @@ class HostPlan:
         for p, q in self.apart:
             if may_share_memory(arrays[p], arrays[q]):
                 return None
-        return arrays
+        for run in self.code:
+            run(arrays)
+        results = tuple([arrays[k] for k in self.results])
+        return results if self.names is None else dict(zip(self.names, results, strict=True))
 
 
-def converts_of(
+def _converts(
     params: Sequence[Param], values: Sequence[Any], arrays: Sequence[np.ndarray | None]
 ) -> tuple[tuple[int, Convert], ...] | None:
     """The cheapest conversions to arrays of the values that are none; None for the slow path."""
@@ -220,27 +226,9 @@ def converts_of(
     return tuple(converts)
 
 
-def only_equal(known: Any, convert: Convert) -> Convert:
+def _only_equal(known: Any, convert: Convert) -> Convert:
     """The conversion of a number that is known, and of no other."""
     return lambda x: convert(x) if x == known else None
-
-
-@dataclass(frozen=True, slots=True)
-class AdjointPlan(HostPlan):
-    """An adjoint launch: `code` runs on the arrays of the values, and arrays come back as `results`."""
-
-    code: Sequence[Callable[[list[Any]], None]]
-    results: tuple[int, ...]
-
-    def call(self, values: Sequence[Any]) -> Any:
-        """The gradients; None on the slow path, where the checks have to look at the values."""
-        arrays = self.read(values)
-        if arrays is None:
-            return None
-        for run in self.code:
-            run(arrays)
-        results = tuple([arrays[k] for k in self.results])
-        return results if self.names is None else dict(zip(self.names, results, strict=True))
 
 
 def _refuse_overlaps(steps: Steps, arrays: Mapping[Slot, np.ndarray]) -> None:

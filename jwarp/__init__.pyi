@@ -1772,7 +1772,7 @@ def matrix_from_rows(*args: Vector[Any, Any]) -> Any:
 def max(a: Number, b: Number) -> Number:
     """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
 
-    NaN if either is; 0 is above -0.
+    Of a number and NaN it is the number, as C's fmax; 0 is above -0.
     """
 
 @_overload
@@ -1966,7 +1966,7 @@ def mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery:
 def min(a: Number, b: Number) -> Number:
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
 
-    NaN if either is; -0 is below 0.
+    Of a number and NaN it is the number, as C's fmin; -0 is below 0.
     """
 
 @_overload

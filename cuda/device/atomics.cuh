@@ -127,28 +127,29 @@ template <> JW_INLINE unsigned long long jw_atomic_min(unsigned long long* place
 template <> JW_INLINE unsigned long long jw_atomic_max(unsigned long long* place, unsigned long long value) {
   return atomicMax(place, value);
 }
-// Floats of one sign have the order of their bits, or the opposite one. NaN wins: of a value it is taken for the one whose
-// bits win, and where memory held one with the other sign, it is put there again.
-template <class F, class I, class U> JW_INLINE F jw_atomic_extremum(F* place, F value, bool max, I nan) {
-  I bits = value != value ? nan : jw_bitcast<I>(value);
+// Floats of one sign have the order of their bits, or the opposite one. NaN changes nothing. Where memory held one, its
+// sign decides if the bits of a number win; if they do not, the number is put there by a comparison.
+template <class F, class I, class U> JW_INLINE F jw_atomic_extremum(F* place, F value, bool max) {
+  if (value != value) return jw_bitcast<F>((U)atomicAdd((U*)place, U(0)));
+  const I bits = jw_bitcast<I>(value);
   I old;
   if (max == (bits >= 0)) old = max ? atomicMax((I*)place, bits) : (I)atomicMax((U*)place, (U)bits);
   else old = max ? (I)atomicMin((U*)place, (U)bits) : atomicMin((I*)place, bits);
   const F before = jw_bitcast<F>(old);
-  if (before != before && old != nan) atomicExch((U*)place, (U)nan);
-  return before;
+  if (before == before || max != (old >= 0)) return before;
+  return jw_change(place, [=](F there) { return max ? jw_max(there, value) : jw_min(there, value); });
 }
 template <> JW_INLINE float jw_atomic_min(float* place, float value) {
-  return jw_atomic_extremum<float, int, unsigned>(place, value, false, -1);
+  return jw_atomic_extremum<float, int, unsigned>(place, value, false);
 }
 template <> JW_INLINE float jw_atomic_max(float* place, float value) {
-  return jw_atomic_extremum<float, int, unsigned>(place, value, true, 0x7fffffff);
+  return jw_atomic_extremum<float, int, unsigned>(place, value, true);
 }
 template <> JW_INLINE double jw_atomic_min(double* place, double value) {
-  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, false, -1ll);
+  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, false);
 }
 template <> JW_INLINE double jw_atomic_max(double* place, double value) {
-  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, true, 0x7fffffffffffffffll);
+  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, true);
 }
 template <> JW_INLINE jw_half jw_atomic_min(jw_half* place, jw_half value) {
   return jw_change(place, [=](jw_half old) { return jw_to_half(jw_min(jw_widen(old), jw_widen(value))); });

@@ -11,7 +11,8 @@ constexpr unsigned all_lanes = 0xffffffffu;
 
 template <class T> constexpr bool has_fractions = T(0.5) != T(0);
 
-// Operations, and what changes nothing: of extrema the end of the type's range, infinite where it has that.
+// Operations, and what changes nothing: of extrema the end of the type's range, infinite where it has that. NaN wins over
+// numbers, as in jax.numpy.
 struct sum {
   template <class T> JW_INLINE static T apply(T x, T y) {
     if constexpr (has_fractions<T>) return x + y;
@@ -30,11 +31,11 @@ template <class T> JW_INLINE T lowest() {
   else return T(~highest<T>());
 }
 struct max {
-  template <class T> JW_INLINE static T apply(T x, T y) { return jw_max(x, y); }
+  template <class T> JW_INLINE static T apply(T x, T y) { return x != x || y != y ? x + y : jw_max(x, y); }
   template <class T> JW_INLINE static T identity() { return lowest<T>(); }
 };
 struct min {
-  template <class T> JW_INLINE static T apply(T x, T y) { return jw_min(x, y); }
+  template <class T> JW_INLINE static T apply(T x, T y) { return x != x || y != y ? x + y : jw_min(x, y); }
   template <class T> JW_INLINE static T identity() { return highest<T>(); }
 };
 

@@ -91,41 +91,29 @@ template <class T> JW_INLINE int jw_bit_count(T x) {
 
 template <class T> JW_INLINE T jw_min(T x, T y) { return y < x ? y : x; }
 template <class T> JW_INLINE T jw_max(T x, T y) { return x < y ? y : x; }
-// Of floats NaN wins, and -0 is below 0: so says the instruction, where there is one.
-#if !defined(JW_HOST_SHIM) && __CUDA_ARCH__ >= 800
-template <> JW_INLINE float jw_min(float x, float y) {
-  float z;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-  return z;
-}
-template <> JW_INLINE float jw_max(float x, float y) {
-  float z;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-  return z;
-}
+// Of floats a number wins over NaN, and -0 is below 0: so say the instructions.
+#ifndef JW_HOST_SHIM
+#define JW_EXTREMUM(T, name, instruction, letter, lesser, greater, join)  \
+  template <> JW_INLINE T jw_##name(T x, T y) {                           \
+    T z;                                                                  \
+    asm(instruction " %0, %1, %2;" : "=" letter(z) : letter(x), letter(y)); \
+    return z;                                                             \
+  }
 #else
-template <> JW_INLINE float jw_min(float x, float y) {
-  if (x != x || y != y) return x + y;
-  if (x == y) return jw_float(jw_bitcast<unsigned>(x) | jw_bitcast<unsigned>(y));
-  return x < y ? x : y;
-}
-template <> JW_INLINE float jw_max(float x, float y) {
-  if (x != x || y != y) return x + y;
-  if (x == y) return jw_float(jw_bitcast<unsigned>(x) & jw_bitcast<unsigned>(y));
-  return x < y ? y : x;
-}
-#endif
 // Equal values that are not zeros have equal bits, so that only the sign of a zero is decided by them.
-template <> JW_INLINE double jw_min(double x, double y) {
-  if (x != x || y != y) return x + y;
-  if (x == y) return jw_double(jw_bitcast<unsigned long long>(x) | jw_bitcast<unsigned long long>(y));
-  return x < y ? x : y;
-}
-template <> JW_INLINE double jw_max(double x, double y) {
-  if (x != x || y != y) return x + y;
-  if (x == y) return jw_double(jw_bitcast<unsigned long long>(x) & jw_bitcast<unsigned long long>(y));
-  return x < y ? y : x;
-}
+#define JW_EXTREMUM(T, name, instruction, letter, lesser, greater, join)  \
+  template <> JW_INLINE T jw_##name(T x, T y) {                           \
+    if (x == y) return join;                                              \
+    return (lesser < greater) || y != y ? x : y;                          \
+  }
+#endif
+#define JW_ONE_ZERO(T, U, sign) jw_bitcast<T>((U)(jw_bitcast<U>(x) sign jw_bitcast<U>(y)))
+JW_EXTREMUM(float, min, "min.f32", "f", x, y, JW_ONE_ZERO(float, unsigned, |))
+JW_EXTREMUM(float, max, "max.f32", "f", y, x, JW_ONE_ZERO(float, unsigned, &))
+JW_EXTREMUM(double, min, "min.f64", "d", x, y, JW_ONE_ZERO(double, unsigned long long, |))
+JW_EXTREMUM(double, max, "max.f64", "d", y, x, JW_ONE_ZERO(double, unsigned long long, &))
+#undef JW_EXTREMUM
+#undef JW_ONE_ZERO
 
 JW_INLINE float jw_asin(float x) { return asinf(x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x); }
 JW_INLINE double jw_asin(double x) { return asin(x < -1.0 ? -1.0 : x > 1.0 ? 1.0 : x); }

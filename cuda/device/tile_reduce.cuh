@@ -9,15 +9,16 @@ namespace jw::tile {
 
 // ---- operations, and what changes nothing
 
+// Of floats that is NaN for extrema, since any number wins over it.
 template <class T> JW_INLINE T highest() {
-  if constexpr (is_same<T, double>) return jw_double(0x7ff0000000000000ull);
-  else if constexpr (is_same<T, float>) return jw_float(0x7f800000u);
+  if constexpr (is_same<T, double>) return jw_double(0x7ff8000000000000ull);
+  else if constexpr (is_same<T, float>) return jw_float(0x7fc00000u);
   else if constexpr (is_same<T, bool>) return true;
   else if constexpr (jw_is_signed<T>) return T(~(jw_unsigned<T>(1) << (jw_bits<T> - 1)));
   else return T(~T(0));
 }
 template <class T> JW_INLINE T lowest() {
-  if constexpr (is_float<T>) return -highest<T>();
+  if constexpr (is_float<T>) return highest<T>();
   else if constexpr (is_same<T, bool>) return false;
   else return T(~highest<T>());
 }
@@ -108,12 +109,12 @@ template <class T> struct numbered {
 };
 constexpr int no_number = 0x7fffffff;
 
-// The least or greatest of two: NaN if one is, and of equal ones that of the lower number.
+// The least or greatest of two: a number if the other is NaN, and of equal ones that of the lower number.
 template <class Op, class T> JW_INLINE numbered<T> preferred(numbered<T> x, numbered<T> y) {
   const auto a = wide(x.value), b = wide(y.value);
   bool first = x.number < y.number;
   if (x.number != no_number && y.number != no_number) {
-    if ((a == a) != (b == b)) first = b == b;
+    if ((a == a) != (b == b)) first = a == a;
     else if (Op::prefers(a, b)) first = true;
     else if (Op::prefers(b, a)) first = false;
   }

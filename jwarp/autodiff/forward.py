@@ -21,7 +21,7 @@ from jwarp.autodiff.forward_sweep import recalled
 from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import DERIVATIVES, Applied, Chosen
 from jwarp.autodiff.tile_rules import carries, chooses, rules_of
-from jwarp.autodiff.write_conflicts import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
+from jwarp.autodiff.write_conflicts import Marks, agree_there, alone_there, is_slot, marks, or_nan, same_number, stayed
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.attributes import Rule as RuleOfCall
@@ -296,7 +296,7 @@ class _Forward(Rebuilder):
         indices = node.indices
         final = Value(with_shape(self.kernel.array(node.array).dtype, shape_of(indices[0].type)))
         self.builder.append(Op("load", indices, Origin("final", node.array), final, node.span))
-        wins = self.builder.op("eq", node.args[-1], final)
+        wins = same_number(self.builder, node.args[-1], final)
         self.store_where(wins, node, origin, self.tangent(node.args[-1]))
 
     def store_where(self, wins: Operand, node: Op, origin: Origin, tangent: Operand) -> None:

@@ -33,7 +33,7 @@ from jwarp.autodiff.gather import gather
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied, Chosen
 from jwarp.autodiff.tile_rules import carries, chooses, rules_of
-from jwarp.autodiff.write_conflicts import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
+from jwarp.autodiff.write_conflicts import Marks, agree_there, alone_there, is_slot, marks, or_nan, same_number, stayed
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import TAKEN_BACK, Detached, NativeCall, Origin, Rule
 from jwarp.ir.builder import make_block, zero
@@ -556,7 +556,7 @@ class _Reverse(ForwardSweep):
         if touching != {node.name} or node.result in self.used:
             raise order_refusal(self.kernel, node)
         final = self.load(Origin("final", node.array), indices)
-        wins = self.builder.op("eq", self.operand(node.args[-1]), final)
+        wins = same_number(self.builder, self.operand(node.args[-1]), final)
         self.accumulate(node.args[-1], self.taken(wins, origin, indices))
 
     def taken(self, wins: Operand, origin: Origin, indices: tuple[Operand, ...]) -> Value:

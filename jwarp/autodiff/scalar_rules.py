@@ -97,9 +97,17 @@ class Chosen:
         return self.condition(a) if self.holds else a.do("not", self.condition(a))
 
 
-def _wins(comparison: str) -> tuple[Rule, Rule]:
-    """One of two arguments passes everything; at a tie that is the second."""
-    return tuple(Chosen(lambda a: a.do(comparison, *a.args), first) for first in (True, False))  # type: ignore[return-value]
+def _wins(loses: str) -> tuple[Rule, Rule]:
+    """One of two arguments passes everything: a number, if the other is NaN, and at a tie the second.
+
+    `loses` compares the second with the first one, which then is not the result.
+    """
+
+    def first_wins(a: Applied) -> Operand:
+        x, y = a.args
+        return a.do("and", a.do("not", a.do(loses, y, x)), a.do("eq", x, x))
+
+    return Chosen(first_wins, True), Chosen(first_wins, False)
 
 
 def _power_base(a: Applied, g: Operand) -> Operand:
@@ -238,8 +246,8 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "mul": (_times(1), _times(0)),
     "div": (_by_second, _quotient),
     "mod": (_same, _modulus),
-    "min": _wins("lt"),
-    "max": _wins("gt"),
+    "min": _wins("le"),
+    "max": _wins("ge"),
     "pow": (_power_base, _power_exponent),
     "atan2": (_angle(0, 1, "+"), _angle(1, 0, "-")),
     "copysign": (_copied_sign, None),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jwarp.autodiff.scalar_rules import DERIVATIVES, DERIVATIVES_AT, Applied, Chosen, Rule
+from jwarp.autodiff.write_conflicts import same_number
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Fourier, Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import Builder, zero
@@ -219,7 +220,7 @@ def _reduce(node: Op) -> Rules:
     def chosen(a: Applied) -> Operand:
         """Which elements the results are: the first ones of those that are equal."""
         shape = shape_of(a.args[0].type)
-        equal = a.builder.op("eq", a.args[0], _spread_over(a, a.result, shape, axes))
+        equal = same_number(a.builder, a.args[0], _spread_over(a, a.result, shape, axes))
         numbers = _numbers(a, shape)
         candidates = a.builder.op("select", equal, numbers, Const(numbers.type, int32.max))
         first = a.builder.op("reduce", candidates, attr=Reduction("min", axes))
@@ -247,7 +248,9 @@ def _scan(node: Op) -> Rules:
         """The number of the element that each result is: the first of those that are equal."""
         x, shape = a.args[0], shape_of(a.args[0].type)
         before = a.builder.op("scan", x, attr=Scan(kind, is_reverse, True))
-        leads = a.builder.op("gt" if kind == "max" else "lt", x, before)
+        # The first of the numbers, or an element that is beyond those before.
+        first = a.builder.op("and", a.builder.op("eq", x, x), a.builder.op("ne", before, before))
+        leads = a.builder.op("or", first, a.builder.op("gt" if kind == "max" else "lt", x, before))
         numbers = _numbers(a, shape)
         # An index outside stands for no element.
         none = Const(numbers.type, int32.max if is_reverse else int32.min)

@@ -31,8 +31,16 @@ def same_bits(builder: Builder, x: Operand, y: Operand) -> Operand:
     """The truth value that two floats have the same bits, or both are NaN."""
     bits = with_shape(_BITS[scalar_of(x.type).bits], shape_of(x.type))
     alike = builder.op("eq", *(builder.op("bitcast", a, type=bits) for a in (x, y)))
-    none = builder.op("and", builder.op("ne", x, x), builder.op("ne", y, y))
-    return builder.op("or", alike, none)
+    return builder.op("or", alike, _both_nan(builder, x, y))
+
+
+def same_number(builder: Builder, x: Operand, y: Operand) -> Operand:
+    """The truth value that two floats are equal, or both NaN."""
+    return builder.op("or", builder.op("eq", x, y), _both_nan(builder, x, y))
+
+
+def _both_nan(builder: Builder, x: Operand, y: Operand) -> Operand:
+    return builder.op("and", builder.op("ne", x, x), builder.op("ne", y, y))
 
 
 Marks = dict[tuple[int, ...], Operand]
@@ -109,4 +117,6 @@ def or_nan(builder: Builder, holds: Operand, x: Operand) -> Operand:
     return builder.op("select", holds, x, Const(x.type, math.nan))
 
 
-__all__ = ["Marks", "agree_there", "alone_there", "is_slot", "marks", "or_nan", "same_bits", "stayed"]
+__all__ = [
+    *("Marks", "agree_there", "alone_there", "is_slot", "marks", "or_nan", "same_bits", "same_number", "stayed"),
+]

@@ -57,12 +57,29 @@ def _mod(x: Array, y: Array) -> Array:
 def _min(x: Array, y: Array) -> Array:
     if _is_int(x):
         return np.minimum(x, y)
-    # Of two equal values only zeros can differ, and which one NumPy takes depends on their places.
-    return np.where((x == y) & np.signbit(x), x, np.where(x == y, y, np.minimum(x, y)))
+    # Of two equal values only zeros can differ. NumPy's fmin takes any of them, and NaN where it is a signalling one.
+    first = (x < y) | ((x == y) & np.signbit(x)) | (y != y)
+    return np.where(first & (x == x), x, y)
 
 
 def _max(x: Array, y: Array) -> Array:
     return np.maximum(x, y) if _is_int(x) else -_min(-x, -y)
+
+
+def neutral(combiner: str, type: ScalarType) -> Const:
+    """The value that changes nothing: of the extrema of floats that is NaN, since any number wins over it."""
+    if type.kind == "bool":
+        return Const(type, combiner == "and")
+    if type.is_float:
+        return Const(type, {"add": -0.0, "mul": 1.0, "min": math.nan, "max": math.nan}[combiner])
+    ones = -1 if type.kind == "int" else type.max
+    whole = {"add": 0, "mul": 1, "min": type.max, "max": type.min, "and": ones, "or": 0, "xor": 0}
+    return Const(type, whole[combiner])
+
+
+def scan_start(combiner: str, type: ScalarType) -> Const:
+    """The running result before the first element, which exclusive scans give: of sums it is 0, not -0."""
+    return neutral(combiner, type) if combiner != "add" else Const(type, 0.0 if type.is_float else 0)
 
 
 def _norm(*xs: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.ir.attributes import Attribute, Fourier, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
-from jwarp.ir.evaluate import evaluate
+from jwarp.ir.evaluate import evaluate, scan_start
 from jwarp.types import ValueType, float32, from_dtype, scalar_of, shape_of
 
 Array = np.ndarray
@@ -91,23 +91,15 @@ def _reduce(args: tuple[Array, ...], reduction: Reduction, result: ValueType) ->
 
 
 def _arg(args: tuple[Array, ...], operation: str, result: ValueType) -> Array:
-    # Both take the first NaN, if there is one.
-    return np.asarray((np.argmin if operation == "min" else np.argmax)(args[0]), np.int32)
-
-
-def neutral(kind: str, scalar: Any) -> Any:
-    """The neutral element of a running sum, minimum or maximum."""
-    if kind == "add":
-        return 0
-    if scalar.is_float:
-        return np.inf if kind == "min" else -np.inf
-    return scalar.max if kind == "min" else scalar.min
+    """The number of the first one of those that are the extremum; NaNs are passed over, if there is a number."""
+    x, best = args[0], functools.reduce(functools.partial(_combine, operation), args[0].reshape(-1))
+    return np.asarray(np.argmax((x == best) | ((x != x) & (best != best))), np.int32)
 
 
 def _scan(args: tuple[Array, ...], scan: Scan, result: ValueType) -> Array:
     kind, reverse = scan.operation, scan.reverse
     given = args[0].reshape(-1)[:: -1 if reverse else 1]
-    running, total = np.empty_like(given), np.asarray(neutral(kind, scalar_of(result))).astype(given.dtype)
+    running, total = np.empty_like(given), np.asarray(scan_start(kind, scalar_of(result)).value).astype(given.dtype)
     for k, x in enumerate(given):
         following = _combine(kind, total, x)
         running[k] = total if scan.exclusive else following

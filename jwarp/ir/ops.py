@@ -78,8 +78,8 @@ _TABLE: list[Operation] = [
         same,
         "is_total",
         makes_nan=False,
-        min="smaller of x and y, -0 below 0; NaN if either is",
-        max="larger of x and y, 0 above -0; NaN if either is",
+        min="smaller of x and y, -0 below 0; of a number and NaN the number",
+        max="larger of x and y, 0 above -0; of a number and NaN the number",
     ),
     *_rows(
         2,

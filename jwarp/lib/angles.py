@@ -5,7 +5,7 @@ Polynomials are fitted as in jwarp/lib/trig.py.
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.scalar import abs, cast, copysign, fma, max, min, sqrt, where
+from jwarp.frontend.builtins.scalar import abs, cast, copysign, fma, sqrt, where
 from jwarp.frontend.func import func
 from jwarp.lib.polynomial import polynomial
 from jwarp.types import float32, float64, int32, int64
@@ -86,7 +86,7 @@ ATAN_64 = tuple(
 @func
 def asin_float32(x: float32) -> float32:
     """asin(x) by its polynomial, or for |x| > 1/2 as pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
-    a = min(abs(x), 1.0)
+    a = where(abs(x) > 1.0, 1.0, abs(x))  # not by min, which passes over NaN
     large = a > 0.5
     z = where(large, fma(-0.5, a, 0.5), a * a)
     s = where(large, sqrt(z), a)
@@ -101,7 +101,7 @@ def asin_float32(x: float32) -> float32:
 @func
 def acos_float32(x: float32) -> float32:
     """acos(x), in the same pieces as asin."""
-    a = min(abs(x), 1.0)
+    a = where(abs(x) > 1.0, 1.0, abs(x))  # not by min, which passes over NaN
     large = a > 0.5
     z = where(large, fma(-0.5, a, 0.5), a * a)
     s = where(large, sqrt(z), a)
@@ -127,14 +127,16 @@ def atan2_float32(y: float32, x: float32) -> float32:
     """Angle of (y, x): the arctangent of the smaller over the larger side, then moved to its octant."""
     ax = abs(x)
     ay = abs(y)
-    small = min(ax, ay)
-    large = max(ax, ay)
+    # Not by min and max, which pass over NaN.
+    steep = ay > ax
+    small = where(steep, ax, ay)
+    large = where(steep, ay, ax)
     # 0/0 stands for 0 and inf/inf for 1; where only `large` is infinite the quotient is right already.
-    endless = small == INF
+    endless = (small == INF) & (large == INF)
     a = where(endless, 1.0, small) / where(endless | (large == 0.0), 1.0, large)
     z = a * a
     angle = fma(polynomial(ATAN, z) * z, a, a)
-    angle = where(ay > ax, HALF_PI - (angle - HALF_PI_REST), angle)
+    angle = where(steep, HALF_PI - (angle - HALF_PI_REST), angle)
     angle = where(cast(x, int32) < 0, PI - (angle - PI_REST), angle)
     return copysign(angle, y)
 
@@ -142,7 +144,7 @@ def atan2_float32(y: float32, x: float32) -> float32:
 @func
 def asin_float64(x: float64) -> float64:
     """As asin_float32."""
-    a = min(abs(x), ONE)
+    a = where(abs(x) > ONE, ONE, abs(x))
     large = a > HALF
     z = where(large, fma(-HALF, a, HALF), a * a)
     s = where(large, sqrt(z), a)
@@ -156,7 +158,7 @@ def asin_float64(x: float64) -> float64:
 @func
 def acos_float64(x: float64) -> float64:
     """As acos_float32."""
-    a = min(abs(x), ONE)
+    a = where(abs(x) > ONE, ONE, abs(x))
     large = a > HALF
     z = where(large, fma(-HALF, a, HALF), a * a)
     s = where(large, sqrt(z), a)
@@ -190,12 +192,14 @@ def atan2_float64(y: float64, x: float64) -> float64:
     """As atan2_float32."""
     ax = abs(x)
     ay = abs(y)
-    scale = where(max(ax, ay) > LARGE_64, QUARTER, ONE)
-    small = min(ax, ay) * scale
-    large = max(ax, ay) * scale
-    endless = small == INF_64
+    steep = ay > ax
+    large = where(steep, ay, ax)
+    scale = where(large > LARGE_64, QUARTER, ONE)
+    small = where(steep, ax, ay) * scale
+    large = large * scale
+    endless = (small == INF_64) & (large == INF_64)
     angle = octant_float64(where(endless, ONE, small), where(endless | (large == ZERO), ONE, large))
-    angle = where(ay > ax, HALF_PI_64 - (angle - HALF_PI_REST_64), angle)
+    angle = where(steep, HALF_PI_64 - (angle - HALF_PI_REST_64), angle)
     angle = where(cast(x, int64) < int64(0), PI_64 - (angle - PI_REST_64), angle)
     return copysign(angle, y)
 

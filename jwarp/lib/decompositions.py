@@ -80,14 +80,16 @@ def narrowed_vector(v: Any, kind: Any):
 @func
 def scale_of(m: Any):
     """The power of two just below the greatest entry; NaN if an entry is NaN or infinite."""
-    greatest = m.dtype(0.0)
+    bits = int64 if m.dtype.bits == 64 else int32
+    most = bits(0)  # floats without a sign have the order of their bits, and NaN is above infinity
     for i in range(len(m)):
         for j in range(len(m)):
-            greatest = max(greatest, abs(m[i, j]))
+            most = max(most, cast(abs(m[i, j]), bits))
+    greatest = cast(most, m.dtype)
     if m.dtype.bits == 64:
-        power = cast(max(cast(greatest, int64) & EXPONENT_64, SMALLEST_NORMAL_64), m.dtype)
+        power = cast(max(most & EXPONENT_64, SMALLEST_NORMAL_64), m.dtype)
     else:
-        power = cast(max(cast(greatest, int32) & EXPONENT_32, SMALLEST_NORMAL_32), m.dtype)
+        power = cast(max(most & EXPONENT_32, SMALLEST_NORMAL_32), m.dtype)
     return power + (greatest - greatest)
 
 

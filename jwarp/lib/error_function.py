@@ -164,13 +164,14 @@ def erf_float32(x: float32) -> float32:
     t = w + maths.ROUNDER
     scale = maths.power_of_two(cast(t, int32) - maths.ROUNDER_BITS)
     far = 1.0 - fma(scale, maths.expm1_series((w - (t - maths.ROUNDER)) * LN2), scale)
-    return where(a > 1.0, copysign(far, x), near)
+    return where(abs(x) > 1.0, copysign(far, x), near)  # near for NaN, which min passes over
 
 
 @func
 def erfc_float32(x: float32) -> float32:
     """erfc(x) = exp(-x**2) r(x), by way of float64."""
-    a = min(abs(float64(x)), float64(11.0))
+    a = abs(float64(x))
+    a = where(a > float64(11.0), float64(11.0), a)  # not by min, which passes over NaN
     r = polynomial(SCALED_ERFC, (a - THREE) / (a + THREE))
     y = exp2_wide(-(a * a) * LOG2_E) * r
     y = where(x < 0.0, TWO - y, y)

@@ -203,7 +203,9 @@ def half_exponentials(a: float32):
 def sinh_float32(x: float32) -> float32:
     """sinh(x) from exp(x) and exp(-x), whose equal parts cancel exactly at small x."""
     a = abs(x)
-    up, more, down, less = half_exponentials(min(a, SINH_OVERFLOWS))
+    up, more, down, less = half_exponentials(
+        where(a > SINH_OVERFLOWS, SINH_OVERFLOWS, a)
+    )  # not by min, which passes over NaN
     y = (up - down) + (more - less)
     return copysign(where(a < 0.000244140625, a, y + y), x)
 
@@ -211,7 +213,8 @@ def sinh_float32(x: float32) -> float32:
 @func
 def cosh_float32(x: float32) -> float32:
     """cosh(x) from exp(x) and exp(-x)."""
-    up, more, down, less = half_exponentials(min(abs(x), SINH_OVERFLOWS))
+    a = abs(x)
+    up, more, down, less = half_exponentials(where(a > SINH_OVERFLOWS, SINH_OVERFLOWS, a))
     y = (up + down) + (more + less)
     return y + y
 

@@ -253,7 +253,9 @@ def half_exponentials(a: float64):
 def sinh_float64(x: float64) -> float64:
     """sinh(x) from exp(x) and exp(-x), whose equal parts cancel exactly at small x."""
     a = abs(x)
-    up, more, down, less = half_exponentials(min(a, SINH_OVERFLOWS))
+    up, more, down, less = half_exponentials(
+        where(a > SINH_OVERFLOWS, SINH_OVERFLOWS, a)
+    )  # not by min, which passes over NaN
     y = (up - down) + (more - less)
     return copysign(where(a < float64(1e-8), a, y + y), x)
 
@@ -261,7 +263,8 @@ def sinh_float64(x: float64) -> float64:
 @func
 def cosh_float64(x: float64) -> float64:
     """cosh(x) from exp(x) and exp(-x)."""
-    up, more, down, less = half_exponentials(min(abs(x), SINH_OVERFLOWS))
+    a = abs(x)
+    up, more, down, less = half_exponentials(where(a > SINH_OVERFLOWS, SINH_OVERFLOWS, a))
     y = (up + down) + (more + less)
     return y + y
 

@@ -12,12 +12,13 @@ import numpy as np
 from jwarp.analysis.intervals import Interval
 from jwarp.ir.attributes import RecordField, Reduction, Strided
 from jwarp.ir.builder import make_block
+from jwarp.ir.evaluate import neutral
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, operands, results, walk_node
 from jwarp.tiling.elements import Elements
 from jwarp.tiling.parts import Nest, free_operands
 from jwarp.tiling.symbolic_tiles import Computed, Counted, Filled, Form, Viewed, result_of, row_major
-from jwarp.types import ScalarType, int32, scalar_of, shape_of
+from jwarp.types import int32, scalar_of, shape_of
 
 # With less than so many elements along its last axis, a tile may better be walked along another one.
 SHORT = 8
@@ -44,19 +45,6 @@ class Loop:
     @property
     def extent(self) -> int:
         return math.prod(axis.extent for axis in self.axes)
-
-
-def neutral(kind: str, type: ScalarType) -> Const:
-    """The neutral element of a reduction."""
-    if type.kind == "bool":
-        return Const(type, kind == "and")
-    whole: dict[str, int | float]
-    if type.is_float:
-        whole = {"add": -0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}
-    else:
-        ones = -1 if type.kind == "int" else type.max
-        whole = {"add": 0, "mul": 1, "min": type.max, "max": type.min, "and": ones, "or": 0, "xor": 0}
-    return Const(type, whole[kind])
 
 
 def merged_axes(shape: tuple[int, ...], reduced: tuple[int, ...], accesses: Iterable[Strides]) -> list[Axis]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jwarp.ir.attributes import Attribute, BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Scan, Transposes, Triangle
 from jwarp.ir.builder import zero
-from jwarp.ir.evaluate_tiles import neutral
+from jwarp.ir.evaluate import scan_start
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
 from jwarp.tiling.elements import Elements
@@ -73,7 +73,7 @@ def _scan(elements: Elements, part: Whole) -> None:
     scan = part.node.attr_as(Scan)
     kind = scan.operation
     type, size = _tile(target).scalar, _tile(target).size
-    start = Const(type, (float if type.is_float else int)(neutral(kind, type)))
+    start = scan_start(kind, type)
 
     def body(i: Value, carried: Sequence[Value]) -> list[Operand]:
         (total,) = carried

@@ -92,8 +92,8 @@ def _shift_right(type_: str, x: int, y: int) -> int:
 
 
 def _min(x: Any, y: Any) -> Any:
-    if x != x or y != y:
-        return x + y
+    if x != x or y != y:  # of a number and NaN the number
+        return y if x != x else x
     return x if x < y or (x == y and np.signbit(x)) else y
 
 

@@ -110,13 +110,42 @@ def _floordiv(out: Instructions, node: Op, x: list[str]) -> str:
     return floored if is_zero is None else out.select(is_zero, type, out.constant(type, -1), floored)
 
 
-def _extreme(float_name: str, int_name: str) -> Rule:
+def _extreme(is_max: bool) -> Rule:
     def rule(out: Instructions, node: Op, x: list[str]) -> str:
         type = _type(node)
-        name = float_name if type.is_float else ("s" if type.kind == "int" else "u") + int_name
-        return out.intrinsic(name, type, (type, x[0]), (type, x[1]))
+        if not type.is_float:
+            name = ("s" if type.kind == "int" else "u") + ("max" if is_max else "min")
+            return out.intrinsic(name, type, (type, x[0]), (type, x[1]))
+        args = list(zip(node.args, x, strict=True))
+        args.sort(key=lambda arg: isinstance(arg[0], Const))  # stable: a constant comes second
+        (_, first), (second, text) = args
+        losing_zero = Const(type, -0.0 if is_max else 0.0)
+        if isinstance(second, Const) and second.value == second.value and second != losing_zero:
+            return _preferred(out, type, is_max, first, text)  # the constant is right for NaN, and for a zero
+        return extremum(out, type, is_max, first, text)
 
     return rule
+
+
+def extremum(out: Instructions, type: ScalarType, is_max: bool, x: str, y: str) -> str:
+    """The smaller or larger of two floats: of a number and NaN the number, and -0 is below 0.
+
+    LLVM's intrinsics decide by the sign of an operand which one the processor's instruction has first, which is slower,
+    above all in a chain.
+    """
+    if out.code.options.target.is_arm:
+        return out.intrinsic("maximumnum" if is_max else "minimumnum", type, (type, x), (type, y))
+    bits = f"i{type.bits}"
+    both = (out.convert("bitcast", type, _preferred(out, type, is_max, *pair), bits) for pair in ((x, y), (y, x)))
+    # They only differ where an operand is NaN, and of zeros by the sign.
+    joined = out.convert("bitcast", bits, out.binary("and" if is_max else "or", bits, *both), type)
+    kept = out.select(out.compare("uno", type, x, x), type, y, joined)
+    return out.select(out.compare("uno", type, y, y), type, x, kept)
+
+
+def _preferred(out: Instructions, type: ScalarType, is_max: bool, x: str, y: str) -> str:
+    """`x` if it is smaller, or larger, else `y`: one instruction of x86."""
+    return out.select(out.compare("ogt" if is_max else "olt", type, x, y), type, x, y)
 
 
 def _neg(out: Instructions, node: Op, x: list[str]) -> str:
@@ -224,7 +253,7 @@ def convert(out: Instructions, source: ScalarType, target: ScalarType, x: str) -
     if source.is_float and target.is_float:
         return out.convert("fpext" if target.bits > source.bits else "fptrunc", source, x, target)
     if source.is_float:
-        if out.width and not out.code.options.target.saturates:
+        if out.width and not out.code.options.target.is_arm:
             return _saturated(out, source, x, target)
         name = "fptosi.sat" if target.kind == "int" else "fptoui.sat"
         return out.intrinsic(name, target, (source, x), of=scalar_type(source))
@@ -280,8 +309,8 @@ LLVM_RULES: dict[str, Rule] = {
     "div": _div,
     "floordiv": _floordiv,
     "mod": _mod,
-    "min": _extreme("minimum", "min"),
-    "max": _extreme("maximum", "max"),
+    "min": _extreme(is_max=False),
+    "max": _extreme(is_max=True),
     "copysign": _float_intrinsic("copysign"),
     "fma": _fma,
     "neg": _neg,

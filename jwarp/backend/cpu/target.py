@@ -30,7 +30,9 @@ class Target:
     fma: bool
     half: bool = True  # converts between float16 and float32
     past_caches: int = 0  # bytes of an array from which on stores to it had better be non-temporal; 0 for none
-    saturates: bool = False  # converts vectors of floats that are no integers of a type to the nearest there are
+    # Converts vectors of floats that are no integers of a type to the nearest there are, and has minima in which
+    # numbers win over NaN.
+    is_arm: bool = False
 
 
 # Widest first: the feature, threads to a vector of 32-bit values.
@@ -52,7 +54,11 @@ def host_target(width: int | None = None) -> Target:
     _initialize()
     features = llvm.get_host_cpu_features()
     best = next((w for name, w in _WIDTHS if features.get(name)), _NARROWEST)
-    given, name = (os.environ.get("JWARP_CPU_WIDTH", best), "JWARP_CPU_WIDTH") if width is None else (width, "width")
+    given, name = (
+        (os.environ.get("JWARP_CPU_WIDTH", "").strip() or best, "JWARP_CPU_WIDTH")
+        if width is None
+        else (width, "width")
+    )
     if str(given).strip() not in map(str, WIDTHS):
         raise ValueError(f"{name}, the number of threads to a vector, must be a power of two up to 64, not {given!r}")
     asked = int(given)
@@ -67,7 +73,7 @@ def host_target(width: int | None = None) -> Target:
         fma=bool(features.get("fma") or is_arm),
         half=bool(features.get("f16c") or is_arm),
         past_caches=_largest_cache() if features.get("avx2") else 0,
-        saturates=is_arm,
+        is_arm=is_arm,
     )
 
 

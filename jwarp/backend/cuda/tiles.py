@@ -16,8 +16,8 @@ from jwarp.backend.cuda.records import restored_together
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT, Shared
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
+from jwarp.ir.evaluate import neutral
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, arrays_changed, arrays_read, walk, walk_node
-from jwarp.tiling.nests import neutral
 
 IS_FIRST = "threadIdx.x == 0"
 # The operations by which values of threads are combined, as the device library calls them.

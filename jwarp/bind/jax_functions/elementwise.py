@@ -146,11 +146,20 @@ def _tie(low: Lowering, wins: Any, ties: Any, type: ScalarType) -> Any:
     return low.where(wins, one, low.where(ties, half, zero(type)))
 
 
-def extremum(low: Lowering, name: str, x: Any, y: Any) -> Any:
-    """The larger or smaller of two numbers."""
+def combined(low: Lowering, name: str, x: Any, y: Any) -> Any:
+    """The larger or smaller of two numbers as JAX has it, without a derivative: NaN if either is."""
     if x.type is bool_:
         return low.op(_BOOL[name], x, y)
     value = low.op(name, x, y)
+    if not x.type.is_float:
+        return value
+    is_nan = low.op("or", low.op("ne", x, x), low.op("ne", y, y))
+    return low.where(is_nan, low.number(x.type, math.nan), value)
+
+
+def extremum(low: Lowering, name: str, x: Any, y: Any) -> Any:
+    """The larger or smaller of two numbers."""
+    value = combined(low, name, x, y)
     if not x.type.is_float or isinstance(value, Const):
         return value
     more, ties = "gt" if name == "max" else "lt", low.op("eq", x, y)
@@ -171,7 +180,7 @@ def _min(low: Lowering, x: Any, y: Any) -> Any:
 
 @of_numbers("clamp")
 def _clamp(low: Lowering, lo: Any, x: Any, hi: Any) -> Any:
-    value = low.op("min", low.op("max", x, lo), hi)
+    value = combined(low, "min", combined(low, "max", x, lo), hi)
     if not x.type.is_float:
         return value
     one, none = low.number(x.type, 1), zero(x.type)

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.bind.jax_functions.elementwise import combined
 from jwarp.bind.jax_functions.forms import Form
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, one, primitive
 from jwarp.frontend.values.bindings import ArrayRef
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Op, Value
+from jwarp.ir.ops import EXTREMA
 from jwarp.types import ArrayType, bool_, int32, int64
 
 # One of more elements than this is read from an array of the thread's own, not chosen by comparisons.
@@ -187,6 +189,8 @@ def _fill_value(low: Lowering, equation: Any) -> Const:
 
 
 def _scattering(name: str, operation: str) -> None:
+    combine = combined if operation in EXTREMA else Lowering.op
+
     @primitive(name)
     def scatter(low: Lowering, equation: Any, array: Scalars, indices: Scalars, updates: Scalars) -> Scalars:
         p = equation.params
@@ -218,7 +222,7 @@ def _scattering(name: str, operation: str) -> None:
             for axis, k in zip(kept, (place[k] for k in windows), strict=True):
                 target[axis] = low.op("add", target[axis], Const(target[axis].type, k))
             new = updates[place]
-            _set(low, made, target, lambda old, new=new: low.op(operation, old, new) if operation else new, valid)
+            _set(low, made, target, lambda old, new=new: combine(low, operation, old, new) if operation else new, valid)
         return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.bind.jax_functions.elementwise import extremum
+from jwarp.bind.jax_functions.elementwise import combined, extremum
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, filled, primitive, scalar_type, single
 from jwarp.ir.builder import FALSE, zero
 from jwarp.ir.nodes import Const
@@ -55,7 +55,7 @@ def _extreme(name: str) -> Callable[[Lowering, list[Any], Any], Any]:
         """The derivative is shared by all that are the result."""
         if not kind.is_float:
             return in_pairs(lambda x, y: extremum(low, name, x, y), row)
-        value = in_pairs(lambda x, y: low.op(name, x, y), row)
+        value = in_pairs(lambda x, y: combined(low, name, x, y), row)
         if isinstance(value, Const) or low.order <= 0:
             return low.undifferentiated(value)
         one, none = low.number(kind, 1), zero(kind)
@@ -122,7 +122,7 @@ def _running(name: str, combine: Callable[[Lowering, Any, Any], Any]) -> None:
 
 def _log_sum(low: Lowering, x: Any, y: Any) -> Any:
     """The logarithm of the sum of two exponentials."""
-    top = low.undifferentiated(low.op("max", x, y))
+    top = low.undifferentiated(combined(low, "max", x, y))
     top = low.where(low.op("lt", low.op("abs", top), low.number(x.type, math.inf)), top, zero(x.type))
     parts = (low.op("exp", low.op("sub", z, top)) for z in (x, y))
     return low.op("add", low.op("log", low.op("add", *parts)), top)

@@ -120,13 +120,13 @@ min = _elementwise(
     _EXTREME.format("min"),
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
 
-    NaN if either is; -0 is below 0.""",
+    Of a number and NaN it is the number, as C's fmin; -0 is below 0.""",
 )
 max = _elementwise(
     _EXTREME.format("max"),
     """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
 
-    NaN if either is; 0 is above -0.""",
+    Of a number and NaN it is the number, as C's fmax; 0 is above -0.""",
 )
 pow = _elementwise("pow(x: Float, y: Float) -> Float", "x to the power y.")
 atan2 = _elementwise("atan2(y: Float, x: Float) -> Float", "The angle of the point (x, y) in radians, -pi to pi.")

@@ -97,18 +97,16 @@ def _length_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
 
 
 def _normalize_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    """x / |x|, and zero where |x| is zero; of a quaternion the one without rotation."""
+    """x / |x|, and zero where |x| is zero or NaN; of a quaternion the one without rotation."""
     (x,) = _vectors_or_quaternions("normalize", args, 1, span, floats=True)
     size = _length_rule(e, (x,), span)
     positive = e.emit("gt", size, zero(size.type), span=span)
     one = Const(size.type, 1.0)
     # One division for all components. A length that is not zero is too large for its inverse to overflow.
     inverse = e.emit("div", one, e.emit("select", positive, size, one, span=span), span=span)
-    scale = e.emit("select", positive, inverse, zero(size.type), span=span)
-    made = Composite(x.type, tuple(e.emit("over", item, size, scale, span=span) for item in x.items))
-    if x.type.kind is not QUATERNION:
-        return made
-    pairs = zip(made.items, without_rotation(x.type).items, strict=True)
+    made = (e.emit("over", item, size, inverse, span=span) for item in x.items)
+    rest = without_rotation(x.type).items if x.type.kind is QUATERNION else [zero(size.type)] * len(x.items)
+    pairs = zip(made, rest, strict=True)
     return Composite(x.type, tuple(e.emit("select", positive, *pair, span=span) for pair in pairs))
 
 

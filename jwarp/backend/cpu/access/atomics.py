@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from jwarp.backend.cpu.access.addresses import Element
 from jwarp.backend.cpu.access.descriptor import Access
 from jwarp.backend.cpu.access.instructions import load_vector, store_vector
 from jwarp.backend.cpu.access.plain import split_by_range
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Code, Instructions, Options, literal, memory_type, scalar_type, suffix
-from jwarp.backend.cpu.rules import convert
-from jwarp.ir.nodes import Const, Op
+from jwarp.backend.cpu.rules import convert, extremum
+from jwarp.ir.evaluate import neutral
+from jwarp.ir.nodes import Op
+from jwarp.ir.ops import EXTREMA
 from jwarp.types import ScalarType, float32
 
 
@@ -325,7 +325,7 @@ def _combined(code: Code, name: str, type: ScalarType, value: str, mask: str | N
     """One value that changes an element as those of all active lanes do, one after the other."""
     out = code.instructions(BODY, True)
     if mask is not None:
-        value = out.select(mask, type, value, out.constant(type, neutral(name, type)))
+        value = out.select(mask, type, value, out.constant(type, neutral(name, type).value))
     if type.is_float and type.bits == 16:
         wide = _reduce(code, name, float32, convert(out, type, float32, value))
         return convert(code.instructions(BODY, False), float32, type, wide)
@@ -333,11 +333,13 @@ def _combined(code: Code, name: str, type: ScalarType, value: str, mask: str | N
 
 
 def _reduce(code: Code, name: str, type: ScalarType, value: str) -> str:
+    if type.is_float and name in EXTREMA:
+        return _extremum(code, name, type, value)
     kind, vector = scalar_type(type), code.vector(scalar_type(type))
-    spelled = suffix(kind, code.width)
-    function = f"llvm.vector.reduce.{_REDUCTIONS['float' if type.is_float else type.kind][name]}.{spelled}"
-    if type.is_float and name in _STARTS:
-        start = literal(Const(type, _STARTS[name]))
+    verb = f"f{name}" if type.is_float else _REDUCTIONS[type.kind][name]
+    function = f"llvm.vector.reduce.{verb}.{suffix(kind, code.width)}"
+    if type.is_float:
+        start = literal(neutral(name, type))
         code.declare(kind, function, [kind, vector])
         # The order within a vector is free, but it is the same in every run.
         return code.define(f"call reassoc {kind} @{function}({kind} {start}, {vector} {value})")
@@ -345,21 +347,14 @@ def _reduce(code: Code, name: str, type: ScalarType, value: str) -> str:
     return code.define(f"call {kind} @{function}({vector} {value})")
 
 
-def neutral(name: str, type: ScalarType) -> int | float:
-    """The value that changes nothing."""
-    match name:
-        case "add":
-            return -0.0 if type.is_float else 0
-        case "mul":
-            return 1.0 if type.is_float else 1
-        case "min":
-            return math.inf if type.is_float else type.max
-        case "max":
-            return -math.inf if type.is_float else type.min
-        case "and":
-            return -1 if type.kind == "int" else type.max
-        case _:
-            return 0
+def _extremum(code: Code, name: str, type: ScalarType, value: str) -> str:
+    """The least or greatest lane: LLVM's reductions have no form in which numbers win over NaN."""
+    out, vector, width = code.instructions(BODY, True), code.vector(scalar_type(type)), code.width
+    for distance in (width >> k for k in range(1, width.bit_length())):
+        lanes = ", ".join(f"i32 {lane ^ distance}" for lane in range(width))
+        other = code.define(f"shufflevector {vector} {value}, {vector} poison, {code.vector('i32')} <{lanes}>")
+        value = extremum(out, type, name == "max", value, other)
+    return code.define(f"extractelement {vector} {value}, i64 0")
 
 
 def _indivisible(code: Code, name: str, type: ScalarType, place: str, values: list[str]) -> str:
@@ -373,34 +368,35 @@ def _indivisible(code: Code, name: str, type: ScalarType, place: str, values: li
         pair = code.define(f"cmpxchg ptr {place}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic, {align}")
         old = code.define(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
         return out.convert("bitcast", bits, old, kind) if type.is_float else old
-    if type.is_float and type.bits == 16 and name != "exch":
-        return _indivisible_half(code, name, type, place, values[0])
+    if type.is_float and name != "exch" and (type.bits == 16 or name != "add"):
+        return _indivisible_loop(code, name, type, place, values[0])
     instruction = (_FLOAT_ATOMICS if type.is_float else _INT_ATOMICS[type.kind])[name]
     return code.define(f"atomicrmw {instruction} ptr {place}, {kind} {values[0]} monotonic, {align}")
 
 
-def _indivisible_half(code: Code, name: str, type: ScalarType, place: str, value: str) -> str:
-    """A 16-bit float has no atomic arithmetic: compute in float32 and store if nothing came between."""
-    kind = memory_type(type)
+def _indivisible_loop(code: Code, name: str, type: ScalarType, place: str, value: str) -> str:
+    """Compute and store if nothing came between: extrema, and 16-bit floats in float32."""
+    kind, bits, align = memory_type(type), f"i{type.bits}", f"align {type.bits // 8}"
     out = code.instructions(BODY, False)
-    wide = convert(out, type, float32, value)
-    first = code.define(f"load atomic i16, ptr {place} monotonic, align 2")
-    before, retry, done = code.block, code.new_label("half.retry"), code.new_label("half.done")
+    arithmetic = float32 if type.bits == 16 else type
+    wide = convert(out, type, arithmetic, value)
+    first = code.define(f"load atomic {bits}, ptr {place} monotonic, {align}")
+    before, retry, done = code.block, code.new_label("atomic.retry"), code.new_label("atomic.done")
     code.line(f"br label %{retry}")
     code.label(retry)
     old, seen = code.name(), code.name()
-    code.line(f"{old} = phi i16 [{first}, %{before}], [{seen}, %{retry}]")
-    current = convert(out, type, float32, out.convert("bitcast", "i16", old, kind))
+    code.line(f"{old} = phi {bits} [{first}, %{before}], [{seen}, %{retry}]")
+    current = convert(out, type, arithmetic, out.convert("bitcast", bits, old, kind))
     if name == "add":
-        changed = out.binary("fadd", float32, current, wide)
+        changed = out.binary("fadd", arithmetic, current, wide)
     else:
-        changed = out.intrinsic(f"{name}imum", float32, (float32, current), (float32, wide))
-    stored = out.convert("bitcast", kind, convert(out, float32, type, changed), "i16")
-    pair = code.define(f"cmpxchg ptr {place}, i16 {old}, i16 {stored} monotonic monotonic, align 2")
-    code.line(f"{seen} = extractvalue {{ i16, i1 }} {pair}, 0")
-    code.line(f"br i1 {code.define(f'extractvalue {{ i16, i1 }} {pair}, 1')}, label %{done}, label %{retry}")
+        changed = extremum(out, arithmetic, name == "max", current, wide)
+    stored = out.convert("bitcast", kind, convert(out, arithmetic, type, changed), bits)
+    pair = code.define(f"cmpxchg ptr {place}, {bits} {old}, {bits} {stored} monotonic monotonic, {align}")
+    code.line(f"{seen} = extractvalue {{ {bits}, i1 }} {pair}, 0")
+    code.line(f"br i1 {code.define(f'extractvalue {{ {bits}, i1 }} {pair}, 1')}, label %{done}, label %{retry}")
     code.label(done)
-    return out.convert("bitcast", "i16", old, kind)
+    return out.convert("bitcast", bits, old, kind)
 
 
 _BITWISE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "add": "add"}
@@ -408,12 +404,9 @@ _INT_ATOMICS = {
     "int": {**_BITWISE, "min": "min", "max": "max"},
     "uint": {**_BITWISE, "min": "umin", "max": "umax"},
 }
-_FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}
-# The initial values of sums and products of floats; those of integers need none.
-_STARTS = {"add": -0.0, "mul": 1.0}
+_FLOAT_ATOMICS = {"add": "fadd", "exch": "xchg"}
 _REDUCTIONS = {
     "int": {"add": "add", "mul": "mul", "min": "smin", "max": "smax", "and": "and", "or": "or", "xor": "xor"},
     "uint": {"add": "add", "mul": "mul", "min": "umin", "max": "umax", "and": "and", "or": "or", "xor": "xor"},
-    "float": {"add": "fadd", "mul": "fmul", "min": "fminimum", "max": "fmaximum"},
     "bool": {"and": "and", "or": "or", "xor": "xor"},
 }

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.uniformity import Shape
-from jwarp.backend.cpu.access.atomics import neutral, reduced
+from jwarp.backend.cpu.access.atomics import reduced
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Instructions, Lanes, literal, scalar_type
 from jwarp.backend.cpu.rules import LLVM_RULES, convert
-from jwarp.ir.nodes import Const, For, Op, Value, While, walk
+from jwarp.ir.evaluate import neutral
+from jwarp.ir.nodes import For, Op, Value, While, walk
 from jwarp.types import ScalarType, float32
 
 # A body of more nodes than this is written once, with a mask for all vectors, if the last one is not full.
@@ -53,7 +54,7 @@ class _Writer:
             first = self.plus(first, "1")
             end = self.plus(end, "1")
         carried = [
-            self.code.splat(literal(Const(type, neutral(kind, type))), scalar_type(type))
+            self.code.splat(literal(neutral(kind, type)), scalar_type(type))
             for kind, type in zip(node.lanes or (), self.types, strict=True)
         ]
         count = self.count(first, end)

@@ -133,7 +133,7 @@ def _from_environment() -> Settings:
     for name, kind in _TYPES.items():
         variable = f"JWARP_{name.upper()}"
         text = os.environ.get(variable)
-        if text is None:
+        if text is None or (not text.strip() and name != "cache_dir"):  # without a folder nothing is kept
             continue
         value: Any = text
         if kind in (bool, DeterministicMode):

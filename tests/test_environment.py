@@ -1,12 +1,15 @@
 """Settings of a process: variables of the environment that do not fit, and Python without docstrings."""
 
 import ast
+import dataclasses
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from jwarp.config import Settings
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np
@@ -65,7 +68,6 @@ def test_no_assert_does_anything():
     [
         ("JWARP_CPU_WIDTH", "abc", "a power of two up to 64"),
         ("JWARP_CPU_WIDTH", "3", "a power of two up to 64"),
-        ("JWARP_CPU_WIDTH", "", "a power of two up to 64"),
         ("JWARP_MAX_UNROLL", "many", "an integer from 0 on"),
         ("JWARP_MAX_UNROLL", "-1", "must not be negative"),
         ("JWARP_CUDA_ARCH", "hopper", "architectures like sm_90, several with commas"),
@@ -85,3 +87,11 @@ def test_a_value_that_does_not_fit(tmp_path, variable, value, takes):
     ended = run(tmp_path, code=asks, **{variable: value})
     last = ended.stderr.strip()
     assert ended.returncode == 1 and variable in last and takes in last and value in last, ended.stderr
+
+
+def test_an_empty_variable_is_not_set(tmp_path):
+    settings = ("cpu_width", *(field.name for field in dataclasses.fields(Settings)))
+    ended = run(tmp_path, **{f"JWARP_{name.upper()}": "" for name in settings})
+    assert ended.stdout == "right\n", ended.stderr
+    ended = run(tmp_path, code="import jwarp as wp; print(wp.config.bounds, wp.config.max_unroll)", JWARP_BOUNDS=" ")
+    assert ended.stdout == f"safe {Settings().max_unroll}\n", ended.stderr

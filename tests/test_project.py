@@ -167,6 +167,12 @@ def test_names_and_docstrings_use_the_terms_of_the_glossary():
     assert PRIVATE_WORD.search("Trips of a loop.") and not PRIVATE_WORD.search("The trip count.")
 
 
+def test_no_marker_of_a_conflict_is_left():
+    files = [*WRITTEN_FILES, *sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("*.md")]
+    markers = re.compile(r"^(<{7}|>{7}) \S", re.MULTILINE)
+    assert not offenders(files, lambda path: "a marker" if markers.search(path.read_text()) else "")
+
+
 def test_no_folder_has_the_name_of_a_public_function():
     folders = {path.parent.name: path.parent for path in PYTHON_FILES if path.parent.name != "jwarp"}
     assert [str(folders[name]) for name in folders if callable(getattr(jwarp, name, None))] == []

@@ -10,11 +10,19 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.writes import Copy, Fill
+from jwarp.devices import DeviceLike, get_device
+from jwarp.dispatch.call.array_arguments import read_block_dim
+from jwarp.dispatch.call.call import read_kernel
+from jwarp.dispatch.call.ids import ON_TAPE
+from jwarp.dispatch.call.instances import choose
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry
 from jwarp.dispatch.tape.native_steps import steps_of
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching import geometry
 from jwarp.types import Struct
 
 
@@ -112,6 +120,37 @@ class Tape:
         entry = self._next.pop(id(command), None)
         if entry is not None:
             self.launches.append(entry)
+
+    def record_launch(
+        self,
+        kernel: Kernel,
+        dim: Any,
+        max_blocks: int,
+        inputs: Any,
+        outputs: Any,
+        device: DeviceLike,
+        block_dim: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record a launch on mutable arrays, as if it ran now, and do not run it.
+
+        `backward` takes gradients back through it by the contents that its arrays have now. `max_blocks` and `metadata`
+        have no effect.
+
+        Raises:
+            KernelTypeError, LaunchError: as for `wp.launch`.
+        """
+        kernel = read_kernel(kernel, "wp.Tape.record_launch")
+        kernel, inputs, _ = choose(kernel, inputs, outputs, ON_TAPE)
+        dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
+        launch = ArrayLaunch(kernel, dims, inputs, outputs, block, get_device(device))
+
+        def remember() -> None:
+            entry = entry_of(launch)
+            if entry is not None:
+                self.launches.append(entry)
+
+        submit(Call(remember))
 
     def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
         """Record a function that takes gradients back itself.

@@ -100,6 +100,7 @@ class array(Operators, Written):
     ndim: int
     size: int
     device: Device | None
+    _is_read = False  # what Warp notes for its checks of tapes, which programs save and restore
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:

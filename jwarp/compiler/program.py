@@ -21,6 +21,7 @@ from jwarp.compiler import cpu, cuda, pipeline
 from jwarp.compiler.derivation_cache import NO_CACHE, DerivationCache
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.passes import Context, applies, note, run
+from jwarp.compiler.thread_counts import warn_of_other_counts
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -321,6 +322,7 @@ class GeneratedProgram(Program):
             )
         if self.kernel.block_dim:
             return self._in_blocks(dims, DEFAULT_BLOCK if block_dim is None else block_dim)
+        warn_of_other_counts(self.kernel, dims, block_dim)
         return self, fold(dims, self.kernel.tid_dims, self.name)
 
     def _in_blocks(self, dims: tuple[int, ...], block_dim: int) -> tuple[GeneratedProgram, Geometry]:

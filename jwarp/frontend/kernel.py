@@ -23,7 +23,7 @@ from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
 from jwarp.frontend.lowering.lower import Read, lower_kernel_source, warn
 from jwarp.frontend.modules import Module, get_module
-from jwarp.frontend.options import checked, name_of
+from jwarp.frontend.options import OF_KERNELS, checked, name_of
 from jwarp.frontend.syntax.source import (
     Defined,
     Definition,
@@ -149,8 +149,7 @@ class PythonKernel(Kernel, Defined):
 
     @property
     def state(self) -> str:
-        digest = self._digest or fingerprint(known(self.ir()))
-        return f"{super().state} {digest}"
+        return f"{super().state} {fingerprint(known(self.ir()))}"
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).
@@ -544,7 +543,16 @@ def kernel(
         raise KernelTypeError(
             f"@wp.kernel: entry_point_abi={entry_point_abi!r} is for launches by other programs, which there are not"
         )
+    of_kernel = (
+        launch_bounds,
+        cuda_max_registers,
+        enable_cuda_smem_spilling,
+        cluster_dim,
+        entry_point_abi,
+        grid_stride,
+    )
     options = checked(module_options or {}, "@wp.kernel")
+    options |= {name: value for name, value in zip(OF_KERNELS, of_kernel, strict=True) if value is not None}
 
     def made(function: Callable) -> Kernel:
         check_function(function, "@wp.kernel")
@@ -555,7 +563,7 @@ def kernel(
         if isinstance(module, Module):
             found.belongs_to(module)
         elif module == "unique":
-            found.belongs_to(get_module(f"{function.__module__}_{found.key}_{next(_unique)}"))
+            found.belongs_to(get_module(f"{function.__module__}_{found.key}_{next(_unique)}"), is_unique=True)
         else:
             found.belongs_to(get_module(function.__module__ if module is None else name_of(module)))
         return found

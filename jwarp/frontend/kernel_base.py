@@ -81,10 +81,10 @@ class Kernel(ByName):
         """The module whose options are its own; one that it has to itself with `module="unique"`."""
         return self._module or get_module(self.module_name)
 
-    def belongs_to(self, module: Module) -> None:
-        """Make the kernel one of a module's, whose options are its own from then on."""
+    def belongs_to(self, module: Module, is_unique: bool = False) -> None:
+        """Make the kernel one of a module's, whose options are its own from then on; perhaps the only one."""
         self._module, self.module_name = module, module.name
-        module.add_kernel(self)
+        module.add_kernel(self, is_unique)
 
     def forget(self) -> None:
         """Drop what was read of it, so that its next use reads it anew, with what it names as it is then."""

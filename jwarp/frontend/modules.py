@@ -8,8 +8,9 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any, Protocol, Self
 
 from jwarp.caches import Cache
+from jwarp.config import config, surface
 from jwarp.devices import DeviceLike, get_device
-from jwarp.frontend.options import get_module_options, set_module_options
+from jwarp.frontend.options import get_module_options, reset_module_options, set_module_options
 
 
 class Options(MutableMapping[str, Any]):
@@ -25,7 +26,13 @@ class Options(MutableMapping[str, Any]):
         set_module_options({name: value}, self._module)
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError(f"options of modules cannot be deleted: {name!r}")
+        if name not in get_module_options(self._module):
+            raise KeyError(name)
+        reset_module_options(self._module, [name])
+
+    def clear(self) -> None:
+        """Have all options be as before anybody set them."""
+        reset_module_options(self._module, list(self))
 
     def __iter__(self) -> Iterator[str]:
         return iter(get_module_options(self._module))
@@ -61,7 +68,8 @@ class Module:
 
     Attributes:
         name: Its name.
-        kernels, functions: The latest one of each key, as long as something else refers to it.
+        kernels, functions: The latest one of each key, as long as something else refers to it. In programs of Warp's
+            the module itself does so, for kernels.
         options: What `wp.set_module_options` sets for its kernels.
     """
 
@@ -72,11 +80,14 @@ class Module:
         self.functions: weakref.WeakValueDictionary[str, Member] = weakref.WeakValueDictionary()
         self.live_kernels: weakref.WeakSet[ReadMember] = weakref.WeakSet()
         self._live_functions: weakref.WeakSet[Member] = weakref.WeakSet()
+        self._kept: dict[str, ReadMember] = {}
 
-    def add_kernel(self, kernel: ReadMember) -> None:
-        """Take a kernel into the module."""
+    def add_kernel(self, kernel: ReadMember, is_unique: bool = False) -> None:
+        """Take a kernel into the module; `is_unique`: the module is that of this kernel alone."""
         self.kernels[kernel.key] = kernel
         self.live_kernels.add(kernel)
+        if surface.is_warps and not is_unique:
+            self._kept[kernel.key] = kernel
 
     def add_function(self, function: Member) -> None:
         """Take a function into the module."""
@@ -117,7 +128,9 @@ class Module:
             CompileError: a kernel is not written in the kernel language.
         """
         texts = sorted(f"{kernel.key}\0{kernel.state}" for kernel in self.live_kernels)
-        return hashlib.sha256(repr((texts, sorted(self.options.items(), key=str))).encode()).digest()
+        options = {name: getattr(config, name, None) if x is None else x for name, x in self.options.items()}
+        about = texts, sorted(options.items(), key=str), config.verify_fp, config.settings.bounds, config.settings.debug
+        return hashlib.sha256(repr(about).encode()).digest()
 
     def get_module_hash(self, block_dim: int | None = None) -> bytes:
         """As `hash_module`: code is compiled for the block of each launch."""

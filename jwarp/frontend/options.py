@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jwarp.config import DeterministicMode, Settings, as_mode, config
@@ -70,6 +70,15 @@ def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
     _set.setdefault(caller() if module is None else name_of(module), {}).update(
         checked(options, "wp.set_module_options")
     )
+    changes += 1
+
+
+def reset_module_options(module: str, names: Iterable[str]) -> None:
+    """Have options of a module be as before anybody set them."""
+    global changes
+    own = _set.get(module, {})
+    for name in names:
+        own.pop(name, None)
     changes += 1
 
 

@@ -100,6 +100,7 @@ def _context() -> dict[str, Any]:
     public = _public("jwarp")
     return {
         **public,
+        **{name: thing for name, thing in _logger().items() if name.startswith("log_")},
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
         "user_modules": known_modules(),

@@ -60,8 +60,9 @@ def make_kernel(
     if not isinstance(module, Module | None):
         raise KernelTypeError(f"wp.Kernel: module must be one of wp.get_module's, not {module!r}")
     given = {name: value for name, value in (options or {}).items() if name not in OF_KERNELS}
+    of_kernel = {name: value for name, value in (options or {}).items() if name in OF_KERNELS}
     made = kernel_of(func, definition=_definition(func, code_transformers or (), source))
-    made.options = checked(given, "wp.Kernel")
+    made.options = {**checked(given, "wp.Kernel"), **of_kernel}
     if key is not None:
         made.key = made.name = key
     made.belongs_to(module or get_module(func.__module__))

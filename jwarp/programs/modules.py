@@ -36,10 +36,10 @@ class Module(types.ModuleType):
 
 
 class _Config(Module):
-    """`warp.config`: assigning sets what jwarp has of that name."""
+    """`warp.config`: assigning sets what jwarp has of that name. A deleted name is absent until it is set again."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name in self._deleted():
             return super().__getattr__(name)
         return getattr(config, name)
 
@@ -48,6 +48,14 @@ class _Config(Module):
             super().__setattr__(name, value)
         else:
             setattr(config, name, value)
+            self._deleted().discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        getattr(self, name)  # an AttributeError if there is none
+        self._deleted().add(name)
+
+    def _deleted(self) -> set[str]:
+        return vars(self).setdefault("_deleted_names", set())
 
     def __dir__(self) -> list[str]:
         return ["DeterministicMode", "LaunchArrayAccessMode"] + [

@@ -70,7 +70,7 @@ def _call(builtin: Any, *arguments: Any) -> None:
 
 def _store(into: Any, value: Any) -> None:
     if isinstance(into, np.ndarray):
-        into[...] = value
+        into.view(np.ndarray)[...] = value
     else:
         into.value = value
 

@@ -17,6 +17,7 @@ class ScalarType(type):
     kind: str
     bits: int
     dtype: np.dtype
+    _length_ = 1  # the number of components, as composites have it
 
     def __new__(mcs, name: str, bases: tuple, fields: dict, **details: Any) -> ScalarType:
         made = super().__new__(mcs, name, bases, fields)

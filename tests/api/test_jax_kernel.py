@@ -65,6 +65,7 @@ def test_only_in_outs(ones):
         assert_array_equal(ones, np.ones(5))
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_more_threads_than_tid_reads():
     (y,) = wp.jax_kernel(scale, output_dims=5)(X, 2.0, launch_dims=(5, 3))
     assert_array_equal(y, 2 * np.arange(5))

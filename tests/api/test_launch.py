@@ -154,12 +154,14 @@ def test_64_bit_types_with_x64(kernel, dtype, k):
         assert_array_equal(y, x + dtype(k))
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 @pytest.mark.parametrize("dim", [4, (4,), [4], np.int32(4), (4, 1), (4, 2, 3), [4, 1, 1, 5]])
 def test_extra_dims_repeat_threads_with_the_same_coordinates(dim):
     (y,) = wp.launch(scale, dim, [X, 2.0], [7])
     assert_array_equal(y, np.where(np.arange(7) < 4, 2 * X, 0))
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_missing_dims_are_one():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     (y,) = wp.launch(add_rows, 3, [x, np.ones(4, np.float32), 1.0], [(3, 4)])

@@ -165,6 +165,7 @@ def test_dims(dim):
     assert_refused(wp.LaunchError, ["dim"], scale, dim, [X, 2.0], [4])
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_traced_dim_and_too_many_threads():
     with pytest.raises(wp.LaunchError, match="'scale': dim"):
         jax.jit(lambda n: wp.launch(scale, n, [X, 2.0], [4]))(4)

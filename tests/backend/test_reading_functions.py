@@ -137,6 +137,7 @@ def test_launches_under_all_settings(settings):
         np.testing.assert_allclose(args[k], expected[k], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_batches_and_gradients():
     vertices, first, scale, last, back, rows, directions, choice, *_ = arguments()
     fn = wp.jax_kernel(searched, num_outputs=2)

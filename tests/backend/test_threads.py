@@ -56,6 +56,7 @@ def accumulated(x: wp.array[float], total: wp.array[float], seen: wp.array[float
     seen[i] = total[i]
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 @pytest.mark.parametrize("repeat", [1, 3])
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_additions_to_elements_of_ones_own_that_are_read_too(threads, repeat):

@@ -281,6 +281,7 @@ def test_batches():
     assert_allclose(nested[1, 3], jax.grad(one_thread_each(xs[3], ps[1], weights))(xs[3]), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_threads_with_the_same_coordinates():
     @wp.kernel
     def squares(x: wp.array[float], y: wp.array[float]):

@@ -83,6 +83,7 @@ def test_the_bits_are_those_of_threads_in_order():
             np.testing.assert_allclose(found[b], expected, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_repeated_threads_follow_the_others():
     """More dimensions than the kernel reads: all threads, and then all of them again."""
     with wp.config(deterministic=True):

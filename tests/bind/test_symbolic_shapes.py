@@ -244,6 +244,7 @@ def test_outputs_of_formulas():
         assert_array_equal(half(numbers(n)), 2 * numbers(n)[: n // 2])
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_all_dims_and_more_than_the_kernel_reads():
     n, m = symbols("n, m")
     call = export(lambda x: wp.launch(count_in_grid, (*x.shape, 2, x.shape[0]), [], [1])[0], spec(n, m))
@@ -439,6 +440,7 @@ def test_adjoint_launches_and_records():
         assert_allclose(gk, (x.astype(np.float64) * w).sum(), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_repeats_that_may_be_many():
     """Threads of the same coordinates add to one element each time, and so do their gradients."""
     n, m = symbols("n, m")

@@ -40,6 +40,7 @@ def test_programs_are_made_once_and_compare_by_content():
         assert [p.name for p in program.params] == ["x", "y"] and program.written == (1,) and not program.lasts
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_a_handwritten_program_is_told_of_its_launch_dimensions():
     program = program_of(handwritten(), Settings())
     rows, geometry = program.arranged((2, 3), None)

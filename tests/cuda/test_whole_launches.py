@@ -45,6 +45,7 @@ def test_batches_of_arrays_numbers_and_vectors():
     assert max(axes) > 4
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 @own_process(seconds=400)
 def test_batches_with_atomics_and_repeats():
     rng = np.random.default_rng(1)

@@ -95,6 +95,7 @@ def test_zero_threads_write_nothing():
     assert wp.launch(scale, 0, [empty, 1.0], [empty])[0] is empty
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_repeats_of_each_thread(random):
     values, bins = random.integers(0, 100, 40).astype(np.int32), np.zeros(7, np.int32)
     wp.launch(count, (40, 3), [values], [bins])

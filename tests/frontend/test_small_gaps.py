@@ -241,6 +241,7 @@ def coordinates(out: wp.array2d[int], rows: wp.array[int]):
     wp.atomic_add(rows, row, 1)
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_coordinates_are_read_into_as_many_names_as_are_wanted():
     out, rows = wp.launch(coordinates, (3, 4), [], [(3, 4), 3])
     np.testing.assert_array_equal(out, 10 * np.arange(3)[:, None] + np.arange(4))

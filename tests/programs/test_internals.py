@@ -7,6 +7,7 @@ from types import new_class
 
 import numpy as np
 import pytest
+from fresh_python import run
 
 import jwarp as wp
 from jwarp.programs import internals
@@ -114,3 +115,22 @@ def test_messages_by_level(capsys):
         assert capsys.readouterr().out.replace("\n", "") == shown
     logger["log_error"]("c")
     assert capsys.readouterr().err == "c\n"
+
+
+def test_settings_may_be_patched():
+    run(
+        """
+        import jwarp.as_warp
+        from unittest import mock
+        import warp as wp, warp.config, jwarp
+
+        wp.config.max_unroll = 7
+        with mock.patch.object(wp.config, "max_unroll", 3), mock.patch.object(wp.config, "cache_kernels", False):
+            assert wp.config.max_unroll == jwarp.config.max_unroll == 3 and not wp.config.cache_kernels
+        assert wp.config.max_unroll == jwarp.config.max_unroll == 7 and wp.config.cache_kernels
+        del wp.config.verify_fp
+        assert not hasattr(wp.config, "verify_fp")
+        wp.config.verify_fp = False
+        assert wp.config.verify_fp is False
+        """
+    )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
+import weakref
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -173,3 +176,36 @@ def test_modules_have_hashes_of_their_kernels_and_options(late, monkeypatch):
     monkeypatch.setitem(globals(), "FACTOR", 9)
     counted.module.mark_modified()
     assert counted.module.hash_module() != before
+
+
+def test_a_module_of_a_program_keeps_the_latest_kernel_of_each_key(late):
+    module = type(wp.get_module("any"))("kept")
+    Kernel(scaled, key="one", module=module)
+    latest = weakref.ref(Kernel(scaled, key="one", module=module))
+    gc.collect()
+    assert [*module.kernels] == ["one"] and module.kernels["one"] is latest()
+    assert [*module.live_kernels] == [latest()]
+
+
+def test_options_of_a_module_may_be_deleted():
+    options = wp.get_module("tests.kernel_class.options").options
+    options["max_unroll"], options["fast_math"] = 3, True
+    with mock.patch.dict(options, {"max_unroll": 9}):
+        assert options["max_unroll"] == 9
+    assert options["max_unroll"] == 3 and options["fast_math"]
+    del options["max_unroll"]
+    assert options["max_unroll"] == wp.config.max_unroll
+    with pytest.raises(KeyError):
+        del options["nothing"]
+
+
+def test_the_hash_of_a_module_follows_the_settings():
+    module = type(wp.get_module("any"))("settings")
+    kernel = Kernel(scaled, module=module)
+    before = module.hash_module()
+    wp.config.debug = True
+    try:
+        assert module.hash_module() != before and kernel.module is module
+    finally:
+        wp.config.debug = False
+    assert module.hash_module() == before

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
+import textwrap
 import types
 from pathlib import Path
 
@@ -144,6 +147,32 @@ def test_modules_of_python_alone_run_from_an_installed_warp():
             raise AssertionError
         """
     )
+
+
+def test_jacobians_of_warps_own_autograd(tmp_path):
+    program = tmp_path / "jacobians.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import numpy as np
+            import warp as wp
+            import warp.autograd
+
+            @wp.kernel
+            def squared(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+                i = wp.tid()
+                y[i] = x[i] * x[i]
+
+            numbers = np.random.default_rng(2).normal(size=3).astype(np.float32)
+            x = wp.array(numbers, requires_grad=True)
+            y = wp.zeros(3, dtype=float, requires_grad=True)
+            found = wp.autograd.jacobian(squared, dim=3, inputs=[x], outputs=[y])
+            np.testing.assert_allclose(found[0, 0].numpy(), np.diag(2 * numbers), rtol=1e-6)
+            assert wp.autograd.gradcheck(squared, dim=3, inputs=[x], outputs=[y])
+            """
+        )
+    )
+    subprocess.run([sys.executable, "-m", "jwarp", "run", str(program)], check=True, capture_output=True)
 
 
 def test_without_an_installed_warp_they_say_so():

@@ -54,7 +54,11 @@ def host_target(width: int | None = None) -> Target:
     _initialize()
     features = llvm.get_host_cpu_features()
     best = next((w for name, w in _WIDTHS if features.get(name)), _NARROWEST)
-    given, name = (os.environ.get("JWARP_CPU_WIDTH", best), "JWARP_CPU_WIDTH") if width is None else (width, "width")
+    given, name = (
+        (os.environ.get("JWARP_CPU_WIDTH", "").strip() or best, "JWARP_CPU_WIDTH")
+        if width is None
+        else (width, "width")
+    )
     if str(given).strip() not in map(str, WIDTHS):
         raise ValueError(f"{name}, the number of threads to a vector, must be a power of two up to 64, not {given!r}")
     asked = int(given)

@@ -80,38 +80,35 @@ class Graph(Several):
         return steps_of(self.commands)
 
     def run(self) -> None:
-        if not self._looks_up:
+        if not self.looks_up:
             return self._run_all()
         with looking_up():
             return self._run_all()
 
     @functools.cached_property
-    def _looks_up(self) -> bool:
+    def looks_up(self) -> bool:
         """True if some kernel looks numbers up."""
         return any(isinstance(c, ArrayLaunch) and c.kernel.looks_up for c in all_of(self.commands))
 
     def _run_all(self) -> None:
         recorders = list(listeners.here.recorders) if LISTENING else []
         try:
-            self._run()
+            if not is_not_tracing():
+                for command in self.commands:
+                    submit(command)
+                return
+            if self._tapes is not None and self._tapes.run():
+                return
+            if self._parts is None:
+                self._parts = list(_parts(self.commands))
+                self._tapes = TapedGraph(self.commands) if has_tapes(self.commands) else None
+            parts: list[_Part] = []
+            for part in self._parts:
+                parts += self._run_part(part)
+            self._parts = parts
         except BaseException:
             set_recorders(recorders)  # tapes that it opened
             raise
-
-    def _run(self) -> None:
-        if not is_not_tracing():
-            for command in self.commands:
-                submit(command)
-            return
-        if self._tapes is not None and self._tapes.run():
-            return
-        if self._parts is None:
-            self._parts = list(_parts(self.commands))
-            self._tapes = TapedGraph(self.commands) if has_tapes(self.commands) else None
-        parts: list[_Part] = []
-        for part in self._parts:
-            parts += self._run_part(part)
-        self._parts = parts
 
     def _run_part(self, part: _Part) -> list[_Part]:
         """Run it, and say what does the same the next time."""
@@ -129,21 +126,18 @@ class Graph(Several):
             for launch in part.geometry:
                 launch.renew()
             return [made for new in _parts(part.commands) for made in self._run_part(new)]
-        if self._looks_up:
+        if self.looks_up:
             refresh()  # commands before it may have built something
         for memory in part.written:  # after the look at what has changed: it is the version from then on
             if memory.is_watched:
                 memory.will_write()
-        self._call(part.run)
-        return [part]
-
-    def _call(self, part: Run) -> None:
         try:
-            part()
+            part.run()
         except ValueError as error:
-            if not isinstance(part, _native.HostGraph):
+            if not isinstance(part.run, _native.HostGraph):
                 raise  # of a function of the user's, or of launches on a GPU
             raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
+        return [part]
 
 
 class _Part(NamedTuple):

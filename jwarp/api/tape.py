@@ -141,7 +141,7 @@ class Tape:
             KernelTypeError, LaunchError: as for `wp.launch`.
         """
         kernel = read_kernel(kernel, "wp.Tape.record_launch")
-        kernel, inputs, _ = choose(kernel, inputs, outputs, ON_TAPE)
+        kernel, inputs, *_ = choose(kernel, inputs, outputs, ON_TAPE)
         dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
         launch = ArrayLaunch(kernel, dims, inputs, outputs, block, get_device(device))
 

@@ -146,7 +146,7 @@ def test_casts():
         (lambda a, i: wp.utils.segmented_sort_pairs(a, a, 4, i), "values int32, not float32 and float32"),
         (lambda a, i: wp.utils.segmented_sort_pairs(a, i, 4, i[4:6], i[5:7]), "is not inside of the 4 elements"),
         (lambda a, i: wp.utils.runlength_encode(a, i, i), "data types do not match .float32 vs int32."),
-        (lambda a, i: wp.utils.runlength_encode(i, i, i, value_count=9), "an array has less than 9 elements"),
+        (lambda a, i: wp.utils.runlength_encode(i, i, i, value_count=9), "values has less than 9 elements"),
         (lambda a, i: wp.utils.array_sum(i), "elements must be of float32 or float64, not int32"),
         (lambda a, i: wp.utils.array_sum(a, axis=2), "axis 2 is out of bounds for 1 dim"),
         (lambda a, i: wp.utils.array_sum(a, a), r"out must have the shape \(1,\), not \(8,\)"),

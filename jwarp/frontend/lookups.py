@@ -170,16 +170,25 @@ def described(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], kind: A
     return located_at(e, words.items[0], kind, sizes, strides, span, array.name)
 
 
-def object_of(e: Emitter, id: Operand, kind: StructType, span: Span) -> StructValue:
-    """The grid, tree or mesh that an id names, an empty one where it names none; an error then in debug mode."""
+def object_of(e: Emitter, id: Operand, kinds: Sequence[StructType], span: Span) -> StructValue:
+    """The grid, tree or mesh that an id names, an empty one where it names none; an error then in debug mode.
+
+    A function that takes several `kinds` asks for what all of them have in the same words of their records.
+    """
+    kind = kinds[0]
     memory = _memory(e, span, "an id")
     words = heap(memory, uint64)
-    number = Const(uint64, kind_number(kind))
-    values: list[Binding] = [words, _field(memory, "slots"), id, number]
-    record = e.scalar(e.apply(PythonRef(record_of), values, [span] * 4, span), span)
+    slots = _field(memory, "slots")
+    nothing = e.emit("bitcast", e.scalar(e.load(slots, (Const(int32, 0), Const(int32, 1)), span), span), span=span,
+                     type=int64)  # fmt: skip
+    record: Operand = nothing
+    for one in reversed(kinds):
+        values: list[Binding] = [words, slots, id, Const(uint64, kind_number(one))]
+        own = e.scalar(e.apply(PythonRef(record_of), values, [span] * 4, span), span)
+        record = e.emit("select", e.emit("eq", own, nothing, span=span), record, own, span=span)
     if e.debug:
         before, e.builder.span = e.builder.span, span
-        found = e.emit("eq", e.scalar(e.load(words, (record,), span), span), number, span=span)
+        found = e.emit("ne", record, nothing, span=span)
         e.builder.check(found, f"this number is not the id of a wp.{kind.named} that is alive")
         e.builder.span = before
     place = 0

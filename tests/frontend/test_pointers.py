@@ -156,3 +156,19 @@ def test_debug_mode_says_that_a_number_names_nothing():
             wp.launch(count_near, 4, inputs=[77, cloud, counts])
     finally:
         wp.config.mode = before
+
+
+@wp.kernel
+def in_slots(grids: wp.array[wp.uint64], found: wp.array2d[int]):
+    i, j = wp.tid()
+    found[i, j] = wp.hash_grid_point_id(grids[i], j)
+
+
+def test_functions_of_grids_of_all_precisions_take_any_ids():
+    cloud, grids = RNG.uniform(0, 4, (9, 3)), []
+    for dtype, vec in ((wp.float16, wp.vec3h), (wp.float32, wp.vec3), (wp.float64, wp.vec3d)):
+        grids.append(wp.HashGrid(4, 4, 4, dtype=dtype))
+        grids[-1].build(wp.array(cloud, dtype=vec), 1.0)
+    found = wp.zeros((3, 9), dtype=int)
+    wp.launch(in_slots, (3, 9), inputs=[wp.array([int(g.id) for g in grids], dtype=wp.uint64), found])
+    assert [sorted(row) for row in found.numpy().tolist()] == [list(range(9))] * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -112,7 +113,7 @@ def place_text(where: tuple[str, int]) -> str:
 
 def placed(error: JwarpError, where: tuple[str, int]) -> JwarpError:
     """The error, with where the command was recorded."""
-    made = type(error)(*error.__reduce__()[1])
+    made = copy.copy(error)
     made.add_note(f"recorded on a tape at {place_text(where)}")
     return made
 

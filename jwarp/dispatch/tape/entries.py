@@ -280,6 +280,7 @@ class LaunchEntry(Entry):
         values = launch.values
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
+        self.dims, self.block_dim = launch.dims, launch.block_dim
         self.kept: dict[int, Kept] = {}
         self.mixed: tuple[array, ...] = ()
         self.found = Found(launch.kernel) if launch.kernel.looks_up else None

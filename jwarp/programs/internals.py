@@ -177,6 +177,7 @@ _MEMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     "context": _context,
     "types": _types,
     "utils": _utils,
+    "autograd": lambda: _public("jwarp.autograd"),
     "codegen": _codegen,
     "logger": _logger,
     "lang": lambda: _public("jwarp"),

@@ -151,7 +151,7 @@ PRIVATE = {
 }
 
 # The modules that exist with these names alone, and which of their names are modules.
-MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp.optim", "warp._src"} - {"warp"}
+MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp.autograd", "warp.optim", "warp._src"} - {"warp"}
 _WHY = {
     **{
         (module, name): _FEATURES[".".join(module.split(".")[:2])]

@@ -121,7 +121,7 @@ def located_at(
     memory = _memory(e, span, f"`{name}`")
     size = kind.dtype.dtype.itemsize
     shift = Const(int64, size.bit_length() - 1)
-    known = e.apply(PythonRef(span_of), [heap(memory, uint64), _field(memory, "words"), address], [span] * 3, span)
+    known = e.apply(PythonRef(span_of), [_field(memory, "table"), _field(memory, "words"), address], [span] * 3, span)
     assert isinstance(known, tuple)
     first, end = (_signed(e, e.scalar(x, span), span) for x in known)
     place = _signed(e, address, span)
@@ -177,7 +177,7 @@ def object_of(e: Emitter, id: Operand, kinds: Sequence[StructType], span: Span) 
     """
     kind = kinds[0]
     memory = _memory(e, span, "an id")
-    words = heap(memory, uint64)
+    words = _field(memory, "table")
     slots = _field(memory, "slots")
     nothing = e.emit("bitcast", e.scalar(e.load(slots, (Const(int32, 0), Const(int32, 1)), span), span), span=span,
                      type=int64)  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,42 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-class JwarpError(Exception):
-    """Base of the errors below; `diagnostic` holds the parts that the text was made of."""
+@functools.cache  # bounded by the classes of errors
+def _joined(error: type[JwarpError], also: type[Exception]) -> type[JwarpError]:
+    """The class of errors that are of both classes, and look like those of the first one."""
+    names = {"__module__": error.__module__, "__doc__": error.__doc__, "__str__": BaseException.__str__}
+    return type(error.__name__, (error, also), names | {"of": error, "also": also})
 
-    def __init__(self, message: str, span: Span = NO_SPAN, hint: str = ""):
+
+class JwarpError(Exception):
+    """Base of the errors below; `diagnostic` holds the parts that the text was made of.
+
+    `also` is the class of Warp's error for the same fault, where that is none of the bases: a program that catches
+    Warp's error goes on.
+    """
+
+    of: ClassVar[type[JwarpError] | None] = None
+    also: ClassVar[type[Exception] | None] = None
+
+    def __new__(cls, *args: Any, also: type[Exception] | None = None, **kwargs: Any) -> Self:
+        if also is None or issubclass(cls, also):
+            return super().__new__(cls, *args)
+        return super().__new__(cast("type[Self]", _joined(cls, also)), *args)  # type: ignore[arg-type]
+
+    def __init__(
+        self, message: str, span: Span = NO_SPAN, hint: str = "", *, also: type[Exception] | None = None
+    ) -> None:
         self.diagnostic = Diagnostic(message, span, hint)
         super().__init__(self.diagnostic.render())
 
     def __reduce__(self) -> tuple:
         d = self.diagnostic
-        return (type(self), (d.message, d.span, d.hint))
+        return (_again, (self.of or type(self), d.message, d.span, d.hint, self.also))
+
+
+def _again(error: type[JwarpError], message: str, span: Span, hint: str, also: type[Exception] | None) -> JwarpError:
+    """The error of these parts, in another process."""
+    return error(message, span, hint, also=also)
 
 
 class CompileError(JwarpError, SyntaxError):
@@ -69,6 +96,7 @@ class CompileError(JwarpError, SyntaxError):
 class KernelTypeError(JwarpError, TypeError):
     """A type that does not fit, in kernel source or in the arguments of a launch."""
 
+    needs_memory = False  # of a kernel that looks numbers up, if it is read without all memory
     wanted_handle: Any = None  # of a function that is given a number: the struct of what that would be the id of
 
 

@@ -16,6 +16,7 @@ from jwarp.ir.nodes import (
     arrays_changed,
     arrays_read,
     blocks,
+    overlaps_of,
     used_values,
     walk_node,
     written_params,
@@ -46,7 +47,7 @@ def thread_values(kernel: Kernel) -> frozenset[Value]:
 
 def _certain_uniformity(kernel: Kernel) -> Uniformity:
     """The values that are surely the same in all threads of a batch element, at the same iterations of their loops."""
-    changed = frozenset(written_params(kernel))
+    changed = frozenset(overlaps_of(kernel)(written_params(kernel)))
 
     def differs(node: Op) -> bool:
         if node.row.is_access:

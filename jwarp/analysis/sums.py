@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jwarp.analysis.ownership import MAX_OFFSET, Form, ThreadIndices
 from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.contents import contents_of, native_arrays
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While, overlaps_of
 
 # Tenths of a nanosecond, as vector code takes them per thread.
 _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
@@ -30,7 +30,9 @@ def sums_of(kernel: Kernel) -> frozenset[int]:
     """
     contents = contents_of(kernel.body)
     others = {n.array for n in contents.accesses if not n.row.is_addition or n.result in contents.used}
-    return frozenset(node.array for node in contents.accesses) - others - native_arrays(kernel.body)
+    added = frozenset(node.array for node in contents.accesses)
+    others |= {n for n in added if n < len(kernel.params) and kernel.params[n].is_heap}  # of which there are no copies
+    return added.difference(overlaps_of(kernel)(others), native_arrays(kernel.body))
 
 
 def apart_of(kernel: Kernel, array: int) -> int:

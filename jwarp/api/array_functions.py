@@ -216,7 +216,7 @@ def _reduced(
     if axis is not None:
         axis = number(where, "axis", axis)
         if not -first.ndim <= axis < first.ndim:
-            raise LaunchError(f"{where}: no axis {axis} of {first.ndim}")
+            raise LaunchError(f"{where}() axis {axis} is out of bounds for {first.ndim} dimensions", also=IndexError)
         axis %= first.ndim
     count = number(where, "count", (first.size if axis is None else first.shape[axis]) if count is None else count)
     if not 0 <= count <= (first.size if axis is None else first.shape[axis]):

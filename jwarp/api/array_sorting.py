@@ -164,14 +164,24 @@ def runlength_encode(
     where = "wp.utils.runlength_encode"
     count = values.size if value_count is None else number(where, "value_count", value_count)
     have_same_device(where, values=values, run_values=run_values, run_lengths=run_lengths)
-    if values.dtype is not int32 or not types_equal(values.dtype, run_values.dtype) or run_lengths.dtype is not int32:
-        kinds = ", ".join(type_repr(each.dtype) for each in (values, run_values, run_lengths))
-        raise KernelTypeError(f"{where}: values, run_values and run_lengths must be int32, not {kinds}")
-    if min(each.size for each in (values, run_values, run_lengths)) < count:
-        raise LaunchError(f"{where}: an array has less than {count} elements")
+    if count < 0:
+        raise LaunchError(f"{where}: value_count must be non-negative, got {count}", also=RuntimeError)
+    if not types_equal(values.dtype, run_values.dtype):
+        kinds = " vs ".join(type_repr(each.dtype) for each in (values, run_values))
+        raise KernelTypeError(f"{where}: values and run_values data types do not match ({kinds})", also=RuntimeError)
+    if values.dtype is not int32:
+        raise KernelTypeError(f"{where}: Unsupported data type: {type_repr(values.dtype)}", also=RuntimeError)
+    if run_lengths.dtype is not int32:
+        raise KernelTypeError(f"{where}: run_lengths array must be of type int32", also=RuntimeError)
+    if values.size < count:
+        raise LaunchError(f"{where}: values has less than {count} elements", also=RuntimeError)
+    if min(run_values.size, run_lengths.size) < count:
+        raise LaunchError(
+            f"{where}: Output array storage sizes must be at least equal to value_count ({count})", also=RuntimeError
+        )
     counted = empty(1, dtype=int32, device=values.device) if run_count is None else run_count
     if counted.dtype is not int32:
-        raise KernelTypeError(f"{where}: run_count must be int32, not {type_repr(counted.dtype)}")
+        raise KernelTypeError(f"{where}: run_count array must be of type int32", also=RuntimeError)
 
     def encode() -> None:
         given = content(values).reshape(-1)[:count]

@@ -14,7 +14,7 @@ from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.call import Call, read_kernel
-from jwarp.dispatch.call.instances import instance_for_call, with_handles, with_tables
+from jwarp.dispatch.call.instances import instance_for_call, with_handles, with_numbers, with_tables
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.table import NOT_REPEATED, Slot, repeat, slot_of
@@ -198,11 +198,15 @@ class KernelFunction:
     ) -> tuple[Any, ...]:
         """Run a call that is not repeated; what it finds out is kept in the slot."""
         if self.kernel.handles:
-            kernel, args = with_handles(self.kernel, args)
+            given = with_numbers(self.kernel, args)
+            slot = slot if given is args else None  # as other numbers have other layouts
+            kernel, args = with_handles(self.kernel, given)
             if kernel is not self.kernel:
                 return self.of(kernel)._run(args, launch_dims, output_dims, slot)
         if self.kernel.id_lists:
-            with_tables(self.kernel, args, None, "this is a function for JAX")  # refuses them
+            kernel, args, _ = with_tables(self.kernel, args, None, "")
+            if kernel is not self.kernel:
+                return self.of(kernel)._run(args, launch_dims, output_dims, None)
         return route.run(self._read(args, launch_dims, output_dims), None, slot)
 
     def of(self, instance: Kernel) -> KernelFunction:

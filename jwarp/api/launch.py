@@ -14,16 +14,15 @@ from jwarp.dispatch.call.array_arguments import is_on_arrays
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.call.looking_up import is_wanted, looking_up, may_look_up, note_look_ups, with_memory
+from jwarp.dispatch.call.looking_up import Found, is_wanted, looking_up, may_look_up, note_look_ups, with_memory
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slot_of
 from jwarp.dispatch.steps.array_adjoint import launch_adjoint
-from jwarp.errors import JwarpError, LaunchError
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.frontend.lookups import NeedsMemory
 from jwarp.launching import geometry
 from jwarp.launching.geometry import BlockDim
 from jwarp.launching.keywords import refuse_keywords
@@ -183,7 +182,8 @@ def launch(
         looks_up = on_arrays and may_look_up(inputs, outputs)
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
-            kernel, inputs, ids = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
+            kernel, inputs, ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
+            slot = None if is_numbered else slot  # as other numbers have other layouts
         if looks_up and is_wanted(kernel, inputs, outputs):
             return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                                 record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
@@ -208,14 +208,11 @@ def launch(
             return record(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         return route.run(call, stream, None if ids else slot)
-    except NeedsMemory as error:
-        if not looks_up:
+    except JwarpError as error:
+        if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
             shorten(error)
             raise
         note_look_ups(kernel)
-    except JwarpError as error:
-        shorten(error)
-        raise
     return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                         record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
 
@@ -223,6 +220,9 @@ def launch(
 def _with_memory(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, *more: Any, **unknown: Any) -> Any:
     """Make a launch of a kernel that looks numbers up when it runs."""
     kernel, inputs, outputs = with_memory(kernel, inputs, outputs)
+    *_, adjoint, _, _, _, _ = more
+    if adjoint:
+        Found(kernel).check_gradients(by_addresses=True)
     with looking_up():
         return launch(kernel, dim, inputs, outputs, *more, **unknown)
 

@@ -141,7 +141,7 @@ class Tape:
             KernelTypeError, LaunchError: as for `wp.launch`.
         """
         kernel = read_kernel(kernel, "wp.Tape.record_launch")
-        kernel, inputs, _ = choose(kernel, inputs, outputs, ON_TAPE)
+        kernel, inputs, *_ = choose(kernel, inputs, outputs, ON_TAPE)
         dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
         launch = ArrayLaunch(kernel, dims, inputs, outputs, block, get_device(device))
 
@@ -184,7 +184,7 @@ class Tape:
         """
         open_scopes = sum(-1 if name is None else 1 for _, name, _ in self.scopes)
         if not open_scopes:
-            raise LaunchError("wp.Tape.record_scope_end: there is no open scope")
+            raise LaunchError("wp.Tape.record_scope_end: ended tape scope, but scope not present", also=RuntimeError)
         begin, name, _ = self.scopes[-1]
         if remove_scope_if_empty and name is not None and begin == len(self.launches):
             self.scopes.pop()

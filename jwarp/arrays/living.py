@@ -9,7 +9,7 @@ A table is a sorted row of words that never changes: another one takes its place
 
 from __future__ import annotations
 
-import bisect
+import atexit
 import contextlib
 import functools
 import threading
@@ -69,9 +69,9 @@ class Table:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._known: dict[int, weakref.ref[HostMemory]] = {}  # by the identities of memories
-        self._spans: list[tuple[int, int, int]] = []  # start, end, identity; sorted
         self._row: np.ndarray | None = None  # the present one, which the table keeps alive
-        self._buffers: dict[int, np.ndarray] = {}
+        self._buffers: dict[int, tuple[int, np.ndarray]] = {}  # with their addresses
+        self._is_due = True  # whether the row is another one by now
         self._arrays: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._running = 0
         self._kept: list[Any] = []  # what launches that run may still see
@@ -90,19 +90,26 @@ class Table:
             return
         with self._lock:
             me = id(memory)
+            self._buffers[me] = memory.start, memory.buffer
             self._known[me] = weakref.ref(memory, functools.partial(self._leave, me))
-            self._buffers[me] = memory.buffer
-            span = memory.start, memory.start + memory.buffer.nbytes, me
-            at = bisect.bisect(self._spans, span)
-            self._spans = [*self._spans[:at], span, *self._spans[at:]]
-            self._publish()
+            self._changed()
 
     def _leave(self, me: int, _: Any) -> None:
         with self._lock:
             self._known.pop(me, None)
-            self._spans = [span for span in self._spans if span[2] != me]
+            gone = self._buffers.pop(me, None)
+            self._changed()
+            self._keep(gone)
+
+    def end(self) -> None:
+        """Take no notice of memory any more, as the process ends."""
+        self._known.clear()
+
+    def _changed(self) -> None:
+        """Note that the present row is not what it should be; kernels that run see another one at once."""
+        self._is_due = True
+        if self._running:
             self._publish()
-            self._keep(self._buffers.pop(me, None))
 
     def memories(self) -> list[HostMemory]:
         """The memories that kernels find."""
@@ -122,11 +129,10 @@ class Table:
 
     def _publish(self) -> None:
         """Put another row in the place of the present one. Of memories that overlap it has what all cover."""
-        spans = None
-        while spans is not self._spans:  # the collector may let memory die meanwhile
-            spans = self._spans
+        while self._is_due:  # again where the collector lets memory die meanwhile
+            self._is_due = False
             row = [0]
-            for start, end, _ in spans:
+            for start, end in sorted((start, start + buffer.nbytes) for start, buffer in [*self._buffers.values()]):
                 if len(row) > 1 and start < row[-1]:
                     row[-1] = max(row[-1], end)
                 else:
@@ -176,6 +182,7 @@ class Table:
         """Keep all that the table names, or did while one of these was open."""
         with self._lock:
             self._running += 1
+            self._publish()
         try:
             yield
         finally:
@@ -256,3 +263,4 @@ def _described(value: Any, kind: ArrayType, keeps: list[Any]) -> Iterator[int]:
 MAX_RECORD = 512
 table = Table()
 when_gone.append(table.erase)
+atexit.register(table.end)

@@ -112,7 +112,11 @@ class View:
             others = -math.prod(wanted)
             wanted[wanted.index(-1)] = self.size // others if others else 0
         if math.prod(wanted) != self.size:
-            raise LaunchError(f"reshape: {self.size} elements of shape {self.shape} do not fit {tuple(wanted)}")
+            raise LaunchError(
+                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {tuple(wanted)} "
+                f"(size {math.prod(wanted)})",
+                also=RuntimeError,
+            )
         return View(self.element, tuple(wanted), packed(wanted, self.itemsize), self.offset)
 
     def flattened(self) -> View:
@@ -179,7 +183,8 @@ class View:
 def _bounds(key: slice, extent: int) -> tuple[int, int, int]:
     step = 1 if key.step is None else operator.index(key.step)
     if step <= 0:
-        raise LaunchError(f"a slice of an array has a positive step, not {step}")
+        reason = "slice step cannot be zero" if step == 0 else f"a slice of an array has a positive step, not {step}"
+        raise LaunchError(reason)
     start = 0 if key.start is None else operator.index(key.start)
     stop = extent if key.stop is None else operator.index(key.stop)
     start += extent if start < 0 else 0
@@ -216,5 +221,5 @@ def read_shape(shape: Any, *, least: int = 0) -> tuple[int, ...]:
     if len(found) > MAX_DIMS:
         raise LaunchError(f"an array has at most {MAX_DIMS} dimensions, got the shape {found}")
     if any(extent < least for extent in found):
-        raise LaunchError(f"the extents of an array are not negative, got {found}")
+        raise LaunchError(f"Array shapes must be non-negative, got {found}")
     return found

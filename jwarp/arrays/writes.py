@@ -118,8 +118,9 @@ def copy_range(target: Any, source: Any, target_offset: Any, source_offset: Any,
         first, begin, wanted = map(operator.index, (target_offset, source_offset, count))
     except TypeError:
         raise KernelTypeError("wp.copy: offsets and count are integers") from None
-    if min(first, begin, wanted) < 0:
-        raise LaunchError(f"wp.copy: offsets and count are not negative, got {first}, {begin}, {wanted}")
+    for what, given in (("Destination offset", first), ("Source offset", begin), ("count", wanted)):
+        if given < 0:
+            raise LaunchError(f"wp.copy: {what} must be non-negative, got {given}", also=RuntimeError)
     into, out = target.layout, source.layout
     if into.itemsize != out.itemsize:
         raise KernelTypeError(

@@ -7,6 +7,7 @@ J^T w in direction u. H is symmetric in v and u, so each kind is a transpose of 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Iterable
@@ -53,7 +54,7 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     """
     made = _DERIVED.of(program).made(variant, lambda: _kept(program, variant))
     if isinstance(made, NotDifferentiableError):
-        raise NotDifferentiableError(*made.__reduce__()[1])  # one for each who asks
+        raise copy.copy(made)  # one for each who asks
     return made
 
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar, get_args, get_origin
 import numpy as np
 
 from jwarp.caches import Cache
+from jwarp.config import surface
 from jwarp.errors import JwarpError, Span
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.canonicalise import canonical
@@ -81,10 +82,17 @@ class Content:
 
 
 def content_of(function: Callable, definition: Definition, *about: Any) -> Content | None:
-    """Of a kernel's function, what it calls and names, and of what there is to know `about` it; or None."""
+    """Of a kernel's function, what it calls and names, and of what there is to know `about` it; or None.
+
+    In programs `wp.static` may mean another thing, so that these have contents of their own.
+    """
     content = _Content()
     try:
-        return Content(content.digest(function, definition, about), tuple(content.modules.values()), content.files)
+        return Content(
+            content.digest(function, definition, (surface.is_warps, *about)),
+            tuple(content.modules.values()),
+            content.files,
+        )
     except (_Unknown, JwarpError, RecursionError, AttributeError):  # the last for what jwarp has no counterpart of
         return None
 
@@ -152,7 +160,9 @@ class _Content:
         self.inside = {}
         if self.evaluates and not _is_plain(function.__code__):
             raise _Unknown
-        for name in sorted(self.names):
+        # In programs `wp.static` takes outer names that variables are spelled like.
+        shadowed = function.__code__.co_varnames if self.evaluates and surface.is_warps else ()
+        for name in sorted({*self.names, *shadowed}):
             if name in captured or name in function.__globals__:  # the latter of a function inside this one
                 self.texts.append(name)
                 self.value(captured[name] if name in captured else function.__globals__[name])

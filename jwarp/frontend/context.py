@@ -84,6 +84,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    loops: frozenset[str] = frozenset()  # those of them of the loops around the point that is being read
     variables: Bound = field(default_factory=dict)  # the types that type variables stand for
     memory: dict[str, ArrayRef] = field(
         default_factory=dict

@@ -535,7 +535,9 @@ def kernel(
     """
     if module_options and module != "unique":
         raise KernelTypeError(
-            "@wp.kernel: module_options need module='unique'", hint="or wp.set_module_options for a whole module"
+            "@wp.kernel: module_options need module='unique'",
+            hint="or wp.set_module_options for a whole module",
+            also=ValueError,
         )
     if entry_point_abi not in (None, "warp"):
         raise KernelTypeError(

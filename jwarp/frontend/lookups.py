@@ -7,17 +7,19 @@ from typing import Any, Protocol
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.func import func
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, StructValue
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, StructValue, describe
 from jwarp.frontend.values.located import Located
 from jwarp.ir.builder import Builder
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import (
+    MAX_DIMS,
     AnyType,
     ArrayType,
     CompositeType,
     ScalarType,
     StructArrayType,
     StructType,
+    as_scalar,
     int32,
     int64,
     uint16,
@@ -29,10 +31,6 @@ from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, kind_number
 from jwarp.types.handles import SLOTS
 
 
-class NeedsMemory(KernelTypeError):
-    """A kernel that looks numbers up is read for launches that give it no memory to look in."""
-
-
 class Emitter(Protocol):
     """The operations of the lowering that the rules below use."""
 
@@ -41,6 +39,7 @@ class Emitter(Protocol):
     memory: StructValue | None
 
     def emit(self, name: str, *args: Operand, span: Span, type: ScalarType | None = None) -> Operand: ...
+    def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding: ...
     def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand: ...
     def apply(self, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding: ...
@@ -85,16 +84,18 @@ def _memory(e: Emitter, span: Span, what: str) -> StructValue:
     """The parameter that has all memory.
 
     Raises:
-        NeedsMemory: there is none, and so no `what`.
+        KernelTypeError: there is none, and so no `what`; it `needs_memory`.
     """
     if e.memory is None:
-        raise NeedsMemory(
+        error = KernelTypeError(
             f"{what} is looked up when the kernel runs, among all that is alive: only launches on mutable arrays that"
             " run now, in host memory, do so",
             span,
             "pass wp.array to wp.launch; under JAX, give arrays, grids, trees and meshes parameters or fields of"
             " structs of their own",
         )
+        error.needs_memory = True
+        raise error
     return e.memory
 
 
@@ -120,7 +121,7 @@ def located_at(
     memory = _memory(e, span, f"`{name}`")
     size = kind.dtype.dtype.itemsize
     shift = Const(int64, size.bit_length() - 1)
-    known = e.apply(PythonRef(span_of), [heap(memory, uint64), _field(memory, "words"), address], [span] * 3, span)
+    known = e.apply(PythonRef(span_of), [_field(memory, "table"), _field(memory, "words"), address], [span] * 3, span)
     assert isinstance(known, tuple)
     first, end = (_signed(e, e.scalar(x, span), span) for x in known)
     place = _signed(e, address, span)
@@ -139,6 +140,27 @@ def located_at(
     return ArrayRef(heap(memory, kind.dtype).index, name, kind, (at,))
 
 
+def array_of_number(e: Emitter, place: Operand, shape: Sequence[Binding], dtype: Any, span: Span) -> ArrayRef:
+    """`wp.array(ptr=place, shape=…, dtype=…)` of a number: an array of living memory, or nothing."""
+    wanted = dtype.object if isinstance(dtype, PythonRef) else dtype
+    element = wanted if isinstance(wanted, CompositeType) else as_scalar(wanted)
+    if element is None:
+        raise KernelTypeError(
+            f"an array of an address has elements of numbers, vectors or matrices, not {describe(dtype)}",
+            span,
+            "an array of structs has an array for each field: pass it as a parameter",
+        )
+    if not 1 <= len(shape) <= MAX_DIMS:
+        raise KernelTypeError(f"an array has 1 to {MAX_DIMS} dimensions, not {len(shape)}", span)
+    sizes = [e.convert(x, int32, span) for x in shape]
+    kind = ArrayType(element, len(sizes))
+    strides: list[Operand] = [Const(int64, kind.dtype.dtype.itemsize * _scalars(kind))]
+    for size in reversed(sizes[1:]):
+        wide = e.emit("cast", size, span=span, type=int64)
+        strides.insert(0, e.emit("mul", wide, strides[0], span=span))
+    return located_at(e, place, kind, sizes, strides, span, "wp.array(ptr=…)")
+
+
 def described(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], kind: ArrayType, span: Span) -> ArrayRef:
     """The array that an element of an array of structs holds as a descriptor."""
     _memory(e, span, f"`{array.name}`")
@@ -148,16 +170,25 @@ def described(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], kind: A
     return located_at(e, words.items[0], kind, sizes, strides, span, array.name)
 
 
-def object_of(e: Emitter, id: Operand, kind: StructType, span: Span) -> StructValue:
-    """The grid, tree or mesh that an id names, an empty one where it names none; an error then in debug mode."""
+def object_of(e: Emitter, id: Operand, kinds: Sequence[StructType], span: Span) -> StructValue:
+    """The grid, tree or mesh that an id names, an empty one where it names none; an error then in debug mode.
+
+    A function that takes several `kinds` asks for what all of them have in the same words of their records.
+    """
+    kind = kinds[0]
     memory = _memory(e, span, "an id")
-    words = heap(memory, uint64)
-    number = Const(uint64, kind_number(kind))
-    values: list[Binding] = [words, _field(memory, "slots"), id, number]
-    record = e.scalar(e.apply(PythonRef(record_of), values, [span] * 4, span), span)
+    words = _field(memory, "table")
+    slots = _field(memory, "slots")
+    nothing = e.emit("bitcast", e.scalar(e.load(slots, (Const(int32, 0), Const(int32, 1)), span), span), span=span,
+                     type=int64)  # fmt: skip
+    record: Operand = nothing
+    for one in reversed(kinds):
+        values: list[Binding] = [words, slots, id, Const(uint64, kind_number(one))]
+        own = e.scalar(e.apply(PythonRef(record_of), values, [span] * 4, span), span)
+        record = e.emit("select", e.emit("eq", own, nothing, span=span), record, own, span=span)
     if e.debug:
         before, e.builder.span = e.builder.span, span
-        found = e.emit("eq", e.scalar(e.load(words, (record,), span), span), number, span=span)
+        found = e.emit("ne", record, nothing, span=span)
         e.builder.check(found, f"this number is not the id of a wp.{kind.named} that is alive")
         e.builder.span = before
     place = 0

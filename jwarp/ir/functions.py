@@ -7,7 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, For, Function, If, Kernel, Op, Operand, Value, While, blocks, walk, written_params
+from jwarp.ir.nodes import (
+    Block,
+    For,
+    Function,
+    If,
+    Kernel,
+    Op,
+    Operand,
+    Value,
+    While,
+    blocks,
+    overlaps_of,
+    walk,
+    written_params,
+)
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import ArrayType
 
@@ -52,7 +66,7 @@ def reading_what_changes(kernel: Kernel) -> Function | None:
     """A function that reads something else than parameters that the kernel leaves as they are, if there is one."""
     if not kernel.functions:
         return None
-    fixed = frozenset(range(len(kernel.params))).difference(written_params(kernel))
+    fixed = frozenset(range(len(kernel.params))).difference(overlaps_of(kernel)(written_params(kernel)))
     reading = zip(kernel.functions, arrays_of_functions(kernel), strict=True)
     return next((function for function, arrays in reading if not arrays <= fixed), None)
 
@@ -74,7 +88,11 @@ def _worthwhile(kernel: Kernel) -> Kernel:
     if not kernel.functions:
         return kernel
     kept: list[int] = []
-    sites, arrays, written = _calls(kernel.body), arrays_of_functions(kernel), frozenset(written_params(kernel))
+    sites, arrays, written = (
+        _calls(kernel.body),
+        arrays_of_functions(kernel),
+        frozenset(overlaps_of(kernel)(written_params(kernel))),
+    )
     for number in reversed(range(len(kernel.functions))):  # all callers of a function come after it
         count, body = sites.get(number, 0), kernel.functions[number].body
         saves = (count - 1) * sum(1 for _ in walk(body)) >= LEAST_SAVED

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
 from jwarp.ir.record import record
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
-from jwarp.types.all_memory import is_heap
+from jwarp.types.all_memory import is_heap, is_table
 
 
 @record(eq=False)
@@ -210,6 +210,11 @@ class Param:
     def is_heap(self) -> bool:
         """True if the parameter is all memory, as scalars of a type: its elements are those of any array."""
         return is_heap(self.name)
+
+    @property
+    def is_table(self) -> bool:
+        """True if the parameter has what numbers name, which no kernel changes."""
+        return is_table(self.name)
 
     @property
     def dtype(self) -> ScalarType:
@@ -563,6 +568,25 @@ def written_params(kernel: Kernel) -> tuple[int, ...]:
         return kernel.facts.written_params
     changed = {array for node in kernel.body.nodes for array in changed_arrays(node)}
     return tuple(sorted(n for n in changed if isinstance(n, int) and n < len(kernel.params)))
+
+
+def overlaps_of(kernel: Kernel) -> Callable[[Collection[ArrayName]], Collection[ArrayName]]:
+    """A function that adds to arrays of a kernel all parameters that may be the same memory.
+
+    A launch is given parameters that are different arrays, or makes them one (`merge_arrays`). All memory that a kernel
+    looks numbers up in has the elements of any of them, as scalars of any type.
+    """
+    found = frozenset(p for p, param in enumerate(kernel.params) if param.is_array and not param.is_table)
+    heaps = frozenset(p for p in found if kernel.params[p].is_heap)
+    if not heaps:
+        return lambda arrays: arrays
+
+    def overlaps(arrays: Collection[ArrayName]) -> Collection[ArrayName]:
+        if not heaps.isdisjoint(arrays):
+            return found.union(arrays)
+        return arrays if found.isdisjoint(arrays) else heaps.union(arrays)
+
+    return overlaps
 
 
 def touched_by_gradients(kernel: Kernel) -> frozenset[int]:

@@ -100,7 +100,10 @@ class _Optimizer:
     def _pairs(self, grad: Sequence[array]) -> list[tuple[Any, ...]]:
         name = type(self).__name__
         if self.params is None:
-            raise LaunchError(f"wp.optim.{name}: there are no parameters to step", hint="call set_params first")
+            raise LaunchError(
+                f"{name} parameters must be set before calling step(), got None",
+                hint="call set_params first", also=RuntimeError,
+            )  # fmt: skip
         if len(grad) != len(self.params):
             raise LaunchError(f"wp.optim.{name}: {len(grad)} gradients for {len(self.params)} parameters")
         return list(zip(grad, *self._moments, self.params, strict=True))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from jwarp.ir.attributes import Transposes
+from jwarp.ir.attributes import ArrayName, Transposes
 from jwarp.ir.builder import TRUE, Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import (
@@ -19,6 +19,7 @@ from jwarp.ir.nodes import (
     While,
     changed_arrays,
     inner_params,
+    overlaps_of,
     results,
     walk,
     with_bodies,
@@ -33,7 +34,8 @@ def hoist(kernel: Kernel, *, guarded: bool = False) -> Kernel:
     harmless if accesses stay inside arrays. If that is not certain, ask for `guarded`: loads then run only if the loop
     has an iteration, or stay where they are.
     """
-    return with_bodies(kernel, _Hoister(guarded).block)
+    overlaps = overlaps_of(kernel)
+    return with_bodies(kernel, _Hoister(guarded, lambda loop: _invariant(overlaps(changed_arrays(loop)))).block)
 
 
 def hoist_factors(kernel: Kernel) -> Kernel:
@@ -59,9 +61,9 @@ Movable = Callable[[Op], bool]
 class _Hoister(Rewriter):
     """Moves operations out of loops, from the innermost ones on."""
 
-    def __init__(self, guarded: bool, invariant: Callable[[For | While], Movable] | None = None):
+    def __init__(self, guarded: bool, invariant: Callable[[For | While], Movable]):
         """`invariant` says of a loop which operations can move out of it, if they depend on nothing inside."""
-        self.guarded, self.invariant = guarded, invariant or _invariant
+        self.guarded, self.invariant = guarded, invariant
 
     def nodes(self, node: Node) -> Iterable[Node]:
         node = self.node(node)
@@ -110,9 +112,8 @@ class _Speculator(Rewriter):
         return [*moved, *also_moved, with_blocks(node, (then, orelse))]
 
 
-def _invariant(loop: For | While) -> Movable:
-    """A test for loop invariance: equal arguments give equal results in every iteration and before the loop."""
-    written = changed_arrays(loop)
+def _invariant(written: Collection[ArrayName]) -> Movable:
+    """A test for invariance in a loop that writes arrays: equal arguments give equal results in and before it."""
     return lambda node: node.row.is_pure or (node.row.effect == "read" and node.attr not in written)
 
 

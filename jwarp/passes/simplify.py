@@ -23,6 +23,7 @@ from jwarp.ir.nodes import (
     arrays_changed,
     arrays_read,
     blocks,
+    overlaps_of,
     walk,
     with_bodies,
 )
@@ -32,6 +33,8 @@ from jwarp.passes.liveness import at, drop_unused, with_yields
 
 # True if a block of a branch may run although the branch is not taken.
 Flattened = Callable[[Block], bool]
+# Arrays with all that may be the same memory.
+Overlaps = Callable[[Collection[ArrayName]], Collection[ArrayName]]
 
 MAX_ROUNDS = 4
 # A body of more nodes is gone through again only if the last time changed their number by this part: what is left to
@@ -46,18 +49,19 @@ def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
 
     Branches become selects where `flatten` says so of both blocks.
     """
-    return with_bodies(kernel, lambda body: _simplified(body, flatten))
+    overlaps = overlaps_of(kernel)
+    return with_bodies(kernel, lambda body: _simplified(body, flatten, overlaps))
 
 
 # Bodies that nothing is left to do in: one pass after another asks for them.
 _settled: Cache[Block, bool] = Cache("simplified bodies", 16)
 
 
-def _simplified(body: Block, flatten: Flattened | None) -> Block:
+def _simplified(body: Block, flatten: Flattened | None, overlaps: Overlaps) -> Block:
     if _settled.get(body) and not _may_flatten(body, flatten):
         return body
     for _ in range(MAX_ROUNDS):
-        simplifier = _Simplifier(flatten)
+        simplifier = _Simplifier(flatten, overlaps)
         made = drop_unused(simplifier.block(body))
         same = same_code(made, body)
         # Each operation is looked at when all is known that comes before it. So only where branches or loops have
@@ -90,9 +94,9 @@ def _shape(block: Block) -> tuple:
 class _Simplifier(Rebuilder):
     """Rewrites in program order, with what is known at each point in scoped tables."""
 
-    def __init__(self, flatten: Flattened | None):
+    def __init__(self, flatten: Flattened | None, overlaps: Overlaps):
         super().__init__()
-        self.flatten = flatten
+        self.flatten, self.overlaps = flatten, overlaps
         self.definitions: dict[Value, Op] = {}
         # Operations that can be shared, and those that the blocks that are open have added.
         self.seen: dict[tuple, Value] = {}
@@ -171,7 +175,7 @@ class _Simplifier(Rebuilder):
 
     def forget_loads(self, arrays: Collection[ArrayName]) -> None:
         """Stop sharing loads of `arrays`, whose content changes here."""
-        for array in arrays:
+        for array in self.overlaps(arrays):
             self.contents[array] = next(self.numbers)
 
     def op(self, node: Op) -> None:

@@ -74,6 +74,7 @@ _COUNTERPARTS = {
     PACKAGE: "jwarp",
     f"{PACKAGE}.types": "jwarp.types",
     f"{PACKAGE}.utils": "jwarp.utils",
+    f"{PACKAGE}.autograd": "jwarp.autograd",
     f"{PACKAGE}.optim": "jwarp.optim",
     f"{PACKAGE}.optim.linear": "jwarp.optim.linear",
 }

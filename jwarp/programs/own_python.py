@@ -10,8 +10,8 @@ from pathlib import Path
 
 # These, and what is inside of them.
 _NAMES = (
-    *("warp.autograd", "warp.examples", "warp.geometry", "warp.render"),
-    *("warp._src.autograd", "warp._src.geometry", "warp._src.render"),
+    *("warp.examples", "warp.geometry", "warp.render"),
+    *("warp._src.geometry", "warp._src.render"),
 )
 
 

@@ -22,8 +22,11 @@ WORD = 8
 DESCRIPTOR_WORDS = 7
 DESCRIPTOR = vector(DESCRIPTOR_WORDS, uint64)
 
-_words = {"words": ArrayType(uint64, 1), "slots": ArrayType(uint64, 2)}
+# The tables, of which one is all memory, too: what kernels find out about addresses and ids is in memory that no kernel
+# writes, so that no store makes it be read again.
+_words = {"words": ArrayType(uint64, 1), "slots": ArrayType(uint64, 2), "table": ArrayType(uint64, 1)}
 _fields = {**_words, **{name: ArrayType(kind, 1) for name, kind in SCALARS.items()}}
+_HEAPS = {"table", *SCALARS}
 MEMORY_TYPE = StructType("Memory", (Struct,), {"fields": _fields, "__slots__": tuple(_fields)})
 add_struct(MEMORY_TYPE)
 
@@ -36,8 +39,13 @@ def kind_number(kind: StructType) -> int:
 
 
 def is_heap(name: str) -> bool:
-    """True for the parameter of the IR that is all memory of a type, whose elements may be those of any other one."""
-    return name.startswith(f"{MEMORY}.") and name.rpartition(".")[2] in SCALARS
+    """True for a parameter of the IR that is all memory, as scalars of a type."""
+    return name.startswith(f"{MEMORY}.") and name.rpartition(".")[2] in _HEAPS
+
+
+def is_table(name: str) -> bool:
+    """True for a parameter of the IR by which kernels read tables alone, which they cannot write."""
+    return name.startswith(f"{MEMORY}.") and name.rpartition(".")[2] in _words
 
 
 def holds_descriptors(kind: AnyType) -> bool:

@@ -88,7 +88,7 @@ def test_state_is_kept_and_forgotten():
 
 def test_what_is_refused():
     x = wp.zeros(3, dtype=float)
-    with pytest.raises(wp.LaunchError, match="there are no parameters"):
+    with pytest.raises(wp.LaunchError, match="parameters must be set before"):
         wp.optim.SGD().step([x])
     with pytest.raises(wp.LaunchError, match="0 gradients for 1 parameters"):
         wp.optim.SGD([x]).step([])

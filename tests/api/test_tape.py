@@ -430,7 +430,7 @@ def test_scopes():
     tape.record_scope_begin("a", {"k": 1})
     tape.record_scope_end(remove_scope_if_empty=False)
     assert tape.scopes == [(0, "a", {"k": 1}), (0, None, None)]
-    with pytest.raises(wp.LaunchError, match="no open scope"):
+    with pytest.raises(wp.LaunchError, match="ended tape scope"):
         tape.record_scope_end()
 
 

@@ -247,3 +247,16 @@ def test_what_is_no_array_of_the_field_is_refused():
 @wp.kernel
 def first(cells: wp.array[Cell], y: wp.array[float]):
     y[wp.tid()] = cells[wp.tid()].a[0]
+
+
+def test_adjoints_that_are_launched_refuse_what_is_found():
+    made = cells(3)
+    given = wp.array(made, dtype=Cell)
+    x, y = (wp.array(RNG.normal(size=3).astype(np.float32), requires_grad=True) for _ in range(2))
+    y.grad.fill_(1.0)
+    wp.launch(scaled, 3, inputs=[given, x], outputs=[y], adjoint=True)
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.numpy() * [c.a.numpy()[0] for c in made], rtol=1e-5)
+    made[0].a.requires_grad = True
+    given.assign(made)
+    with pytest.raises(wp.NotDifferentiableError, match="finds arrays by numbers"):
+        wp.launch(scaled, 3, inputs=[given, x], outputs=[y], adjoint=True)

@@ -209,3 +209,46 @@ def test_the_hash_of_a_module_follows_the_settings():
     finally:
         wp.config.debug = False
     assert module.hash_module() == before
+
+
+spelled_twice = 10
+
+
+def names_outer_and_loop(out: wp.array(dtype=int)):
+    for spelled_twice in range(2):
+        out[spelled_twice] = wp.static(spelled_twice + 1)
+    out[2] = wp.static(spelled_twice + 1)
+
+
+def test_static_names_loops_around_it_and_else_outer_names(late):
+    out = wp.zeros(3, dtype=int)
+    wp.launch(Kernel(names_outer_and_loop), 1, inputs=[out])
+    assert out.numpy().tolist() == [1, 2, 11]
+
+
+class Moves(ast.NodeTransformer):
+    """Has one call of `wp.static` at two places."""
+
+    def visit_FunctionDef(self, node):
+        node.body[1].value = node.body[0].body[0].value
+        return node
+
+
+def test_a_static_call_that_a_transformer_puts_at_two_places_has_a_value_at_each(late):
+    out = wp.zeros(3, dtype=int)
+    wp.launch(Kernel(names_outer_and_loop, code_transformers=[Moves()]), 1, inputs=[out])
+    assert out.numpy().tolist() == [1, 2, 11]
+
+
+def test_static_of_jax_users_takes_the_variables_of_the_kernel():
+    out = wp.zeros(3, dtype=int)
+    wp.launch(wp.kernel(names_outer_and_loop), 1, inputs=[out])
+    assert out.numpy().tolist() == [1, 2, 2]
+
+
+def test_kernels_on_disk_know_the_outer_names_that_variables_are_spelled_like(late, monkeypatch):
+    for outer in (20, 30):
+        monkeypatch.setitem(globals(), "spelled_twice", outer)
+        out = wp.zeros(3, dtype=int)
+        wp.launch(Kernel(names_outer_and_loop), 1, inputs=[out])
+        assert out.numpy().tolist() == [1, 2, outer + 1]

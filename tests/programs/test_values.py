@@ -208,3 +208,26 @@ for product in (lambda: wp.float32(2.0) * a, lambda: a * wp.float32(2.0)):
 def test_kernels_take_the_values(tmp_path):
     (tmp_path / "program.py").write_text(KERNEL)
     subprocess.run([sys.executable, "-m", "jwarp", "run", str(tmp_path / "program.py")], check=True, timeout=120)
+
+
+NUMBERS = """
+import numpy as np
+import warp as wp
+
+@wp.kernel
+def convert(a: wp.array(dtype=wp.float16), b: wp.array(dtype=float), c: wp.array(dtype=int)):
+    i = wp.tid()
+    b[i] = wp.float(a[i]) * 2.0
+    c[i] = wp.int(a[i])
+
+given = np.random.default_rng(0).uniform(-90, 90, 50).astype(np.float16)
+b, c = wp.zeros(50, dtype=float), wp.zeros(50, dtype=int)
+wp.launch(convert, dim=50, inputs=[wp.array(given)], outputs=[b, c])
+assert (b.numpy() == given.astype(np.float32) * 2).all()
+assert (c.numpy() == given.astype(np.int32)).all()
+"""
+
+
+def test_int_and_float_by_warps_names_in_kernels(tmp_path):
+    (tmp_path / "numbers.py").write_text(NUMBERS)
+    subprocess.run([sys.executable, "-m", "jwarp", "run", str(tmp_path / "numbers.py")], check=True)

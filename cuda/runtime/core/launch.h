@@ -10,7 +10,7 @@
 
 namespace jwarp {
 
-// What a launch does with a parameter.
+// The role of a parameter in a launch.
 enum class Role : int64_t {
   kRead = 0,   // an operand, only read
   kZeros = 1,  // a result that starts as zeros
@@ -35,7 +35,7 @@ class Launch {
 
   bool same_numbers(const Launch& other) const { return numbers_ == other.numbers_; }
 
-  // Whether some of its dims, its repeat count or its batch extents depend on dimension variables: these are
+  // True if some of its dims, its repeat count or its batch extents depend on dimension variables: these are
   // negative here, -1 minus the number of a formula. The values of the variables are the extents of one more
   // operand, after a first extent of 0: an array without content.
   bool is_symbolic() const { return !formulas_.empty(); }

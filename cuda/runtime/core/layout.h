@@ -36,7 +36,7 @@ class Layout {
   // Throws Fault when the buffers, the launch and the plan do not belong together.
   Layout(const Plan& plan, const Launch& launch, const Buffers& buffers);
 
-  // Whether this layout is also right for these buffers.
+  // True if this layout is also right for these buffers.
   bool fits(const Buffers& buffers) const;
 
   struct Operand {
@@ -62,7 +62,7 @@ class Layout {
   std::vector<int64_t> variables;
 
  protected:
-  // Whether an array has an element for each thread of the launch, by the extents of its first axes.
+  // True if an array has an element for each thread of the launch, by the extents of its first axes.
   bool has_extents(const Plan& plan, const Launch& launch, size_t p) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the launcher knows about a compiled kernel: its parameters and when its fast version may run.
+// The launcher's knowledge of a compiled kernel: its parameters and when its fast version may run.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace jwarp::cpu {
 
 class FirstFailure {
  public:
-  // Whether work from this granule on no longer matters.
+  // True if work from this granule on no longer matters.
   bool precedes(int64_t granule) const { return granule_.load(std::memory_order_relaxed) < granule; }
 
   // Notes what an entry left in its frame; the failure in the earliest work is kept.

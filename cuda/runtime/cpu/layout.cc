@@ -12,7 +12,7 @@ constexpr int64_t kLongRow = 64;  // groups of columns
 constexpr size_t kFillBits = 64;
 // More chunks than this are of use to no processor of today.
 constexpr int64_t kMaxChunks = 64;
-// What a chunk costs, and each byte that it needs a copy of; in tenths of a nanosecond, as weights are.
+// The cost of a chunk, and of each byte that it needs a copy of; in tenths of a nanosecond, like weights.
 constexpr double kChunkWeight = 1000;
 constexpr double kByteWeight = 6;
 // The part of a launch's work that copies may cost.
@@ -41,7 +41,7 @@ void CpuLayout::count_work(const Plan& plan, const Launch& launch) {
   granules = all_rows * row_granules;
 }
 
-// What each thread has for itself, the kernel zeroes before it runs.
+// Arrays with private elements for each thread are zeroed by the kernel before it runs.
 void CpuLayout::choose_zero_fill(const Plan& plan, const Launch& launch) {
   if (granules == 0) return;
   for (size_t p = 0; p < operands.size() && p < kFillBits; ++p) {
@@ -51,7 +51,7 @@ void CpuLayout::choose_zero_fill(const Plan& plan, const Launch& launch) {
   }
 }
 
-// Whether no two threads touch one element; several batch elements or repeats may share one.
+// True if no two threads touch one element; several batch elements or repeats may share one.
 bool CpuLayout::each_own_element(const Plan& plan, const Launch& launch, size_t p) const {
   const Parameter& parameter = plan.parameters[p];
   return parameter.cover == Cover::kOwn && launch.repeat == 1 && has_all_axes(p) &&
@@ -65,7 +65,7 @@ bool CpuLayout::has_all_axes(size_t p) const {
   return true;
 }
 
-// Whether no two threads whose first coordinates differ add to one element; several batch elements may.
+// True if no two threads whose first coordinates differ add to one element; several batch elements may.
 bool CpuLayout::told_apart(const Plan& plan, const Launch& launch, size_t p) const {
   const int64_t apart = plan.parameters[p].apart;
   const int64_t last = launch.dims[plan.tid_dims - 1];
@@ -73,7 +73,7 @@ bool CpuLayout::told_apart(const Plan& plan, const Launch& launch, size_t p) con
   return apart > 0 && (apart == 1 || last <= apart) && launch.dims[0] <= kMaxIndex / apart;
 }
 
-// Whether threads that the kernel takes to have an element for themselves share it with those of other repeats.
+// True if threads that the kernel assumes to have private elements share them with those of other repeats.
 bool CpuLayout::must_run_in_turn(const Plan& plan, const Launch& launch) const {
   for (size_t p = 0; p < operands.size(); ++p) {
     const Parameter& parameter = plan.parameters[p];

@@ -142,7 +142,7 @@ void run_span(const Work& work, int64_t begin, int64_t end) {
   }
 }
 
-// What is left of a launch when its threads begin to share it.
+// The remaining work of a launch when its threads begin to share it.
 struct Rest {
   const Work& work;
   int64_t done;  // granules

@@ -16,7 +16,7 @@ class StagedArray {
   // Strides are in bytes, of any sign. Throws std::bad_alloc when there is no memory for a copy.
   StagedArray(void* data, std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t item_bytes);
 
-  // What a kernel works on.
+  // The memory that a kernel works on.
   void* memory() const { return copy_ ? copy_.get() : data_; }
   const void* data() const { return data_; }
   int64_t bytes() const { return bytes_; }

@@ -1,4 +1,4 @@
-// What the process knows of each CUDA context that it launches in.
+// The process's knowledge of each CUDA context that it launches in.
 #pragma once
 
 #include <cstdint>

@@ -15,14 +15,14 @@ namespace jwarp::gpu {
 namespace {
 
 constexpr char kLibrary[] = "libcuda.so.1";
-// What kernels are compiled with; an older driver refuses their images.
+// The version that kernels are compiled with; an older driver refuses their images.
 constexpr int kNeededVersion = 13000;
 constexpr char kNeededRelease[] = "580";
 constexpr Result kNoDevice = 100;
 constexpr Result kInvalidImage = 200;
 constexpr Result kInvalidPtx = 218;
 
-// What to do about errors.
+// Ways out for errors.
 struct Advice {
   Result result;
   const char* text;

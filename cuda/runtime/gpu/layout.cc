@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kMaxGridX = INT32_MAX;
 constexpr int64_t kMaxGridZ = 65535;
 
-// Whether one step along `outer` is for every parameter as far as all steps along `inner`.
+// True if one step along `outer` is for every parameter as far as all steps along `inner`.
 bool continues(const GpuLayout::Axis& outer, const GpuLayout::Axis& inner) {
   const auto as_far = [&](int64_t out, int64_t in) { return out == in * inner.extent; };
   return std::equal(outer.strides.begin(), outer.strides.end(), inner.strides.begin(), as_far);

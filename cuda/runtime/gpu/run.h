@@ -59,7 +59,7 @@ class CallSite {
     Ready* next;
   };
 
-  // What `call` does, with the kernel and its place in errors of the device.
+  // Does what `call` does, with the kernel and its place in errors of the device.
   template <typename Call>
   void placed(const Call& call) const;
   void put(const Buffers& buffers, Stream stream);

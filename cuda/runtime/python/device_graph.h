@@ -7,7 +7,7 @@
 
 namespace jwarp::gpu {
 
-// What is put on a stream between `begin` and `end` does not run; `launch` runs all of it, any number of times. The
+// Work on a stream between `begin` and `end` does not run; `launch` runs all of it, any number of times. The
 // memory that it works on, and the launches themselves, are the caller's to keep.
 class DeviceGraph {
  public:

@@ -19,7 +19,7 @@ class DeviceLaunch {
                const pybind11::buffer& plan, const pybind11::buffer& launch, int64_t block, int64_t shared,
                int64_t per_sm, std::vector<int64_t> grid, const std::string& failures, int64_t heap);
 
-  // Whether checks make each run wait for its end.
+  // True if checks make each run wait for its end.
   bool has_checks() const { return site_.has_checks(); }
 
   // Puts the launch on a stream; see the text in gpu_bindings.cc. Throws Fault.

@@ -198,7 +198,7 @@ py::array HostExecutable::array_for(const Leaf& leaf, const Operand& operand) co
   }
 }
 
-// What JAX has may be memory that the launch writes to.
+// Memory of JAX may be memory that the launch writes to.
 bool HostExecutable::is_apart(const LayoutKey& call, size_t k, const py::array& array) const {
   const uint64_t low = address_of(array.data()), high = low + static_cast<uint64_t>(array.nbytes());
   for (size_t j = 0; j < operands_.size(); ++j) {
@@ -326,7 +326,7 @@ void add_executables(py::module_& module) {
   host_name = intern("host"), is_watched_name = intern("is_watched"), will_write_name = intern("will_write");
   call_name = intern("call");
   const auto type =
-      py::class_<HostExecutable>(module, "HostExecutable", "A launch in this computer's memory, for all calls of one layout.")
+      py::class_<HostExecutable>(module, "HostExecutable", "A launch in host memory, for all calls of one layout.")
           .def(py::init<>())
           .def_property_readonly("is_ready", &HostExecutable::is_ready, "True if it has a launch.")
           .def("learn", &HostExecutable::learn, py::arg("launch"), py::arg("values"), py::arg("arrays"), py::arg("written"),
@@ -339,7 +339,7 @@ void add_executables(py::module_& module) {
                 if (!self.is_ready() || !call.read_leaves(values.ptr())) return not_implemented();
                 return self.run(call);
               },
-              py::arg("values"), "Runs it on the leaves of a call; NotImplemented where a closer look is needed.");
+              py::arg("values"), "Runs it on the leaves of a call; NotImplemented if the slow path is needed.");
   executable_type = reinterpret_cast<PyTypeObject*>(type.ptr());
   if (PyModule_AddFunctions(module.ptr(), functions) != 0) throw py::error_already_set();
 }

@@ -14,7 +14,7 @@
 
 namespace jwarp {
 
-// A launch in this computer's memory, for all calls of one layout. Without a launch it runs nothing.
+// A launch in host memory, for all calls of one layout. Without a launch it runs nothing.
 class HostExecutable {
  public:
   HostExecutable() = default;
@@ -25,9 +25,9 @@ class HostExecutable {
   bool learn(const pybind11::object& launch, const pybind11::list& values, const pybind11::list& arrays,
              const std::vector<int64_t>& written, const pybind11::object& results, const pybind11::object& names);
 
-  // What `run` would refuse before anything has run.
+  // True unless `run` would refuse the call before anything has run.
   bool can_run(const LayoutKey& call) const;
-  // Runs the launch on the leaves of a call of its layout, and gives what comes back. NotImplemented where a closer look is
+  // Runs the launch on the leaves of a call of its layout, and gives what comes back. NotImplemented if the slow path is
   // needed, and then nothing has run. Throws error_already_set and Fault.
   pybind11::object run(const LayoutKey& call) const;
 
@@ -35,7 +35,7 @@ class HostExecutable {
   bool is_ready() const { return static_cast<bool>(launch_); }
 
  private:
-  // What is read for a leaf: its memory; or a number, made one of this type; or always the same array.
+  // The source of a leaf: its memory; a number, converted to one of this type; or always the same array.
   struct Operand {
     int64_t dtype;
     std::vector<int64_t> shape;

@@ -244,7 +244,7 @@ bool LayoutKey::read_array(PyObject* value) {
     return false;
   }
   PyObject* memory = keep(found);
-  const bool is_here = Py_TYPE(memory) == known->memory;
+  const bool is_here = PyType_IsSubtype(Py_TYPE(memory), known->memory);
   if (!is_here && Py_TYPE(memory) != known->device_memory) return false;
   PyObject* layout = attribute(value, names.layout);
   const bool is_exposed = !holds(memory, names.is_exposed, Py_False);

@@ -12,7 +12,7 @@
 
 namespace jwarp {
 
-// What a function of C gives back to Python: what `call` returns, or no object and the error that it threw.
+// The result of a C function for Python: the result of `call`, or no object and the error that it threw.
 template <typename Call>
 PyObject* raw_call(const Call& call) noexcept {
   try {

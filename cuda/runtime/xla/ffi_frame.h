@@ -1,4 +1,4 @@
-// What the handlers of custom calls share: errors, answers to queries, attributes and state.
+// Common parts of the handlers of custom calls: errors, answers to queries, attributes and state.
 #pragma once
 
 #include <exception>
@@ -30,7 +30,7 @@ XLA_FFI_Error* guarded(const XLA_FFI_Api* api, F body) noexcept {
   }
 }
 
-// What XLA wants to be filled in when it only asks about a handler; null for an ordinary call.
+// The struct that XLA wants filled in when it only asks about a handler; null for an ordinary call.
 XLA_FFI_Metadata* metadata_query(const XLA_FFI_CallFrame* frame);
 void answer(XLA_FFI_Metadata* metadata, XLA_FFI_TypeId type_id, XLA_FFI_Handler_Traits traits = 0);
 

@@ -60,7 +60,8 @@ class HashGrid(Geometry):
             raise KernelTypeError(f"wp.HashGrid: dimensions must be integers, got {(dim_x, dim_y, dim_z)}") from None
         if min(self.dims) <= 0 or math.prod(self.dims) >= 2**31 - 1:
             raise LaunchError(
-                f"wp.HashGrid: dimensions must be positive, of fewer than 2^31 - 1 cells, got {self.dims}"
+                f"wp.HashGrid: dimensions must be positive, or the cell count exceeds supported limit, got {self.dims}",
+                also=RuntimeError,
             )
         kind = float32 if dtype is None else as_type(dtype)
         if kind not in CELLS:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import refuse_cuda
-from jwarp.bind.compat import is_not_tracing
+from jwarp.bind.compat import Tracer, is_not_tracing
 from jwarp.caches import Cache
 from jwarp.dispatch.call.held import held, leaves_of
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
@@ -24,6 +25,8 @@ from jwarp.types.structs import table_type, unchecked
 PARTS = 4
 # Why a launch that a tape records reads no ids: their gradients would be missed.
 ON_TAPE = "a tape is open"
+# Why one that JAX traces reads none of a mutable array: they may be others when it runs.
+MAY_CHANGE = "JAX traces this one"
 
 
 def table_of(name: str, value: Any, why_not: str) -> Any:
@@ -38,8 +41,8 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
         refuse_cuda(f"'{name}', an array of ids", value)
     if type(value) is array and type(value.memory) is HostMemory:
         ids = value.host()
-    elif isinstance(value, np.ndarray):
-        ids = value
+    elif isinstance(value, (np.ndarray, jax.Array)) and not isinstance(value, Tracer):
+        ids = np.asarray(value)
     else:
         return None
     if ids.dtype != np.uint64:
@@ -48,7 +51,7 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
     owners = named(numbered.known)
     if not owners:
         return None
-    _check_runs(name, why_not)
+    _check_runs(name, why_not or (MAY_CHANGE if type(value) is array and not is_not_tracing() else ""))
     return _table(name, numbered, list(owners.values()))
 
 
@@ -69,9 +72,9 @@ _NUMBERED: Cache[tuple[bytes, tuple[int, ...]], Numbered] = Cache("arrays of ids
 
 
 def _check_runs(name: str, why_not: str) -> None:
-    if why_not or not is_not_tracing():
+    if why_not:
         raise LaunchError(
-            f"'{name}' is an array of ids, which launches read when they run, and {why_not or 'JAX traces this one'}",
+            f"'{name}' is an array of ids, which launches read when they run, and {why_not}",
             hint="give each grid, tree or mesh a parameter, or a field of a struct",
         )
 
@@ -179,14 +182,16 @@ class Table:
         columns = zip(*parts, strict=True)
         for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
             assert isinstance(field, ArrayType)
-            found = [leaf if type(leaf) is array else np.asarray(leaf, field.dtype.dtype) for leaf in column]
+            dtype = field.dtype.dtype
+            found = [leaf if isinstance(leaf, (array, Tracer)) else np.asarray(leaf, dtype) for leaf in column]
             if is_array:
                 starts[2:, k] = np.cumsum([leaf.shape[0] for leaf in found])
                 if array in map(type, found):
                     self._changing[PARTS + k] = found
                 leaves.append(_joined(found))
             else:
-                leaves.append(_read_only(np.stack([np.zeros_like(found[0]), *found])))
+                first = found[0]
+                leaves.append(_numpy_of(found).stack([np.zeros(first.shape, first.dtype), *found]))
         _read_only(starts)
         # All that changes at once, as other threads see it.
         self._last: tuple[Struct, list[Any], list[int | None] | None] = self._struct(leaves), leaves, None
@@ -225,8 +230,15 @@ def _version(value: Any) -> int | None:
     return None if getattr(memory, "is_open", True) else memory.version  # type: ignore[union-attr]
 
 
-def _joined(column: list[Any]) -> np.ndarray:
+def _joined(column: list[Any]) -> Any:
+    if _numpy_of(column) is jax.numpy:  # which differentiates it
+        return jax.numpy.concatenate([leaf.host() if type(leaf) is array else leaf for leaf in column])
     return _read_only(np.concatenate([leaf.host() if type(leaf) is array else leaf for leaf in column]))
+
+
+def _numpy_of(column: list[Any]) -> Any:
+    """The library that joins these: JAX's where it traces some."""
+    return jax.numpy if any(isinstance(leaf, Tracer) for leaf in column) else np
 
 
 def _read_only(made: np.ndarray) -> np.ndarray:

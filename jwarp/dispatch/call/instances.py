@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.arrays.array import array
+from jwarp.bind.compat import Tracer
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch.call.array_arguments import holds_arrays
@@ -20,8 +22,8 @@ from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
-from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray
-from jwarp.types.handles import are_named
+from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray, may_hold_handles
+from jwarp.types.handles import are_named, named
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
@@ -36,6 +38,7 @@ class Chosen(NamedTuple):
     kernel: Kernel
     inputs: Any
     ids: Mapping[int, tuple[str, Any]]
+    is_numbered: bool  # whether numbers were ids
 
 
 def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str, *, reads_ids: bool = True) -> Chosen:
@@ -48,13 +51,49 @@ def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str, *, reads_
             launch that reads none, as `why_no_ids` says.
     """
     ids: Mapping[int, tuple[str, Any]] = {}
+    before = inputs
+    if kernel.handles and reads_ids:
+        inputs = with_numbers(kernel, inputs, outputs)
+    is_numbered = inputs is not before
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
         kernel = instance_for_launch(kernel, inputs, outputs)
     if kernel.id_lists and reads_ids:
         kernel, inputs, ids = with_tables(kernel, inputs, outputs, why_no_ids)
-    return Chosen(kernel, inputs, ids)
+    return Chosen(kernel, inputs, ids, is_numbered)
+
+
+def with_numbers(kernel: Kernel, inputs: Any, outputs: Any = ()) -> Any:
+    """The inputs of a launch, with the grids, trees and meshes that numbers among them are the ids of in their place.
+
+    They are the same where there are none, or the kernel is content with numbers.
+    """
+    if not kernel.handles or not are_named() or not isinstance(inputs, _COLLECTIONS):
+        return inputs
+    free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
+    given = inputs if isinstance(inputs, Mapping) else dict(zip(free, inputs, strict=False))
+    names = {kernel.signature[u].name for u in kernel.handles}
+    found = {name: owner for name in names if name in given and (owner := _owners_in(given[name])) is not None}
+    if not found or not _asks_what_ids_name(kernel):
+        return inputs
+    changed = {**given, **found}
+    return changed if isinstance(inputs, Mapping) else [*changed.values(), *list(inputs)[len(given) :]]
+
+
+def _owners_in(value: Any) -> Any:
+    """The object that a number is the id of; a struct with such in it, with the objects; None for anything else."""
+    if isinstance(value, Struct):
+        parts = {name: _owners_in(getattr(value, name)) for name in may_hold_handles(type(value))}
+        parts = {name: part for name, part in parts.items() if part is not None}
+        return value.replace(**parts) if parts else None
+    if isinstance(value, jax.Array) and not isinstance(value, Tracer) and value.shape == ():
+        value = value.item()
+    if isinstance(value, np.ndarray) and value.shape == ():
+        value = value[()]
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not value:
+        return None
+    return (named([int(value)]) or {}).get(int(value))
 
 
 def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:

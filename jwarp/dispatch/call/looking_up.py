@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -30,7 +30,9 @@ def argument() -> Any:
     """The value of the parameter that is all memory."""
     made = {"words": table.words, "slots": table.slots}
     tables = {name: array(x, dtype=uint64, device="cpu", copy=False) for name, x in made.items()}
-    return unchecked(MEMORY_TYPE, {**tables, **{name: _heap(kind) for name, kind in SCALARS.items()}})
+    return unchecked(
+        MEMORY_TYPE, {**tables, "table": _heap(uint64), **{name: _heap(kind) for name, kind in SCALARS.items()}}
+    )
 
 
 def _heap(kind: ScalarType) -> array:
@@ -125,6 +127,11 @@ def _is_here(leaf: Any) -> bool:
     return not isinstance(leaf, array) or isinstance(leaf.memory, HostMemory)
 
 
+def _span(memory: HostMemory) -> tuple[int, int]:
+    """The addresses of a memory, the first one and the one after the last."""
+    return memory.start, memory.start + memory.buffer.nbytes
+
+
 class Found:
     """The arrays that a launch may have found by numbers, as they were when a tape recorded it.
 
@@ -148,6 +155,24 @@ class Found:
                     " find, has a gradient, which the derivative of the launch would miss",
                     self._kernel.span,
                     "pass the array, grid, tree or mesh itself as a parameter or a field of a struct",
+                )
+
+    def check_apart(self, arrays: Iterable[array]) -> None:
+        """Refuse a derivative that would take arrays, parameters of the launch, for others than those it may find.
+
+        Raises:
+            NotDifferentiableError: one of them is memory that a number may name.
+        """
+        spans = [_span(memory) for known, _ in self._versions if (memory := known()) is not None]
+        for given in arrays:
+            assert isinstance(given.memory, HostMemory)  # as of all launches that look numbers up
+            start, end = _span(given.memory)
+            if any(first < end and start < last for first, last in spans):
+                raise NotDifferentiableError(
+                    f"kernel '{self._kernel.name}' writes to arrays and finds arrays by numbers; {given.memory.made_at}"
+                    " is a parameter and may be found, too, so that the derivative cannot tell which content was read",
+                    self._kernel.span,
+                    "reach each array by its parameter alone, or by a number alone",
                 )
 
     def check_contents(self) -> None:

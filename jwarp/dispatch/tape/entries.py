@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -112,7 +113,7 @@ def place_text(where: tuple[str, int]) -> str:
 
 def placed(error: JwarpError, where: tuple[str, int]) -> JwarpError:
     """The error, with where the command was recorded."""
-    made = type(error)(*error.__reduce__()[1])
+    made = copy.copy(error)
     made.add_note(f"recorded on a tape at {place_text(where)}")
     return made
 
@@ -279,7 +280,9 @@ class LaunchEntry(Entry):
         values = launch.values
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
+        self.dims, self.block_dim = launch.dims, launch.block_dim
         self.kept: dict[int, Kept] = {}
+        self.mixed: tuple[array, ...] = ()
         self.found = Found(launch.kernel) if launch.kernel.looks_up else None
         self.backward: ArrayBackward | None = None
         self.refusal: JwarpError | None = None
@@ -292,6 +295,8 @@ class LaunchEntry(Entry):
             return
         self.arrays = tuple([values[p] for p in backward.arrays])
         self.versions = [a.memory.version for a in self.arrays]
+        if self.found is not None:
+            self.mixed = self._mixed(values)
         self._prepare(backward)
         backward_pass = self.backward_pass
         if backward_pass is not None:
@@ -330,6 +335,11 @@ class LaunchEntry(Entry):
                 raise placed(error, self.where) from None
         if not [a for a in self.written if a._grad is not None]:
             return
+        if self.found is not None and self.kernel.enable_backward and self._is_asked():
+            try:
+                self.found.check_apart(self.mixed)
+            except NotDifferentiableError as error:
+                raise placed(error, self.where) from None
         if backward is not None and self._moving(backward) != self.moving:
             self._prepare(backward)
         if not self.kernel.enable_backward:
@@ -355,6 +365,13 @@ class LaunchEntry(Entry):
         if done is not None:
             done()
         return None
+
+    def _mixed(self, values: Sequence[Any]) -> tuple[array, ...]:
+        """The parameters that are not what the launch takes them for where it finds them by numbers, too."""
+        params = self.kernel.params
+        everywhere = any(params[p].is_heap for p in self.changed)  # it writes to what it finds
+        own = (p for p, param in enumerate(params) if not (param.is_heap or param.is_table))
+        return tuple([a for p in own if (everywhere or p in self.changed) and isinstance(a := values[p], array)])
 
     def _check_found(self, backward: ArrayBackward | None, found: Found) -> None:
         """Refuse a derivative that would miss gradients of arrays that the launch finds by numbers."""

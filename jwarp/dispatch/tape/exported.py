@@ -67,6 +67,11 @@ def export_graph(graph: Graph, named: Mapping[str, array]) -> ExportedGraph:
     Raises:
         LaunchError: it does something else, or an array is on a GPU.
     """
+    if graph.looks_up:
+        raise LaunchError(
+            "a graph is exported without what its kernels find by numbers: ids in arrays, arrays in arrays of structs",
+            hint="pass grids, trees, meshes and arrays themselves",
+        )
     with with_x64(True):  # so that arrays of 64-bit numbers are regions like the others
         arguments = {"commands": [_arrays_of(command) for command in graph.commands], "params": dict(named)}
         given = Given(arguments, tuple(arguments))

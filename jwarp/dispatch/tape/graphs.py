@@ -80,13 +80,13 @@ class Graph(Several):
         return steps_of(self.commands)
 
     def run(self) -> None:
-        if not self._looks_up:
+        if not self.looks_up:
             return self._run_all()
         with looking_up():
             return self._run_all()
 
     @functools.cached_property
-    def _looks_up(self) -> bool:
+    def looks_up(self) -> bool:
         """True if some kernel looks numbers up."""
         return any(isinstance(c, ArrayLaunch) and c.kernel.looks_up for c in all_of(self.commands))
 
@@ -126,7 +126,7 @@ class Graph(Several):
             for launch in part.geometry:
                 launch.renew()
             return [made for new in _parts(part.commands) for made in self._run_part(new)]
-        if self._looks_up:
+        if self.looks_up:
             refresh()  # commands before it may have built something
         for memory in part.written:  # after the look at what has changed: it is the version from then on
             if memory.is_watched:

@@ -8,6 +8,7 @@ from typing import Any
 from jwarp.arrays import create
 from jwarp.arrays.array import array
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend import lookups
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, check_count, define
 from jwarp.frontend.context import Context
 from jwarp.frontend.values import addresses
@@ -23,7 +24,7 @@ from jwarp.frontend.values.bindings import (
     TileRef,
     describe,
 )
-from jwarp.ir.nodes import Const
+from jwarp.ir.nodes import Const, Value
 from jwarp.types import (
     MAX_DIMS,
     ArrayType,
@@ -32,6 +33,7 @@ from jwarp.types import (
     StructArrayType,
     StructType,
     as_scalar,
+    uint64,
     user_type,
 )
 
@@ -151,6 +153,8 @@ zeros, empty = _local_array("zeros"), _local_array("empty")
 
 def _lower_array(ctx: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
     place, shape, dtype = args
+    if isinstance(place, (Value, Const)) and place.type is uint64:
+        return lookups.array_of_number(ctx, place, shape if isinstance(shape, tuple) else (shape,), dtype, span)
     if not isinstance(place, Address):
         raise CompileError(
             "kernels make no arrays of pointers: wp.array(ptr=…)",

@@ -122,6 +122,8 @@ def _of_scalar(ctx: Context, owner: Operand | Number, node: ast.Attribute, span:
 
 # As Warp has them among its functions: `wp.float(x)` is `float(x)`.
 _PYTHON_TYPES: dict[str, type] = {"int": int, "float": float}
+# Programs have it under its own name.
+_NAMES_OF_WARP = ("jwarp", "warp")
 
 
 def _of_python(ctx: Context, owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
@@ -129,7 +131,7 @@ def _of_python(ctx: Context, owner: PythonRef, node: ast.Attribute, span: Span) 
         return PythonRef(element_of(owner.object))
     if isinstance(owner.object, CompositeType) and node.attr == "length" and len(owner.object.shape) == 1:
         return Number(owner.object.shape[0])
-    if inspect.ismodule(owner.object) and owner.object.__name__ == "jwarp" and node.attr in _PYTHON_TYPES:
+    if inspect.ismodule(owner.object) and owner.object.__name__ in _NAMES_OF_WARP and node.attr in _PYTHON_TYPES:
         return PythonRef(_PYTHON_TYPES[node.attr])
     if inspect.ismodule(owner.object) and not owner.object.__name__.startswith("jwarp"):
         ctx.modules.setdefault(owner.object, getattr(owner.object, "__spec__", None))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import copy
 import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
+from jwarp.config import surface
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.control import static
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Reading
@@ -205,7 +207,10 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     known = _constants(ctx)
     inner = _Known(ctx)
     text = inner.visit(copy.deepcopy(parts[0]))
-    _check_known(ctx, text, known)
+    if _is_of_outer_names(ctx, text):
+        known = {}
+    else:
+        _check_known(ctx, text, known)
     expression = ast.fix_missing_locations(ast.Expression(text))
     namespace = {**source.namespace, **known, **inner.values}
     try:
@@ -213,6 +218,18 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     except Exception as error:
         raise CompileError(f"wp.static: {type(error).__name__}: {error}", ctx.span(parts[0])) from error
     return bind_python(result, "wp.static(…)", ctx.span(node))
+
+
+def _is_of_outer_names(ctx: Context, node: ast.expr) -> bool:
+    """True if Warp evaluates an expression before it reads the kernel: in programs, where all names are outer ones.
+
+    So it does where variables of the kernel are spelled like these, unless they are those of loops around it.
+    """
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    if not surface.is_warps or names & ctx.frame.loops:
+        return False
+    variables = ctx.frame.source.function.__code__.co_varnames
+    return names <= {*ctx.frame.source.namespace, *(vars(builtins).keys() - set(variables))}
 
 
 def _constants(ctx: Context) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def _fits_besides(overload: Func, place: int, given: Arguments) -> bool:
 def _named(ctx: Context, id: Operand, wanted: Collection[StructType], span: Span) -> Binding:
     """The object that an id names; the id itself where that is not known."""
     if ctx.memory is not None:
-        return lookups.object_of(ctx, id, next(iter(wanted)), span)
+        return lookups.object_of(ctx, id, list(wanted), span)
     tables = [table for table in ctx.tables.values() if table.type.table_of in wanted]
     if isinstance(id, Value) and id in ctx.named:
         table, indices = ctx.named[id]

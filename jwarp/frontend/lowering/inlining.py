@@ -9,7 +9,6 @@ from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.jax_function import JaxFunction
-from jwarp.frontend.lookups import NeedsMemory
 from jwarp.frontend.lowering import indexed_composites
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
@@ -264,7 +263,7 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
     if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
         return
     assert isinstance(first, StructType)
-    error = NeedsMemory(
+    error = KernelTypeError(
         f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{first.named}",
         given.span,
         "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
@@ -272,7 +271,7 @@ def _refuse_unnamed(function: Func, given: Arguments) -> None:
         "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are "
         "read; a number that was calculated is looked up where the kernel has one such array",
     )
-    error.wanted_handle = first
+    error.wanted_handle, error.needs_memory = first, True
     raise error
 
 
@@ -300,5 +299,5 @@ def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
     where = f"`{function.name}` was called at {span}"
     made: Any = type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
     if isinstance(error, KernelTypeError):
-        made.wanted_handle = error.wanted_handle
+        made.wanted_handle, made.needs_memory = error.wanted_handle, error.needs_memory
     return made

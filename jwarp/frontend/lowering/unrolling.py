@@ -48,7 +48,9 @@ def unroll(ctx: Context, loop: ast.For, name: str, iterations: range, kind: Scal
         raise CompileError(f"a loop of {count} iterations is too long to unroll", ctx.span(loop))
     outer, ctx.unrolled = ctx.unrolled, ctx.unrolled * max(1, count)
     flags = {flag: ctx.frame.env.pop(flag, None) for flag in ("$break", "$continue")}
+    around, ctx.frame.loops = ctx.frame.loops, ctx.frame.loops | {name}
     _read_iterations(ctx, loop, name, iterations, kind)
+    ctx.frame.loops = around
     for flag, value in flags.items():
         ctx.frame.env.pop(flag, None)
         if value is not None:

@@ -6,7 +6,14 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import Address, ArrayRef, Binding, describe
 from jwarp.ir.nodes import Const
-from jwarp.types import CompositeType, ElementType, ScalarType, StructType, int32, uint64
+from jwarp.types import (
+    CompositeType,
+    ElementType,
+    ScalarType,
+    StructType,
+    int32,
+    uint64,
+)
 
 WAY_OUT = "pass the array itself; a slice, a[2:7], shows a part of one"
 

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from jwarp.errors import Span
 from jwarp.frontend.values.axes import Located
+from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import ScalarType, int32, int64, uint64
+from jwarp.types import ScalarType, int32, int64, uint32, uint64
 
 # A place that no memory has.
 NOWHERE = 1 << 62
@@ -16,6 +17,8 @@ NOWHERE = 1 << 62
 
 class Emitter(Protocol):
     """The operations of the lowering that the rules below use."""
+
+    tiles: TileMemory
 
     def emit(self, name: str, *args: Operand, span: Span, type: ScalarType | None = None) -> Operand: ...
 
@@ -44,7 +47,15 @@ def scalar_at(e: Emitter, array: Located, indices: Sequence[Operand], span: Span
 
 
 def _counted(e: Emitter, index: Operand, size: Operand, span: Span) -> tuple[Operand, list[Operand]]:
-    """An index, counted from the end where it is negative, and the tests that it is inside."""
+    """An index, counted from the end where it is negative, as int64, and the tests that it is inside."""
+    if index.type is int32:
+        if not isinstance(index, Const) or index.value < 0:
+            plain = e.emit("ge", index, Const(int32, 0), span=span)
+            e.tiles.sign_tests.add(plain)
+            index = e.emit("select", plain, index, e.emit("add", index, size, span=span), span=span)
+        # One test of both ends: what is negative is large without a sign.
+        test = e.emit("lt", *(e.emit("bitcast", x, span=span, type=uint32) for x in (index, size)), span=span)
+        return wide(e, index, span), [test]
     limit = wide(e, size, span)
     index = wide(e, index, span)
     if isinstance(index, Const) and index.value >= 0:

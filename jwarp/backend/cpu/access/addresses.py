@@ -175,7 +175,7 @@ class Memory:
                     result.append(at)
                     continue
             extent = self.spread_extent(out, param, axis)
-            if isinstance(index, int) and index >= 0:
+            if (isinstance(index, int) and index >= 0) or self.is_heap(param):
                 result.append(index)
             else:
                 text = self.text(out, index)
@@ -197,6 +197,11 @@ class Memory:
         room = out.binary("sub", "i64", extent, self.active_lanes)
         low = out.compare("sge", "i64", first, "0")
         return out.binary("and", bool_, low, out.compare("sle", "i64", first, room))
+
+    def is_heap(self, param: int) -> bool:
+        """True for all memory of a type, which has no end that indices could count from."""
+        array = self.kernel.array(param)
+        return isinstance(array, Param) and array.is_heap
 
     def spread_extent(self, out: Instructions, param: int, axis: int) -> str:
         extent = self.extent(param, axis)

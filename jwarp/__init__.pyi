@@ -43,6 +43,8 @@ from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
 from jwarp.api.map import map as map
+from jwarp.api.memory_report import ScopedMemoryTracker as ScopedMemoryTracker
+from jwarp.api.memory_report import print_memory_report as print_memory_report
 from jwarp.api.modes import CaptureMode as CaptureMode
 from jwarp.api.modes import JaxCallableGraphMode as JaxCallableGraphMode
 from jwarp.api.modes import JaxModulePreloadMode as JaxModulePreloadMode
@@ -143,6 +145,7 @@ from jwarp.arrays.create import ones as ones
 from jwarp.arrays.create import ones_like as ones_like
 from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.arrays.fabric import fabricarray as fabricarray
+from jwarp.arrays.fabric import fixedarray as fixedarray
 from jwarp.arrays.fabric import indexedfabricarray as indexedfabricarray
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles

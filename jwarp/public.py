@@ -38,6 +38,8 @@ from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
 from jwarp.api.map import map as map
+from jwarp.api.memory_report import ScopedMemoryTracker as ScopedMemoryTracker
+from jwarp.api.memory_report import print_memory_report as print_memory_report
 from jwarp.api.modes import CaptureMode as CaptureMode
 from jwarp.api.modes import JaxCallableGraphMode as JaxCallableGraphMode
 from jwarp.api.modes import JaxModulePreloadMode as JaxModulePreloadMode

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jwarp.arrays import allocation_counts
 from jwarp.arrays import cuda_devices as cuda_devices  # which finds the GPUs
 from jwarp.arrays.cuda_memory import cuda_memory, cuda_memory_at
 from jwarp.arrays.memory import Memory, borrowed_memory, host_memory, place_of_caller
@@ -51,11 +52,18 @@ def allocate(layout: View, *, zeroed: bool, device: Device) -> Memory:
     for tracing in _tracing:
         if tracing.is_tracing():
             return tracing.memory(layout.shape, layout, zeroed)
+    made = _new(layout.bounds[1], zeroed, device)
+    if allocation_counts.is_counting():
+        allocation_counts.count(made, layout)
+    return made
+
+
+def _new(nbytes: int, zeroed: bool, device: Device) -> Memory:
     if device is CPU:
-        return host_memory(layout.bounds[1], zeroed=zeroed)
-    made: Memory = cuda_memory(device, layout.bounds[1])
+        return host_memory(nbytes, zeroed=zeroed)
+    made: Memory = cuda_memory(device, nbytes)
     if zeroed:
-        made.write(_bytes(layout.bounds[1]), np.zeros((), np.uint8))
+        made.write(_bytes(nbytes), np.zeros((), np.uint8))
     return made
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import jwarp
 from jwarp.api.timers import LOG_DEBUG, LOG_INFO, LOG_WARNING
+from jwarp.arrays import allocation_counts
 from jwarp.config import config
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
 from jwarp.frontend.by_name import full_name
@@ -96,6 +97,11 @@ def register_api_function(function: Any, *, module: str, **about: Any) -> None:
     """Nothing: that has a function of a module appear in Warp's documentation."""
 
 
+def _allocation_report(sort_order: int = 0, max_items: int = 10) -> str:
+    """The memory of arrays as `wp.print_memory_report` shows it; `sort_order` 1 lists the oldest first."""
+    return allocation_counts.report(is_chronological=sort_order == 1, max_items=max_items)
+
+
 def _context() -> dict[str, Any]:
     public = _public("jwarp")
     return {
@@ -107,6 +113,7 @@ def _context() -> dict[str, Any]:
         "get_warp_version": lambda: config.version,
         "get_llvm_version": lambda: version("llvmlite"),
         "register_api_function": register_api_function,
+        "alloc_tracker_report_text": _allocation_report,
         "type_str": jwarp.types.type_repr,
         "_get_caller_module_name": lambda stack_level=1: caller(stack_level + 1),
         "_is_graph_capture_allocation_supported": lambda device: False,

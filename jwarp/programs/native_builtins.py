@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import jwarp
+from jwarp.arrays import allocation_counts
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
 from jwarp.types import NAMED, CompositeValue
 from jwarp.types.scalars import SCALARS
@@ -40,6 +41,34 @@ class Core:
     def wp_set_error_output_enabled(self, shows: bool) -> None:
         """Set that switch."""
         self._shows_errors = bool(shows)
+
+    def wp_alloc_tracker_is_enabled(self) -> bool:
+        """True while the memory of arrays is counted."""
+        return allocation_counts.is_counting()
+
+    def wp_alloc_tracker_reset(self) -> None:
+        """Clear these counts."""
+        allocation_counts.clear()
+
+    def wp_alloc_tracker_get_total_alloc_count(self) -> int:
+        """The number of allocations."""
+        return allocation_counts.totals().made
+
+    def wp_alloc_tracker_get_total_alloc_bytes(self) -> int:
+        """Their size in bytes."""
+        return allocation_counts.totals().made_bytes
+
+    def wp_alloc_tracker_get_live_count(self) -> int:
+        """The number of those that are alive."""
+        return allocation_counts.totals().live
+
+    def wp_alloc_tracker_get_current_bytes(self) -> int:
+        """Their size in bytes."""
+        return allocation_counts.totals().current
+
+    def wp_alloc_tracker_get_peak_bytes(self) -> int:
+        """The largest that this has been."""
+        return allocation_counts.totals().peak
 
     def __getattr__(self, name: str) -> Any:
         builtin = _builtin(name)

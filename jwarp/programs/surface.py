@@ -78,7 +78,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "Allocator CudaManagedAllocator ScopedAllocator get_device_allocator set_device_allocator "
             "set_cuda_allocator from_ipc_handle from_ptr"
         ),
-        "counts of allocated memory (tracemalloc, jax.profiler)": "ScopedMemoryTracker print_memory_report",
         "buffers of OpenGL": "GLTextureResource RegisteredGLBuffer",
         "arrays on CUDA devices (JAX arrays can be there, and kernels run on them)": (
             "map_cuda_device unmap_cuda_device get_cuda_kernel_properties get_cuda_max_cluster_dim "
@@ -116,7 +115,7 @@ PRIVATE = {
         "_resolve_launch_block_dim _build_kernel_launch_bounds _build_launch_bounds_from_tuple _canonicalize_dim "
         "_validate_cuda_device_arch get_host_compiler_version get_libmathdx_version get_nanovdb_version "
         "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc pack_arg capture_pause "
-        "capture_resume alloc_tracker_report_text"
+        "capture_resume"
     ),
     "types": (
         "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "

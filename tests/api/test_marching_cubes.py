@@ -124,3 +124,40 @@ def test_what_is_wrong_is_said():
             wp.MarchingCubes.extract(bad)
     with pytest.raises(wp.KernelTypeError, match="must be an array"):
         wp.MarchingCubes.extract("field")
+
+
+def total(verts, weights):
+    """A function of vertices that no symmetry makes simple."""
+    return float((np.sin(verts * weights) * weights).sum())
+
+
+@pytest.mark.parametrize("sizes", [{}, {"max_verts": 400, "max_tris": 700}], ids=["all", "sizes"])
+def test_tapes_go_back_to_the_field(sizes):
+    smooth = np.asarray(jax.image.resize(RNG.normal(size=(3, 3, 3)), (7, 6, 8), "cubic"), np.float32)
+    field = wp.array(smooth, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        verts, *_ = wp.MarchingCubes.extract(field, 0.1, **BOUNDS, **sizes)
+        field.fill_(0.0)  # the derivative is by what it held
+    points = verts.numpy()
+    weights = RNG.normal(size=points.shape).astype(np.float32)
+    tape.backward(grads={verts: wp.array(np.cos(points * weights) * weights**2, dtype=wp.vec3)})
+    found = field.grad.numpy()
+    assert not verts.grad.numpy().any()
+    step = 1e-3
+    near = np.abs(smooth - 0.1) > 2 * step  # nodes that stay on their side of the surface
+    checked = [tuple(k) for k in np.argwhere(near)]
+    for k in (checked[n] for n in RNG.permutation(len(checked))[:40]):
+        changed = []
+        for sign in (1, -1):
+            moved = smooth.copy()
+            moved[k] += sign * step
+            changed.append(
+                total(np.asarray(wp.MarchingCubes.extract(moved, 0.1, **BOUNDS, **sizes)[0], float), weights)
+            )
+        np.testing.assert_allclose(found[k], (changed[0] - changed[1]) / (2 * step), rtol=2e-2, atol=2e-2)
+
+
+def test_surfaces_are_not_made_in_captures():
+    field = wp.array(NOISE, dtype=float)
+    with pytest.raises(wp.LaunchError, match="a capture is open"), wp.ScopedCapture():
+        wp.MarchingCubes.extract(field)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.api.array_functions import give, replace, taken
 from jwarp.api.geometry.arrays import content_of
 from jwarp.api.geometry.cubes import CORNERS, EDGES, cases
 from jwarp.arrays.array import array
+from jwarp.arrays.commands import listeners, submit
+from jwarp.arrays.create import empty
+from jwarp.arrays.writes import Computation
 from jwarp.caches import cached
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import NAMED, int32
@@ -35,7 +39,8 @@ class MarchingCubes:
     `extract` gives the surface of one field; an object keeps the size of the grid and the last surface, `verts` and
     `indices`, as Warp's does. Vertices are on the edges of cells, between a node that is below the threshold and one
     that is not, in the order of the edges' nodes; where they are has derivatives by the field and the threshold, of all
-    orders; which triangles there are has none. Normals point to where the field is greater.
+    orders; which triangles there are has none. A tape records surfaces of arrays with a gradient, whose vertices have
+    one, too. Normals point to where the field is greater.
 
     Args:
         nx, ny, nz: The number of the grid's nodes along each axis.
@@ -108,17 +113,26 @@ class MarchingCubes:
 
         Raises:
             KernelTypeError: the field is no such array.
-            LaunchError: it is traced, and the sizes are not said; or only one of them is.
+            LaunchError: it is traced, and the sizes are not said; or only one of them is; or a capture is open.
         """
+        if isinstance(field, array) and listeners.here.capture is not None:
+            raise LaunchError(
+                "wp.MarchingCubes: a capture is open, and how many triangles there will be is not known",
+                hint="end the capture before, and begin another one after it",
+            )
         values = _read(field)
         least = jnp.zeros(3, np.float32) if lower is None else jnp.asarray(np.asarray(lower), np.float32)
         most = jnp.asarray(np.subtract(values.shape, 1) if upper is None else np.asarray(upper), np.float32)
         given = values, jnp.asarray(threshold, np.float32), least, most
         if (max_verts is None) != (max_tris is None):
             raise LaunchError("wp.MarchingCubes.extract: max_verts and max_tris go together")
+        is_traced = any(isinstance(x, jax.core.Tracer) for x in given)
         if max_verts is not None and max_tris is not None:
-            return _extracted(*given, int(max_verts), int(max_tris))
-        if any(isinstance(x, jax.core.Tracer) for x in given):
+            made = _extracted(*given, int(max_verts), int(max_tris))
+            return (
+                made if is_traced or not isinstance(field, array) else (*_as_arrays(field, given, *made[:2]), *made[2:])
+            )
+        if is_traced:
             raise LaunchError(
                 "wp.MarchingCubes.extract: the field is traced, and how many triangles there are is not known",
                 hint="say how many there may be: max_verts=…, max_tris=…; how many there are are further results",
@@ -127,9 +141,7 @@ class MarchingCubes:
         room = [max(1, 1 << (n - 1).bit_length()) for n in counts]  # so that few programs serve all surfaces
         verts, indices, *_ = _extracted(*given, *room)
         verts, indices = verts[: counts[0]], indices[: 3 * counts[1]]
-        if isinstance(field, array):
-            return array(verts, dtype=NAMED["vec3"]), array(indices, dtype=int32)
-        return verts, indices
+        return _as_arrays(field, given, verts, indices) if isinstance(field, array) else (verts, indices)
 
     @staticmethod
     def extract_surface_marching_cubes(
@@ -139,6 +151,24 @@ class MarchingCubes:
         return MarchingCubes.extract(
             field, threshold, lower=domain_bounds_lower_corner, upper=domain_bounds_upper_corner
         )
+
+
+def _as_arrays(field: array, given: tuple[Any, ...], verts: Any, indices: Any) -> tuple[array, array]:
+    """The surface as mutable arrays; a tape that is open goes back from the vertices to the field."""
+    made = empty(len(verts), dtype=NAMED["vec3"], requires_grad=field.requires_grad)
+
+    def back(contents: Sequence[Any]) -> None:
+        gradient = taken(made)
+        if gradient is None or not len(verts):
+            return
+        values = jnp.asarray(np.array(contents[0]))  # of what was kept, which others may use again
+        room = 1 << (len(verts) - 1).bit_length()
+        of_verts = jnp.zeros((room, 3), np.float32).at[: len(verts)].set(gradient)
+        (slope,) = jax.vjp(lambda f: _extracted(f, *given[1:], room, 1)[0], values)[1](of_verts)
+        give(field, np.asarray(slope))
+
+    submit(Computation("wp.MarchingCubes", lambda: replace(made, np.asarray(verts)), [made], back, [field]))
+    return made, array(indices, dtype=int32)
 
 
 def _read(field: Any) -> Any:

@@ -10,6 +10,7 @@ from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.compiler.program import program_of
 from jwarp.config import config
+from jwarp.devices import Device
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.array_arguments import (
     check_value,
@@ -78,6 +79,8 @@ class Launch(Record):
         >>> record.set_param_by_name("k", 3.0)
         >>> (y,) = record.launch()
     """
+
+    _device: Device | None = None  # where its arrays must be; None: anywhere
 
     def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: BlockDim | None = None):
         kernel = read_kernel(kernel, "wp.Launch")
@@ -386,7 +389,7 @@ class Launch(Record):
     def _prepare_in_place(self) -> Command:
         self._require_all()
         assert self._dim is not None
-        launch = ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
+        launch = ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim, self._device)
         launch.program = self._program
         command: Command = adjoint_of(launch, self._asked) if self.adjoint else launch
         command.prepare()

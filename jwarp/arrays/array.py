@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays import allocation
+from jwarp.arrays import allocation, dlpack
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
@@ -519,7 +519,7 @@ class array(Operators, Written):
         memory: Any = self._require_data()
         if memory.device.is_cuda:
             return memory.capsule(self.layout, **options)
-        return self.numpy().__dlpack__(**{name: x for name, x in options.items() if x is not None and x != -1})
+        return dlpack.export(self.numpy(), **{name: x for name, x in options.items() if x is not None and x != -1})
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Host memory, or that of a GPU, as DLPack names it."""

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.errors import LaunchError
+from jwarp.types import bfloat16
+
 CPU = 1  # DLPack's number of host memory
+UINT16, BFLOAT16 = 1, 4  # its numbers of kinds of elements: unsigned integers, and floats of bfloat16
 VERSION = (1, 0)  # the first in which an exporter says whether its memory may be written
 
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
@@ -30,14 +34,56 @@ def is_exporter(value: Any) -> bool:
 def view(value: Any, *, is_read_only: bool = False) -> np.ndarray:
     """A NumPy array in the memory of an exporter, which it keeps alive; read-only if that says so, or it is known.
 
-    Raises whatever the exporter or NumPy does about an array that NumPy has no dtype for.
+    Raises whatever the exporter or NumPy does about an array that neither NumPy nor ml_dtypes has a dtype for.
     """
     exporter = _Exporter(value)
+    is_bfloat16 = _relabel(exporter.capsule, BFLOAT16, UINT16)  # which NumPy does not import
     array = np.from_dlpack(exporter)
+    if is_bfloat16:
+        array = array.view(bfloat16.dtype)
     # NumPy takes arrays of old exporters for read-only, though they have no way to say either.
     if array.flags.writeable or exporter.is_versioned or is_read_only:
         return array
     return np.asarray(_Writeable(array)).view(array.dtype)
+
+
+def export(array: np.ndarray, **options: Any) -> Any:
+    """The capsule of an array of NumPy's, also of one of bfloat16, which NumPy does not export.
+
+    Raises:
+        LaunchError: the array is read-only, and who takes the capsule has no way to know.
+    """
+    is_bfloat16 = array.dtype == bfloat16.dtype
+    try:
+        capsule = (array.view(np.uint16) if is_bfloat16 else array).__dlpack__(**options)
+    except BufferError as error:
+        if array.flags.writeable:
+            raise
+        raise LaunchError(
+            f"the array is read-only, and DLPack cannot say so here: {error}",
+            hint="wp.to_jax(a) takes it as it is; wp.clone(a) may be written",
+            also=BufferError,
+        ) from None
+    if is_bfloat16:
+        _relabel(capsule, UINT16, BFLOAT16)
+    return capsule
+
+
+def _relabel(capsule: Any, before: int, after: int) -> bool:
+    """Write another kind of 16-bit elements into what a capsule stands for; False if it is not of the kind `before`."""
+    begin = _described_at(capsule)
+    kind = (ctypes.c_uint8 * 2).from_address(begin + 20)  # and the bits of an element
+    if tuple(kind) != (before, 16):
+        return False
+    kind[0] = after
+    return True
+
+
+def _described_at(capsule: Any) -> int:
+    """The address of an array's description: address, device, rank, type of elements, extents."""
+    name = _capsule_name(capsule)
+    # A version and what manages the memory come first in the newer of the two kinds.
+    return _capsule_pointer(capsule, name) + (32 if name == b"dltensor_versioned" else 0)
 
 
 class Capsule:
@@ -48,9 +94,7 @@ class Capsule:
         if name not in (b"dltensor", b"dltensor_versioned"):
             raise TypeError("the capsule stands for no array, or has been taken already")
         self.capsule = capsule
-        # A version and what manages the memory come first in the newer of the two; then the address and the device.
-        begin = _capsule_pointer(capsule, name) + (0 if name == b"dltensor" else 32)
-        self.device = tuple((ctypes.c_int32 * 2).from_address(begin + 8))
+        self.device = tuple((ctypes.c_int32 * 2).from_address(_described_at(capsule) + 8))
 
     def __dlpack__(self, **_: Any) -> Any:
         return self.capsule

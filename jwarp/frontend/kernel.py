@@ -533,9 +533,12 @@ def kernel(
             body does wrong is reported when the kernel is first used.
         KernelTypeError: an option that there is not, or another interface than Warp's own (`entry_point_abi`).
     """
-    if module_options and module != "unique":
+    if not isinstance(module_options, Mapping | None):
+        kind = type(module_options).__name__
+        raise KernelTypeError(f"@wp.kernel: module_options must be a dict, not {kind}", also=TypeError)
+    if module_options is not None and module != "unique":
         raise KernelTypeError(
-            "@wp.kernel: module_options need module='unique'",
+            '@wp.kernel: module_options need module="unique"',
             hint="or wp.set_module_options for a whole module",
             also=ValueError,
         )

@@ -44,7 +44,9 @@ def checked(options: Mapping[str, Any], where: str) -> dict[str, Any]:
     found = dict(options)
     for name, value in options.items():
         if name not in _DEFAULTS:
-            raise KernelTypeError(f"{where}: no option {name!r}; there are {', '.join(_DEFAULTS)}", also=ValueError)
+            raise KernelTypeError(
+                f"{where}: no option {name!r}. Valid options: {', '.join(_DEFAULTS)}", also=ValueError
+            )
         if name == "deterministic":
             try:
                 found[name] = as_mode(value, f"{where}: {name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.frontend.builtins.quaternion import quat_inverse, quat_rotate, quaternion
-from jwarp.frontend.builtins.scalar import abs, acos, asin, atan2, clamp, cos, sin, sqrt, where
+from jwarp.frontend.builtins.scalar import abs, acos, asin, atan2, clamp, cos, fixed, max, sin, sqrt, where
 from jwarp.frontend.builtins.signatures import of_floats
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, matrix_from_cols, normalize, vector
@@ -253,6 +253,10 @@ def quat_to_euler(q: Quaternion, i: int, j: int, k: int):
     angle, e[j] the second, 0 to pi, and the third stands in the place that is left. (Bernardes and Viollet 2022.)
     """
     kind = q.dtype
+    # The angles do not depend on the length, so that it may be a constant: squares stay in range.
+    size = fixed(max(max(abs(q.x), abs(q.y)), max(abs(q.z), abs(q.w))))
+    size = where(size == kind(0.0), kind(1.0), size)
+    q = quaternion(q.x / size, q.y / size, q.z / size, q.w / size)
     v = vector(q.x, q.y, q.z)
     third = k
     if k == i:

@@ -15,6 +15,7 @@ from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
 from jwarp.programs import internals
 from jwarp.programs.kernel_class import Kernel
+from jwarp.programs.launch_class import Launch
 from jwarp.programs.own_python import is_run_as_it_is, spec_as_it_is
 from jwarp.programs.surface import MODULES, missing
 from jwarp.types import program_values
@@ -79,7 +80,7 @@ _COUNTERPARTS = {
     f"{PACKAGE}.optim.linear": "jwarp.optim.linear",
 }
 # Names that mean something else in programs than in jwarp, or that only programs have.
-_OF_PROGRAMS: dict[str, dict[str, Any]] = {PACKAGE: {"Kernel": Kernel}}
+_OF_PROGRAMS: dict[str, dict[str, Any]] = {PACKAGE: {"Kernel": Kernel, "Launch": Launch}}
 # Counterparts of Warp's private modules.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
     f"{PACKAGE}._src.{name}": make for name, make in internals.MODULES.items()

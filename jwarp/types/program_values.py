@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.errors import KernelTypeError
+from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types.composites import OPERATE, TRANSFORM, Composite, CompositeType, CompositeValue, plain_operator
 from jwarp.types.queries import type_repr
 from jwarp.types.scalars import (
@@ -103,7 +103,14 @@ def _setitem(self: CompositeValue, key: Any, value: Any) -> None:
         if not fits:
             raise KernelTypeError(f"Expected to assign a `{dtype}` value but got `{type(value).__name__}` instead")
         value = given.astype(dtype.dtype)
-    np.asarray(self)[key] = value
+    shown = np.asarray(self)
+    try:
+        shown[key] = value
+    except ValueError:  # NumPy's, for extents that do not fit
+        raise LaunchError(
+            f"components of shape {np.shape(shown[key])} of a {type_repr(_type(self))} cannot be set to values of shape"
+            f" {np.shape(value)}"
+        ) from None
 
 
 def _eq(self: CompositeValue, other: object) -> bool:

@@ -76,7 +76,7 @@ def test_what_there_is_not_is_refused():
         wp.set_module_options({"unroll": 3})
     with pytest.raises(wp.KernelTypeError, match="max_unroll must be int, not True"):
         wp.set_module_options({"max_unroll": True})
-    with pytest.raises(wp.KernelTypeError, match="need module='unique'"):
+    with pytest.raises(wp.KernelTypeError, match='need module="unique"'):
         wp.kernel(module_options={"fast_math": True})(squared)
     with pytest.raises(wp.KernelTypeError, match="entry_point_abi='external_constant_params'"):
         wp.kernel(entry_point_abi="external_constant_params")(squared)
@@ -108,3 +108,10 @@ def test_options_that_nobody_set_are_those_of_the_settings():
         assert wp.get_module_options(made)["max_unroll"] == 5
     found = made.options.get("deterministic", None)
     assert found == wp.config.deterministic and made.options["fast_math"] is False
+
+
+def test_module_options_are_a_dict_of_a_module_of_the_kernels_own():
+    with pytest.raises(wp.KernelTypeError, match="must be a dict, not str"):
+        wp.kernel(module="unique", module_options="fast_math")
+    with pytest.raises(wp.KernelTypeError, match='need module="unique"'):
+        wp.kernel(module_options={})

@@ -291,3 +291,24 @@ def test_where_angles_and_axes_are_not_unique():
     # Opposite directions: half a turn about an axis perpendicular to them.
     np.testing.assert_allclose(matrices(np.asarray(o[2:5, 1])) @ v[2:5, :, None], -v[2:5, :, None], atol=1e-6)
     np.testing.assert_allclose(o[5, 2], [0, 0, 0, 2])  # of zeros: nothing turned
+
+
+def test_euler_angles_of_any_length():
+    """Angles and their derivatives at every scale are those of a quaternion of length 1, over the scale."""
+
+    @wp.kernel
+    def angles(q: wp.array[wp.quat], e: wp.array[wp.vec3]):
+        i = wp.tid()
+        e[i] = wp.quat_to_euler(q[i], 0, 1, 2)
+
+    f = lambda q: wp.jax_kernel(angles)(q)[0]  # noqa: E731
+    q = jnp.asarray(unit(np.random.default_rng(0).normal(size=(8, 4))), jnp.float32)
+    g = jnp.asarray(np.random.default_rng(1).normal(size=(8, 3)), jnp.float32)
+    known, slope = f(q), jax.vjp(f, q)[1](g)[0]
+    for scale in (1e-30, 1e-20, 1e20, 1e30):
+        x = q * np.float32(scale)
+        np.testing.assert_allclose(f(x), known, rtol=1e-4, atol=1e-5)
+        found = jax.vjp(f, x)[1](g)[0] * np.float32(scale)
+        np.testing.assert_allclose(found, slope, rtol=1e-3, atol=1e-3 * float(abs(slope).max()))
+        forward = jax.jvp(f, (x,), (x,))[1]
+        np.testing.assert_allclose(forward, np.zeros_like(known), atol=1e-4)

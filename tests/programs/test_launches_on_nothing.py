@@ -7,6 +7,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.config import surface
+from jwarp.programs.launch_class import Launch
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +108,35 @@ def test_arrays_of_numpy_and_jax_keep_their_rules(monkeypatch):
     monkeypatch.setattr(surface, "is_warps", False)
     with pytest.raises(wp.LaunchError, match="no keyword 'device' here"):
         wp.launch(hello, 2, inputs=[1], device="cpu")
+
+
+def test_empty_records_take_a_device_and_are_filled_by_the_setters():
+    record = Launch(scaled, "cpu")
+    x, y = wp.array(np.arange(5.0), dtype=float), wp.zeros(5, dtype=float)
+    for name, value in (("s", 3.0), ("x", x), ("y", y)):
+        record.set_param_by_name(name, value)
+    record.set_dim(4)
+    assert record.launch() is None
+    assert y.numpy().tolist() == [0.0, 3.0, 6.0, 9.0, 0.0]
+    recorded = wp.launch(scaled, 4, inputs=[3.0, x, y], record_cmd=True)
+    assert isinstance(record, Launch) and isinstance(recorded, Launch) and not isinstance(scaled, Launch)
+
+
+def test_empty_records_run_adjoints():
+    record = Launch(scaled, wp.get_device("cpu"), adjoint=True)
+    x, y = (wp.array(np.arange(1.0, 4.0), dtype=float, requires_grad=True) for _ in range(2))
+    y.grad.fill_(2.0)
+    for name, value in (("s", 3.0), ("x", x), ("y", y)):
+        record.set_param_by_name(name, value)
+    record.set_dim(3)
+    record.launch()
+    assert x.grad.numpy().tolist() == [6.0, 6.0, 6.0]
+
+
+def test_empty_records_refuse_what_is_not_theirs():
+    with pytest.raises(wp.LaunchError, match="hooks"):
+        Launch(scaled, "cpu", hooks=object())
+    with pytest.raises(wp.LaunchError, match="nowhere"):
+        Launch(scaled, "nowhere")
+    with pytest.raises(wp.LaunchError, match="not set|set_"):
+        Launch(scaled, "cpu").launch()

@@ -231,3 +231,24 @@ assert (c.numpy() == given.astype(np.int32)).all()
 def test_int_and_float_by_warps_names_in_kernels(tmp_path):
     (tmp_path / "numbers.py").write_text(NUMBERS)
     subprocess.run([sys.executable, "-m", "jwarp", "run", str(tmp_path / "numbers.py")], check=True)
+
+
+def test_components_set_to_values_of_another_shape_are_refused():
+    shown = run("""
+    import jwarp.as_warp
+    import warp as wp
+
+    for value, key, given in [
+        (wp.vec3(1.0, 2.0, 3.0), slice(0, 2), (7.0, 8.0, 9.0)),
+        (wp.mat22(1.0, 2.0, 3.0, 4.0), 1, (7.0, 8.0, 9.0)),
+        (wp.vec3(1.0, 2.0, 3.0), 0, (7.0, 8.0)),
+    ]:
+        before = str(value)
+        try:
+            value[key] = given
+        except wp.LaunchError as error:
+            print(str(value) == before, error)
+    """)
+    assert [line.split(" of a ")[0] for line in shown.splitlines()] == [
+        "True components of shape (2,)", "True components of shape (2,)", "True components of shape ()",
+    ]  # fmt: skip

@@ -331,3 +331,37 @@ def lengths(x: wp.array2d[float], out: wp.array[int]):
 
 def test_the_length_of_a_tile_is_known_to_static():
     assert wp.launch_tiled(lengths, 1, [jnp.ones((8, 4))], [1], block_dim=32)[0].tolist() == [12]
+
+
+@wp.kernel
+def rows_alone(x: wp.array2d[float], o: wp.array[float]):
+    i = wp.tid()
+    s = float(0.0)
+    for j in range(int(x[i, 0])):
+        t = wp.tile_load(x[i], shape=4, offset=4 * j)
+        s += wp.tile_extract(wp.tile_sum(t), 0)
+    if s > 20.0:
+        s = s + wp.tile_extract(wp.tile_max(wp.tile_load(x[i], shape=4)), 0)
+    o[i] = s
+
+
+def test_nothing_differs_in_blocks_of_one_thread():
+    values = np.random.default_rng(3).normal(size=(5, 16)).astype(np.float32)
+    values[:, 0] = 1, 2, 3, 4, 2
+    values[3, 1:] += 3.0
+    x, o = wp.array(values, dtype=float, requires_grad=True), wp.zeros(5, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(rows_alone, dim=5, inputs=[x, o], block_dim=1)
+    tape.backward(grads={o: wp.ones(5, dtype=float)})
+    expected, slopes = np.zeros(5), np.zeros_like(values)
+    for i, row in enumerate(values):
+        number = 4 * int(row[0])
+        expected[i], slopes[i, :number] = row[:number].sum(), 1.0
+        if expected[i] > 20.0:
+            expected[i] += row[:4].max()
+            slopes[i, row[:4].argmax()] += 1.0
+    assert (expected > 20.0).any()
+    np.testing.assert_allclose(o.numpy(), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(x.grad.numpy(), slopes, rtol=1e-6)
+    with pytest.raises(wp.CompileError, match="reach a tile operation together"):
+        wp.launch(rows_alone, dim=4, inputs=[x, o], block_dim=2)

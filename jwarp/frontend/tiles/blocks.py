@@ -39,8 +39,8 @@ def by_blocks(
         raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
     if over:
         kernel = counted(kernel, over)
-    if lane_axis is not None and lane_axis >= kernel.tid_dims:
-        lane_axis = None
+    if lane_axis is not None and (lane_axis >= kernel.tid_dims or block_dim == 1):
+        lane_axis = None  # of one thread the coordinate is the block's, and nothing differs
     kernel = dataclasses.replace(kernel, body=without_last_results(kernel.body))
     kernel = in_step(kernel, block_dim, lane_axis)
     variation = LaneVariation(kernel, lane_axis, block_dim)

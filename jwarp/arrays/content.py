@@ -9,7 +9,7 @@ import numpy as np
 
 from jwarp.arrays.view import Element, components_of, itemsize_of, packed, scalar_of
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, from_dtype, meant
+from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, bfloat16, from_dtype, meant
 from jwarp.types.composites import Composite
 
 
@@ -88,6 +88,8 @@ def _by_components(given: np.ndarray, element: Element, components: tuple[int, .
 
 
 def _numbers(data: Any, dtype: np.dtype | None) -> np.ndarray:
+    if dtype == bfloat16.dtype and isinstance(data, np.ndarray) and data.dtype == np.uint16:
+        return data.view(dtype)  # NumPy has no bfloat16: such an array has the bits, as in Warp
     try:
         return np.asarray(data, dtype)
     except (TypeError, ValueError, OverflowError) as error:

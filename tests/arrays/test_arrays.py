@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import warp
@@ -225,3 +226,22 @@ def test_annotations():
     a = wp.zeros(3)
     a.anything = "goes"
     assert a.anything == "goes" and wp.array2d([[1.0]]).shape == (1, 1)
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_arrays_of_uint16_are_the_bits_of_bfloat16(copy):
+    rng = np.random.default_rng(16)
+    numbers = rng.normal(size=(6, 3)).astype(ml_dtypes.bfloat16)
+    bits = numbers.view(np.uint16)
+    for given, known in ((bits, numbers), (bits[::2, ::-1], numbers[::2, ::-1])):
+        a = wp.array(given, dtype=wp.bfloat16, copy=copy)
+        np.testing.assert_array_equal(a.numpy(), known)
+    rows = wp.array(bits, dtype=wp.types.vector(3, wp.bfloat16))
+    np.testing.assert_array_equal(rows.numpy(), numbers)
+    rows.zero_()
+    rows.assign(bits)
+    np.testing.assert_array_equal(rows.numpy(), numbers)
+    for other in (np.int16, np.uint32, np.float32):
+        counts = rng.integers(1, 100, 5).astype(other)
+        np.testing.assert_array_equal(wp.array(counts, dtype=wp.bfloat16).numpy().astype(other), counts)
+    assert wp.array([np.uint16(3)], dtype=wp.bfloat16).numpy() == 3

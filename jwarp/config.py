@@ -174,10 +174,12 @@ class Config:
     A `with` block holds for its own thread only; what is assigned inside it is undone at its end.
     """
 
+    of_warp: dict[str, Any]  # the values of Warp's settings, which hold for the process
+
     def __init__(self) -> None:
         object.__setattr__(self, "_process", _replaced(_from_environment()))
         object.__setattr__(self, "_thread", _OfThread())
-        object.__setattr__(self, "_of_warp", dict(_OF_WARP))
+        object.__setattr__(self, "of_warp", dict(_OF_WARP))
 
     @property
     def settings(self) -> Settings:
@@ -193,7 +195,7 @@ class Config:
         if name in _FIELDS:
             return getattr(self.settings, name)
         if name in _OF_WARP:
-            return self._of_warp[name]
+            return self.of_warp[name]
         if name in _RENAMED:
             return getattr(self.settings, _RENAMED[name])
         if name == "mode":
@@ -202,7 +204,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OF_WARP:
-            self._of_warp[name] = value
+            self.of_warp[name] = value
             return
         if name == "mode":
             if value not in _MODES:

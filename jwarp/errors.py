@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import linecache
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
+
+from jwarp.caches import cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-@functools.cache  # bounded by the classes of errors
+@cached("the classes of errors")
 def _joined(error: type[JwarpError], also: type[Exception]) -> type[JwarpError]:
     """The class of errors that are of both classes, and look like those of the first one."""
     names = {"__module__": error.__module__, "__doc__": error.__doc__, "__str__": BaseException.__str__}

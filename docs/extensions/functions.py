@@ -60,7 +60,18 @@ def heading(function: Described) -> str:
 
 # -- derivatives, as text
 
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
+SIGNS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "and": "and",
+}
 
 
 class Written:
@@ -88,8 +99,8 @@ class Steps:
     def op(self, name: str, *args: object, **more: object) -> Written:
         """The formula of an operation."""
         x = [told(arg) for arg in args]
-        if name == "neg":
-            return Written(f"-{x[0].inner}", False)
+        if name in ("neg", "not"):
+            return Written(f"{'-' if name == 'neg' else 'not '}{x[0].inner}", False)
         if name == "select":
             return Written(f"{x[1].inner} if {x[0].text} else {x[2].inner}", False)
         if name in SIGNS:

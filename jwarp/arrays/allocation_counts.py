@@ -56,12 +56,13 @@ _counts = Counts()
 _scopes = _Scopes()
 _lock = threading.RLock()  # memory may be freed wherever Python collects garbage, also inside of these functions
 _trackers = 0
+_of_warp = config.of_warp  # read for each array: an attribute of `config` would take as long as all else
 _next = 0
 
 
 def is_counting() -> bool:
     """True while a tracker is open in any thread, or `config.track_memory` is set."""
-    return _trackers > 0 or config.track_memory
+    return _trackers > 0 or _of_warp["track_memory"]
 
 
 def enter(name: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+
+from jwarp.caches import cached
 
 # These, and what is inside of them.
 _NAMES = (
@@ -46,7 +47,7 @@ def spec_as_it_is(name: str) -> ModuleSpec | None:
     return importlib.util.spec_from_file_location(name, file) if file.is_file() else None
 
 
-@functools.cache
+@cached("the one that is installed")
 def _installed() -> Path | None:
     """The folder of the package, found without importing it."""
     found = PathFinder.find_spec("warp", sys.path)

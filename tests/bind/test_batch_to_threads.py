@@ -121,6 +121,7 @@ def test_columns_of_threads(spreads):
     np.testing.assert_allclose(y, x * k[:, None, None] + jnp.arange(6.0)[None, :, None], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_what_stays_as_it_is(spreads):
     @wp.kernel
     def scale(x: wp.array[float], k: float, y: wp.array[float]):

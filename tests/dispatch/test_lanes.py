@@ -85,6 +85,7 @@ def test_lanes_along_the_first_dimension(columns):
         assert total.tolist() == [rows * (rows + 1) // 2] * columns
 
 
+@pytest.mark.filterwarnings("ignore:.*reads [0-9] coordinate:jwarp.errors.KernelWarning")  # on purpose
 def test_three_dimensions_and_repeats():
     x = np.random.default_rng(0).normal(size=(MANY, 3, 2)).astype(np.float32)
     i, j, k = np.indices(x.shape)

@@ -56,7 +56,7 @@ REASONS = (
     ),
     Reason(
         "graphs in files",
-        "the tests look into the files of Warp, which hold its machine code; `wp.capture_save` writes those of `jax.export`",
+        "tests of the files of Warp, which hold its machine code; `wp.capture_save` writes those of `jax.export`",
         r"_src\.apic|^test_apic|capture_(save|load)|APIC",
     ),
     Reason(

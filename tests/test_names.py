@@ -28,7 +28,6 @@ def test_a_name_to_come():
         ("stream_to_torch", "streams of PyTorch .*default_stream"),
         ("fem", "finite elements"),
         ("sparse", "sparse matrices .*jax.experimental.sparse"),
-        ("print_memory_report", "counts of allocated memory .*jax.profiler"),
         ("address", "addresses of memory"),
     ],
 )

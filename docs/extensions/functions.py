@@ -21,7 +21,6 @@ HEADINGS = {
     "control": "Threads and loops",
     "scalar": "Scalars",
     "vector": "Vectors and matrices",
-    "inverses": "Vectors and matrices",
     "decompositions": "Vectors and matrices",
     "norms": "Vectors and matrices",
     "quaternion": "Quaternions and transforms",

@@ -3,7 +3,6 @@
 from jwarp.frontend.builtins import atomic as atomic
 from jwarp.frontend.builtins import checks as checks
 from jwarp.frontend.builtins import control as control
-from jwarp.frontend.builtins import inverses as inverses
 from jwarp.frontend.builtins import memory as memory
 from jwarp.frontend.builtins import prints as prints
 from jwarp.frontend.builtins import quaternion as quaternion

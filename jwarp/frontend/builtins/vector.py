@@ -54,7 +54,7 @@ def _vectors_of_3(name: str, args: Sequence[Binding], count: int, span: Span) ->
     return found
 
 
-def square_matrix(name: str, args: Sequence[Binding], span: Span, largest: int | None = None) -> Composite:
+def _square(name: str, args: Sequence[Binding], span: Span, largest: int | None = None) -> Composite:
     (m,) = _composites(name, args, 1, span, kind=MATRIX, floats=largest is not None)
     rows, columns = m.type.shape
     if rows != columns or rows > (largest or rows):
@@ -186,28 +186,46 @@ def _ddot_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
 
 
 def _trace_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    m = square_matrix("trace", args, span)
+    m = _square("trace", args, span)
     return total(e, [row[k] for k, row in enumerate(m.rows)], span)
 
 
 def _determinant_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    return expanded_determinant(e, square_matrix("determinant", args, span, MAX_EXPANDED).rows, span)
+    return _determinant(e, _square("determinant", args, span, MAX_EXPANDED).rows, span)
 
 
-def expanded_determinant(e: Emitter, rows: Sequence[Sequence[Operand]], span: Span) -> Operand:
+def _determinant(e: Emitter, rows: Sequence[Sequence[Operand]], span: Span) -> Operand:
     """Laplace's expansion along the first row."""
     if len(rows) == 1:
         return rows[0][0]
     result: Operand | None = None
     for k, factor in enumerate(rows[0]):
-        term = e.emit("mul", factor, expanded_determinant(e, without(rows, 0, k), span), span=span)
+        term = e.emit("mul", factor, _determinant(e, _without(rows, 0, k), span), span=span)
         result = term if result is None else e.emit("sub" if k % 2 else "add", result, term, span=span)
     assert result is not None
     return result
 
 
-def without(rows: Sequence[Sequence[Operand]], row: int, column: int) -> list[list[Operand]]:
+def _without(rows: Sequence[Sequence[Operand]], row: int, column: int) -> list[list[Operand]]:
     return [[x for j, x in enumerate(r) if j != column] for i, r in enumerate(rows) if i != row]
+
+
+def _inverse_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+    """The adjugate over the determinant; zero where the determinant is zero."""
+    m = _square("inverse", args, span, MAX_EXPANDED)
+    n, one = m.type.shape[0], Const(m.type.dtype, 1.0)
+    cofactors = []
+    for i in range(n):
+        for j in range(n):
+            minor = _determinant(e, _without(m.rows, i, j), span) if n > 1 else one
+            cofactors.append(e.emit("neg", minor, span=span) if (i + j) % 2 else minor)
+    first = [e.emit("mul", m.items[k], cofactors[k], span=span) for k in range(n)]
+    det = total(e, first, span)
+    singular = e.emit("eq", det, zero(det.type), span=span)
+    scale = e.emit("div", one, e.emit("select", singular, one, det, span=span), span=span)
+    scale = e.emit("select", singular, zero(det.type), scale, span=span)
+    items = tuple(e.emit("mul", cofactors[j * n + i], scale, span=span) for i in range(n) for j in range(n))
+    return Composite(m.type, items)
 
 
 def _diag_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
@@ -218,7 +236,7 @@ def _diag_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
 
 
 def _get_diag_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    m = square_matrix("get_diag", args, span)
+    m = _square("get_diag", args, span)
     return Composite(types.vector(m.type.shape[0], m.type.dtype), tuple(row[k] for k, row in enumerate(m.rows)))
 
 
@@ -338,6 +356,12 @@ determinant = _row(
     "The determinant of a square matrix of floats with at most 4 rows, by expansion along the first.",
     _determinant_rule,
 )
+inverse = _row(
+    "inverse(a: AnyMatrix) -> AnyMatrix",
+    "The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero where it is singular.",
+    _inverse_rule,
+)
+inverse_approx = _row("inverse_approx(a: AnyMatrix) -> AnyMatrix", "The same as `inverse`.", _inverse_rule)
 diag = _row("diag(vec: Vector[Any, AnyMatrix]) -> AnyMatrix", "The matrix with `vec` on the diagonal.", _diag_rule)
 get_diag = _row(
     "get_diag(mat: Matrix[Any, AnyVector]) -> AnyVector", "The diagonal of a square matrix.", _get_diag_rule

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jwarp.arrays import allocation
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Call, listeners, submit
+from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import read_element, value_of
 from jwarp.arrays.struct_array import StructArray, both_leaves
 from jwarp.arrays.view import View, read_shape
-from jwarp.arrays.writes import Copy, copy_range
+from jwarp.arrays.writes import Computation, Copy, copy_range
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import (
@@ -178,11 +179,25 @@ def _fill_indexed(target: indexedarray, value: Any) -> None:
 
     def run() -> None:
         content = np.array(data.numpy())
-        axes = zip(data.shape, (*target.indices, *(None,) * data.ndim), strict=False)
-        content[np.ix_(*(np.arange(n) if named is None else np.asarray(named) for n, named in axes))] = element
-        data.assign(content)
+        content[_named(data, target.indices)] = element
+        data.memory.write(data.layout, content)
 
-    submit(Call(run))
+    def back(contents: Sequence[Any]) -> None:
+        if data.grad is not None:  # what was filled has the gradient zero before
+            kept = iter(contents)
+            indices = [next(kept) if isinstance(index, array) else index for index in target.indices]
+            gradient = np.array(data.grad.numpy())
+            gradient[_named(data, indices)] = 0
+            data.grad.memory.write(data.grad.layout, gradient)
+
+    reads = [index for index in target.indices if isinstance(index, array)]
+    submit(Computation("fill_ of an indexed array", run, [data], back, reads))
+
+
+def _named(data: array, indices: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """The indices, for NumPy, of the elements that arrays of indices name; None is all of an axis."""
+    axes = zip(data.shape, (*indices, *(None,) * data.ndim), strict=False)
+    return np.ix_(*(np.arange(n) if named is None else np.asarray(named) for n, named in axes))
 
 
 FILL.append(_fill_indexed)

@@ -135,6 +135,42 @@ def test_indexed_arrays_fill_what_they_name():
     assert structs.numpy()["n"].tolist() == [7, 0, 7] and structs.numpy()["v"].sum() == 6.0
 
 
+@wp.kernel
+def square(x: wp.array2d[float], y: wp.array2d[float]):
+    i, j = wp.tid()
+    y[i, j] = x[i, j] * x[i, j]
+
+
+@pytest.mark.parametrize("captured", (False, True))
+def test_what_an_indexed_fill_overwrites_has_no_gradient(captured):
+    content = np.random.default_rng(7).normal(size=(5, 4)).astype(np.float32)
+    x, y, z = (wp.array(a, requires_grad=True) for a in (content, np.zeros_like(content), np.zeros_like(content)))
+    rows = wp.array([3, 1], dtype=int)
+
+    def run():
+        tape = wp.Tape()
+        with tape:
+            wp.launch(square, (5, 4), inputs=[x, y])
+            wp.indexedarray(y, [rows, None]).fill_(3.0)
+            wp.launch(square, (5, 4), inputs=[y, z])
+        rows.fill_(0)  # the gradient goes by those that there were
+        tape.backward(grads={z: wp.ones((5, 4))})
+
+    if captured:
+        with wp.ScopedCapture() as capture:
+            run()
+        for _ in range(3):
+            rows.assign([3, 1])
+            x.grad.zero_()
+            wp.capture_launch(capture.graph)
+    else:
+        run()
+    expected = 4 * content**3
+    expected[[3, 1]] = 0
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-5)
+    assert (z.numpy()[[3, 1]] == 9).all()
+
+
 def test_maps_of_indexed_arrays_have_derivatives():
     rng = np.random.default_rng(4)
     content, named = rng.normal(size=10).astype(np.float32), np.array([7, 1, 7], np.int32)

@@ -22,9 +22,7 @@ from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
-    change_ids,
     launches_on_geometry,
-    launches_with_ids,
     native_graph,
     steps_of,
     written_by,
@@ -143,8 +141,8 @@ class Graph(Several):
 class _Part(NamedTuple):
     """A call that does what some commands do.
 
-    Without saying so it writes to the memory `written`. The launches `geometry` are given grids, trees or meshes, or
-    ids of such; of those that had `changed` when it ran last, these are the states.
+    Without saying so it writes to the memory `written`. The launches `geometry` are given grids, trees or meshes; of
+    those that had `changed` when it ran last, these are the states.
     """
 
     commands: tuple[Command, ...]
@@ -159,7 +157,7 @@ def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
     for place, group in itertools.groupby(commands, _place):
         of = tuple(group)
         if place == "here":
-            yield from map(_native_part, _with_ids_as_they_are(of))
+            yield _native_part(of)
         elif place is None:
             yield from (_Part((command,), command.run) for command in of)
         else:
@@ -168,24 +166,11 @@ def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
 
 def _place(command: Command) -> Any:
     """Where a command is done without Python: "here", or on a GPU; None for a command that Python runs."""
-    if isinstance(command, Several) and change_ids([command], [command]):
-        return None
     return "here" if steps_of([command]) is not None else gpu_of(command)
 
 
-def _with_ids_as_they_are(commands: Sequence[Command]) -> Iterator[list[Command]]:
-    """The commands in lists, none of which changes what ids name in it that are given further on in the same list."""
-    of: list[Command] = []
-    for command in commands:
-        if of and change_ids(of, [command]):
-            yield of
-            of = []
-        of.append(command)
-    yield of
-
-
 def _native_part(commands: Sequence[Command]) -> _Part:
-    launches = dict.fromkeys([*launches_on_geometry(commands), *launches_with_ids(commands)])
+    launches = dict.fromkeys(launches_on_geometry(commands))
     written = dict.fromkeys(written_by(commands))
     graph = native_graph(commands)
     assert graph is not None  # as each command has steps

@@ -172,25 +172,3 @@ def launches_on_geometry(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
     for command in all_of(commands):
         if isinstance(command, ArrayLaunch) and command.geometry:
             yield command
-
-
-def launches_with_ids(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
-    """The launches that are given arrays of ids, which could name others."""
-    for command in all_of(commands):
-        if isinstance(command, ArrayLaunch) and command.ids is not None:
-            yield command
-
-
-def change_ids(before: Sequence[Command], commands: Sequence[Command]) -> bool:
-    """True if `before` write to ids that `commands` are given, or to arrays of what these name.
-
-    These are read before a native graph runs, in which nothing may change them, therefore.
-    """
-    read = [memory for x in launches_with_ids(commands) if x.ids is not None for memory in x.ids.memories(x.given)]
-    return bool(read) and any(_overlap(memory, other) for memory in set(written_by(before)) for other in read)
-
-
-def _overlap(memory: Memory, other: Memory) -> bool:
-    if not (isinstance(memory, HostMemory) and isinstance(other, HostMemory)):
-        return memory is other
-    return memory.start < other.start + other.buffer.nbytes and other.start < memory.start + memory.buffer.nbytes

@@ -17,9 +17,7 @@ from jwarp.dispatch.tape.entries import Entry
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
-    change_ids,
     launches_on_geometry,
-    launches_with_ids,
     steps_of,
     written_by,
 )
@@ -52,7 +50,7 @@ class TapedGraph:
             self._known.run()
             return True
         self._known = None
-        if self._left <= 0 or any(launches_on_geometry(self.commands)) or change_ids(self.commands, self.commands):
+        if self._left <= 0 or any(launches_on_geometry(self.commands)):
             return False
         self._left -= 1
         self._known = _taken(self.commands)
@@ -69,7 +67,6 @@ class _Steps:
         self._like = config.settings, options.changes
         flat = list(all_of(commands))
         self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
-        self._with_ids = tuple(launches_with_ids(commands))
         tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
         # Tapes clear the entries from before the run; if the run made others, the next run clears these, too.
         self._tapes = [(tape, tuple(tape.launches), met[tape]) for tape in tapes]
@@ -92,7 +89,6 @@ class _Steps:
             and changes == options.changes
             and all(launch.values is values for launch, values in self._launches)
             and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
-            and not any(launch.changed_geometry() for launch in self._with_ids)
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
         )
 

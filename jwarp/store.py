@@ -42,6 +42,19 @@ def key_of(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file in a place as a whole, so that nobody reads a part of it."""
+    descriptor, unfinished = tempfile.mkstemp(UNFINISHED, path.name[:16], path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
 @dataclass(frozen=True)
 class Store:
     """The entries in `folder`, which need not exist; with an empty name there are none."""
@@ -76,15 +89,7 @@ class Store:
         path = self._path(key)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, unfinished = tempfile.mkstemp(UNFINISHED, key[:16], path.parent)
-            try:
-                with open(descriptor, "wb") as file:
-                    file.write(_header(key, content) + content)
-                os.replace(unfinished, path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(unfinished)
-                raise
+            replace_file(path, _header(key, content) + content)
         except (OSError, ValueError) as error:
             self._warn(error)
             return

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from jwarp.devices import get_device
 from jwarp.dispatch.tape.exported import ExportedGraph, Param, export_graph, program_of
 from jwarp.dispatch.tape.graphs import Graph
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.store import replace_file
 
 _MAGIC = b"jwarp graph 1\n"  # the number changes with the format
 _SUFFIX = ".wrp"
@@ -59,7 +59,7 @@ def capture_save(
             raise KernelTypeError(f"wp.capture_save: {name!r} is no array, but {type(value).__name__}")
         if named.setdefault(name, value) is not value:
             raise LaunchError(f"wp.capture_save: {name!r} is the name of two arrays")
-    _write(_with_suffix(path), _to_bytes(export_graph(graph, named)))
+    replace_file(_with_suffix(path), _to_bytes(export_graph(graph, named)))
 
 
 def capture_load(path: str | os.PathLike[str], device: Any = None) -> LoadedGraph:
@@ -178,18 +178,6 @@ def _loaded(content: bytes, device: Any, where: str) -> LoadedGraph:
 def _with_suffix(path: str | os.PathLike[str]) -> Path:
     name = os.fspath(path)
     return Path(name if name.endswith(_SUFFIX) else name + _SUFFIX)
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Replace a file as a whole, so that nobody reads a half of it."""
-    handle, made = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(content)
-        os.replace(made, file)
-    except BaseException:
-        os.unlink(made)
-        raise
 
 
 def _to_bytes(exported: ExportedGraph) -> bytes:

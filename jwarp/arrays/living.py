@@ -115,7 +115,7 @@ class Table:
         """The memories that kernels find."""
         with self._lock:
             found = [memory for known in self._known.values() if (memory := known()) is not None]
-            return [*found, *(x.memory for record in self._records.values() for x in record[3] if hasattr(x, "memory"))]
+            return [*found, *(x.memory for x in self.arrays(by_addresses=False))]
 
     def note(self, given: Any) -> None:
         """Note an array that kernels may find, as it may have a gradient."""

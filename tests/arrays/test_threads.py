@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threads import at_once
 
 import jwarp as wp
 
@@ -24,28 +25,12 @@ def scale_add(x: wp.array[float], y: wp.array[float], a: float):
 
 def in_threads(count, work):
     """Run work(number) in so many threads at once, which take turns all the time; their results in order."""
-    barrier, results, errors = threading.Barrier(count), [None] * count, []
-
-    def run(number):
-        try:
-            barrier.wait(60)
-            results[number] = work(number)
-        except BaseException as error:
-            errors.append(error)
-
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        return at_once(count, work)
     finally:
         sys.setswitchinterval(interval)
-    if errors:
-        raise errors[0]
-    return results
 
 
 def pair(seed, n=8):

@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threads import at_once
 
 import jwarp as wp
 
@@ -17,27 +17,6 @@ THREADS = 8
 X = np.random.default_rng(5).uniform(0.2, 0.8, 64).astype(np.float32)
 SOAK_SECONDS = float(os.environ.get("JWARP_SOAK", "5"))
 SOAK = Path(__file__).parents[1] / "helpers" / "concurrency_soak.py"
-
-
-def at_once(work):
-    """Run work(number) in as many threads, which start together; their results in order."""
-    barrier, results, errors = threading.Barrier(THREADS), [None] * THREADS, []
-
-    def run(number):
-        try:
-            barrier.wait(60)
-            results[number] = work(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
 
 
 def new_kernel(power):
@@ -77,7 +56,7 @@ def use(kernel, power, k):
 def test_the_same_new_kernel_in_all_threads():
     kernel = new_kernel(17)
     with wp.record_compiles() as events:
-        at_once(lambda number: use(kernel, 17, 1.0 + number))
+        at_once(THREADS, lambda number: use(kernel, 17, 1.0 + number))
     made = [(e.variant, e.source) for e in events if e.source != "memory"]
     assert len(set(made)) == len(made), "compiled twice"
     assert len({variant for variant, _ in made}) >= 4
@@ -85,19 +64,19 @@ def test_the_same_new_kernel_in_all_threads():
 
 def test_new_kernels_of_the_same_content():
     with wp.record_compiles() as events:
-        at_once(lambda number: use(new_kernel(18), 18, 1.0 + number))
+        at_once(THREADS, lambda number: use(new_kernel(18), 18, 1.0 + number))
     made = [e.variant for e in events if e.source != "memory"]
     assert len(set(made)) == len(made) >= 4
 
 
 def test_a_new_kernel_in_each_thread():
-    at_once(lambda number: use(new_kernel(23 + number), 23 + number, 2.0))
+    at_once(THREADS, lambda number: use(new_kernel(23 + number), 23 + number, 2.0))
 
 
 def test_one_function_in_all_threads():
     kernel = new_kernel(19)
     run = jax.jit(jax.grad(lambda x: wp.launch(kernel, 64, [x, 1.0], [64])[0].sum()))
-    for found in at_once(lambda number: run(X)):
+    for found in at_once(THREADS, lambda number: run(X)):
         np.testing.assert_allclose(found, 19 * X.astype(float) ** 18, rtol=1e-5)
 
 
@@ -123,7 +102,7 @@ def test_settings_of_threads_stay_apart():
                 if found is not None:
                     np.testing.assert_array_equal(found, [X[0], 0.0, X[1]])
 
-    at_once(work)
+    at_once(THREADS, work)
 
 
 def test_an_error_of_a_program_that_runs_asynchronously_names_the_kernel():
@@ -153,7 +132,7 @@ def test_errors_in_several_threads_are_each_their_own():
             with pytest.raises(RuntimeError, match=rf"pick.*thread \({number}\)"):
                 wp.launch(pick, number + 1, [X, at], [number + 1])[0].block_until_ready()
 
-    at_once(work)
+    at_once(THREADS, work)
 
 
 def test_soak():

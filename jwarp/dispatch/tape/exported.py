@@ -73,7 +73,7 @@ def export_graph(graph: Graph, named: Mapping[str, array]) -> ExportedGraph:
             hint="pass grids, trees, meshes and arrays themselves",
         )
     with with_x64(True):  # so that arrays of 64-bit numbers are regions like the others
-        arguments = {"commands": [_arrays_of(command) for command in graph.commands], "params": dict(named)}
+        arguments = {"commands": _arrays_of(graph.commands), "params": dict(named)}
         given = Given(arguments, tuple(arguments))
         written: list[int] = []
 
@@ -107,60 +107,100 @@ def program_of(exported: ExportedGraph) -> Callable[..., Sequence[np.ndarray]]:
     return run
 
 
-def _arrays_of(command: Command) -> Any:
-    """The arrays of a command, with whatever they are in, as a tree."""
+@dataclass(frozen=True)
+class _Form:
+    """A kind of command as it is exported.
+
+    Attributes:
+        arrays: The arrays of such a command, with whatever they are in, as a tree; None where it has no form in a file.
+        run: Does while JAX traces what the command does, on other arrays.
+    """
+
+    arrays: Callable[[Any], list[Any] | None]
+    run: Callable[[Any, Any], None]
+
+
+def _form(command: Command) -> _Form | None:
+    return next((form for kind, form in _FORMS.items() if isinstance(command, kind)), None)
+
+
+def _arrays_of(commands: Sequence[Command]) -> list[Any]:
+    """The trees of the arrays of commands.
+
+    Raises:
+        LaunchError: one of them has no form in a file.
+    """
+    trees = []
+    for command in commands:
+        form = _form(command)
+        arrays = None if form is None else form.arrays(command)
+        if arrays is None:
+            raise _refusal(command)
+        trees.append(arrays)
+    return trees
+
+
+def _refusal(command: Command) -> LaunchError:
     match command:
-        case ArrayLaunch() if command.device == CPU and command.ids is None:
-            return list(command.given)
-        case Copy():
-            return [command.dest, command.src]
-        case Fill():
-            return [command.array]
-        case Branch():
-            return [command.condition, _all(command.on_true), _all(command.on_false)]
-        case Loop():
-            return [command.condition, _all(command.body)]
-        case Graph():
-            return _all(command.commands)
-        case Computation() if command.made_by is not None:
-            return list(command.made_by[1])
         case ArrayLaunch():
             name = f"a launch of '{command.kernel.name}' on a GPU or on arrays of ids"
         case Computation():
             name = command.name
         case _:
             name = "a call of Python's, such as a refit or the backward pass of a tape,"
-    raise LaunchError(
+    return LaunchError(
         f"{name} is part of a graph that is to be saved, and has no form in a file",
         hint="save a graph of launches, copies, fills, wp.capture_if and wp.capture_while on arrays of the host",
     )
 
 
-def _all(commands: Sequence[Command]) -> list[Any]:
-    return [_arrays_of(command) for command in commands]
-
-
-def _run_on(commands: Sequence[Command], arrays: Sequence[Any]) -> None:
+def _run_on(commands: Sequence[Command], trees: Sequence[Any]) -> None:
     """Do while JAX traces what commands do, on other arrays."""
-    for command, mine in zip(commands, arrays, strict=True):
-        match command:
-            case ArrayLaunch():
-                ArrayLaunch(command.kernel, command.dims, mine, None, command.block_dim).run()
-            case Copy():
-                Copy(*mine).run()
-            case Fill():
-                Fill(mine[0], command.value).run()
-            case Branch():
-                parts = (command.on_true, mine[1]), (command.on_false, mine[2])
-                branches = [functools.partial(_run_on, *part) for part in parts]
-                traced_if(mine[0], branches, branches, "part of a graph that is saved")
-            case Loop():
-                body = functools.partial(_run_on, command.body, mine[1])
-                traced_while(mine[0], body, body, "of a graph that is saved")
-            case Computation() if command.made_by is not None:
-                command.made_by[0](*mine)
-            case Graph():
-                _run_on(command.commands, mine)
+    for command, arrays in zip(commands, trees, strict=True):
+        form = _form(command)
+        assert form is not None  # as its arrays have been taken
+        form.run(command, arrays)
+
+
+def _arrays_of_launch(command: ArrayLaunch) -> list[Any] | None:
+    return list(command.given) if command.device == CPU and command.ids is None else None
+
+
+def _run_launch(command: ArrayLaunch, given: Any) -> None:
+    ArrayLaunch(command.kernel, command.dims, given, None, command.block_dim).run()
+
+
+def _arrays_of_computation(command: Computation) -> list[Any] | None:
+    return None if command.made_by is None else list(command.made_by[1])
+
+
+def _run_computation(command: Computation, arguments: Any) -> None:
+    assert command.made_by is not None
+    command.made_by[0](*arguments)
+
+
+def _run_branch(command: Branch, arrays: Any) -> None:
+    condition, *trees = arrays
+    both = zip((command.on_true, command.on_false), trees, strict=True)
+    branches = [functools.partial(_run_on, *part) for part in both]
+    traced_if(condition, branches, branches, "part of a graph that is saved")
+
+
+def _run_loop(command: Loop, arrays: Any) -> None:
+    condition, tree = arrays
+    body = functools.partial(_run_on, command.body, tree)
+    traced_while(condition, body, body, "of a graph that is saved")
+
+
+_FORMS: dict[type[Command], _Form] = {
+    ArrayLaunch: _Form(_arrays_of_launch, _run_launch),
+    Copy: _Form(lambda copy: [copy.dest, copy.src], lambda _, arrays: Copy(*arrays).run()),
+    Fill: _Form(lambda fill: [fill.array], lambda fill, arrays: Fill(arrays[0], fill.value).run()),
+    Computation: _Form(_arrays_of_computation, _run_computation),
+    Branch: _Form(lambda c: [c.condition, _arrays_of(c.on_true), _arrays_of(c.on_false)], _run_branch),
+    Loop: _Form(lambda loop: [loop.condition, _arrays_of(loop.body)], _run_loop),
+    Graph: _Form(lambda graph: _arrays_of(graph.commands), lambda graph, trees: _run_on(graph.commands, trees)),
+}
 
 
 def _params(given: Given) -> dict[str, Param]:

@@ -165,23 +165,21 @@ def runlength_encode(
     count = values.size if value_count is None else number(where, "value_count", value_count)
     have_same_device(where, values=values, run_values=run_values, run_lengths=run_lengths)
     if count < 0:
-        raise LaunchError(f"{where}: value_count must be non-negative, got {count}", also=RuntimeError)
+        raise LaunchError(f"{where}: value_count must be non-negative, got {count}")
     if not types_equal(values.dtype, run_values.dtype):
         kinds = " vs ".join(type_repr(each.dtype) for each in (values, run_values))
-        raise KernelTypeError(f"{where}: values and run_values data types do not match ({kinds})", also=RuntimeError)
+        raise KernelTypeError(f"{where}: values and run_values data types do not match ({kinds})")
     if values.dtype is not int32:
-        raise KernelTypeError(f"{where}: Unsupported data type: {type_repr(values.dtype)}", also=RuntimeError)
+        raise KernelTypeError(f"{where}: Unsupported data type: {type_repr(values.dtype)}")
     if run_lengths.dtype is not int32:
-        raise KernelTypeError(f"{where}: run_lengths array must be of type int32", also=RuntimeError)
+        raise KernelTypeError(f"{where}: run_lengths array must be of type int32")
     if values.size < count:
-        raise LaunchError(f"{where}: values has less than {count} elements", also=RuntimeError)
+        raise LaunchError(f"{where}: values has less than {count} elements")
     if min(run_values.size, run_lengths.size) < count:
-        raise LaunchError(
-            f"{where}: Output array storage sizes must be at least equal to value_count ({count})", also=RuntimeError
-        )
+        raise LaunchError(f"{where}: Output array storage sizes must be at least equal to value_count ({count})")
     counted = empty(1, dtype=int32, device=values.device) if run_count is None else run_count
     if counted.dtype is not int32:
-        raise KernelTypeError(f"{where}: run_count array must be of type int32", also=RuntimeError)
+        raise KernelTypeError(f"{where}: run_count array must be of type int32")
 
     def encode() -> None:
         given = content(values).reshape(-1)[:count]

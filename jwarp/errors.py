@@ -96,6 +96,12 @@ def _again(error: type[JwarpError], message: str, span: Span, hint: str, also: t
 class CompileError(JwarpError, SyntaxError):
     """Kernel source that is not part of the kernel language."""
 
+    def __init__(
+        self, message: str, span: Span = NO_SPAN, hint: str = "", *, also: type[Exception] | None = None
+    ) -> None:
+        super().__init__(message, span, hint, also=also)
+        self.msg = self.args[0]  # the text of a SyntaxError
+
 
 class KernelTypeError(JwarpError, TypeError):
     """A type that does not fit, in kernel source or in the arguments of a launch."""

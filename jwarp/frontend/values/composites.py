@@ -122,7 +122,7 @@ def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
         extent = len(values)
     else:
         raise KernelTypeError(
-            "the `length` argument must be specified when zero-initializing a vector",
+            f"the `length` argument must be specified when {'filling' if values else 'zero-initializing'} a vector",
             span,
             "wp.vector(length=3, dtype=float)",
         )

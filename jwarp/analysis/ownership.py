@@ -44,12 +44,12 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
 
 def added_to(node: Op) -> tuple[Operand, int] | None:
     """The operand of an addition or subtraction, and the number that it adds; None for anything else."""
-    match node:
-        case Op(name="sub", args=(x, Const(value=by))):
-            return x, -by
-        case Op(name="add", args=(x, Const(value=by))) | Op(name="add", args=(Const(value=by), x)):
-            return x, by
-    return None
+    if not node.row.signs:
+        return None
+    (x, y), (_, second) = node.args, node.row.signs
+    if isinstance(y, Const):
+        return x, second * y.value
+    return (y, x.value) if isinstance(x, Const) and second > 0 else None
 
 
 class ThreadIndices:

@@ -24,6 +24,7 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.geometry import BlockDim
 from jwarp.types import CompositeValue, Struct, array_of, indexedarray
+from jwarp.types.handles import Id
 from jwarp.wire import Role
 
 
@@ -51,20 +52,20 @@ def holds_arrays(values: Any) -> bool:
 
 
 def is_on_arrays(inputs: Any, outputs: Any) -> bool:
-    """True if a launch follows Warp's rules: it is given mutable arrays, or no arrays at all in a program of Warp's."""
+    """True if a launch follows Warp's rules: it is given mutable arrays, or in a program of Warp's nothing of JAX."""
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         return True
-    return surface.is_warps and _holds_nothing(inputs) and (outputs is None or _holds_nothing(outputs))
+    return surface.is_warps and _holds_no_jax(inputs) and (outputs is None or _holds_no_jax(outputs))
 
 
-def _holds_nothing(values: Any) -> bool:
-    """True if none of the values of a call is an array, of JAX or of NumPy, or has one inside."""
+def _holds_no_jax(values: Any) -> bool:
+    """True if none of the values of a call is an array of JAX, a traced number or a spec, or has one inside."""
     if isinstance(values, Mapping):
         values = values.values()
     return isinstance(values, Iterable) and all(
-        isinstance(value, CompositeValue | np.generic | int | float | None)
-        or (isinstance(value, Struct) and _holds_nothing([getattr(value, name) for name in type(value).fields]))
-        or (isinstance(value, list | tuple) and _holds_nothing(value))
+        isinstance(value, CompositeValue | np.ndarray | np.generic | int | float | Id | None)
+        or (isinstance(value, Struct) and _holds_no_jax([getattr(value, name) for name in type(value).fields]))
+        or (isinstance(value, list | tuple) and _holds_no_jax(value))
         for value in values
     )
 

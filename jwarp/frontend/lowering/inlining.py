@@ -187,7 +187,7 @@ def _recalling(ctx: Context, replay: Func, node: Node) -> Node:
         if op.row.is_write or op.row.is_lasting or (op.row.is_load and op.array >= ctx.first_local):
             what = "prints or checks" if not op.row.is_write else "writes to an array"
             raise CompileError(
-                f"the replay `{replay.name}` {'reads a local array' if op.name == 'load' else what}",
+                f"the replay `{replay.name}` {'reads a local array' if op.row.is_load else what}",
                 op.span,
                 "it reads what the launch has left in the kernel's arrays",
             )

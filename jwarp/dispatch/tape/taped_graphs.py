@@ -39,6 +39,7 @@ class TapedGraph:
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = commands
+        self._geometry = list(launches_on_geometry(commands))
         self._known: _Steps | None = None
         self._left = MAX_TAKES
 
@@ -46,11 +47,14 @@ class TapedGraph:
         """Run them; False where Python has to, and then nothing has run."""
         if LISTENING and listeners.here.recorders:
             return False
+        if any(launch.changed_geometry() for launch in self._geometry):
+            self._known = None  # Python prepares the launches anew, if the next run finds the same state
+            return False
         if self._known is not None and self._known.holds():
             self._known.run()
             return True
         self._known = None
-        if self._left <= 0 or any(launches_on_geometry(self.commands)):
+        if self._left <= 0:
             return False
         self._left -= 1
         self._known = _taken(self.commands)

@@ -166,10 +166,13 @@ def checked(m: wp.mat22, v: wp.vec3):
 
 def test_arrays_of_numpy_are_composites_by_value(capfd):
     square = np.arange(1.0, 5.0, dtype=np.float32).reshape(2, 2)
-    for m in (square, [[1, 2], [3, 4]], ((1, 2), (3, 4))):
+    for m in (square, square.ravel(), [[1, 2], [3, 4]], ((1, 2), (3, 4)), (1, 2, 3, 4), [1.0, 2, 3, 4]):
         assert wp.launch(checked, 1, inputs=[m, np.arange(1.0, 4.0, dtype=np.float32)], device="cpu") is None
     wp.launch(checked, 1, inputs=[square * 2, [1, 2, 3]], device="cpu")
     assert capfd.readouterr().out.count("expect_eq") == 1
+    for m in ([1, 2, 3], (1, 2, 3, 4, 5), [[1, 2, 3, 4]], np.ones(3, np.float32)):
+        with pytest.raises(wp.KernelTypeError, match="mat22"):
+            wp.launch(checked, 1, inputs=[m, [1, 2, 3]])
 
 
 @wp.kernel

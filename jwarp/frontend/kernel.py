@@ -7,7 +7,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any, overload
 
 from jwarp import forks
@@ -457,9 +457,10 @@ def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Par
             )
         params.append(Parameter(name, type_))
     returned = annotations.get("return")
-    if returned is not None:
+    if returned not in (None, NoneType):
         raise CompileError(
-            f"kernel `{function.__name__}` cannot return a value",
+            f"kernel `{function.__name__}`: Warp kernels cannot return values. Write results to output arguments, "
+            "and omit the return annotation or use `-> None`.",
             parameter_span(function, "return"),
             "store to an array parameter",
         )

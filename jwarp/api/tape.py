@@ -184,7 +184,7 @@ class Tape:
         """
         open_scopes = sum(-1 if name is None else 1 for _, name, _ in self.scopes)
         if not open_scopes:
-            raise LaunchError("wp.Tape.record_scope_end: ended tape scope, but scope not present", also=RuntimeError)
+            raise LaunchError("wp.Tape.record_scope_end: ended tape scope, but scope not present")
         begin, name, _ = self.scopes[-1]
         if remove_scope_if_empty and name is not None and begin == len(self.launches):
             self.scopes.pop()

@@ -84,7 +84,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "from_paddle to_paddle dtype_from_paddle dtype_to_paddle device_from_paddle device_to_paddle "
             "stream_from_paddle"
         ),
-        "arrays of Omniverse's Fabric": "fabricarrayarray indexedfabricarrayarray",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",

@@ -1,4 +1,4 @@
-"""What derivatives of conflicting stores ask: the bits that stayed, numbers of threads, slots."""
+"""The questions of derivatives where stores conflict: the bits that stayed, numbers of threads, slots."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ PAIRS = [(0.0, -0.0), (1.0, 1.0), (1.0, 2.0), (NAN, OTHER_NAN), (NAN, 1.0), (np.
 
 
 def answers(make, xs, ys):
-    """What `make` says, as truth values, of floats in two arrays."""
+    """The truth values that `make` gives of floats in two arrays."""
     x, y, thread = Value(float32), Value(float32), Value(int32)
     builder = Builder()
     builder.append(Op("tid", (), 0, thread))

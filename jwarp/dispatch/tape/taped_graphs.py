@@ -13,10 +13,11 @@ from jwarp.arrays.memory import SAVES, HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded, Scratch, copying, native_steps
-from jwarp.dispatch.tape.entries import Entry
+from jwarp.dispatch.tape.entries import Entry, LaunchEntry
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
+    changed_states,
     launches_on_geometry,
     steps_of,
     written_by,
@@ -39,6 +40,8 @@ class TapedGraph:
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = commands
+        self._geometry = list(launches_on_geometry(commands))
+        self._changed: list[Any] = []
         self._known: _Steps | None = None
         self._left = MAX_TAKES
 
@@ -46,11 +49,18 @@ class TapedGraph:
         """Run them; False where Python has to, and then nothing has run."""
         if LISTENING and listeners.here.recorders:
             return False
+        if changed := changed_states(self._geometry):
+            self._known = None
+            if changed != self._changed:  # built in this graph, likely
+                self._changed = changed
+                return False
+            for launch in self._geometry:
+                launch.renew()
         if self._known is not None and self._known.holds():
             self._known.run()
             return True
         self._known = None
-        if self._left <= 0 or any(launches_on_geometry(self.commands)):
+        if self._left <= 0:
             return False
         self._left -= 1
         self._known = _taken(self.commands)
@@ -74,7 +84,8 @@ class _Steps:
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
         self._graded = [(a, a._grad) for a in given.values()]
         grads = [g.memory for tape in tapes for g in tape.gradients.values()]
-        self._written: list[Memory] = list(dict.fromkeys([*written_by(commands), *grads]))
+        self._written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads])
+        self._finding = [e for _, entries, _ in self._tapes for e in entries if isinstance(e, LaunchEntry) and e.found]
         in_place: dict[Memory, list[Kept]] = {}
         for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):
             if not kept.is_saved:
@@ -90,6 +101,7 @@ class _Steps:
             and all(launch.values is values for launch, values in self._launches)
             and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
+            and all(entry.is_apart(self._written) for entry in self._finding)
         )
 
     def run(self) -> None:
@@ -163,7 +175,10 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
         steps += [copying(saved, buffer) for saved, buffer, _ in saves]
         steps += own
     native = native_steps(steps, Scratch()) if is_whole else None
-    return None if native is None else _Steps(commands, native, met)
+    if native is None:
+        return None
+    made = _Steps(commands, native, met)
+    return made if made.holds() else None
 
 
 def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:

@@ -31,7 +31,7 @@ from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.python_operators import OVERLOADS
-from jwarp.frontend.syntax.source import Definition, capture, file_lines, file_of
+from jwarp.frontend.syntax.source import Definition, file_lines, file_of, outer_values
 from jwarp.ir.printing import short_file
 from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType, Written
 
@@ -132,7 +132,7 @@ class _Content:
     def callee(self, func: Func, evaluates: bool) -> None:
         if isinstance(func, Lambda):
             raise _Unknown
-        self.function(func.python, func.definition, evaluates)
+        self.function(func.python, func.first_read, evaluates)
         self.value((func.outputs.names, func.outputs.changed, func.annotations))
         self.value((func.python.__defaults__, func.python.__kwdefaults__))
         self.value((func.defined, func.gradient, func.replay))
@@ -140,7 +140,7 @@ class _Content:
     def function(self, function: Callable, definition: Definition | None, evaluates: bool = False) -> None:
         """The text of a function, and what its names mean."""
         code = function.__code__
-        captured = capture(function)  # what had no value yet when it was defined
+        captured = outer_values(function)  # what had no value yet when it was defined
         if definition is not None:
             captured |= definition.captured
         lines = file_lines(function) if definition is None else definition.lines

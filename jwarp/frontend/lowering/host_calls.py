@@ -24,6 +24,7 @@ from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, bind_python
 from jwarp.ir.nodes import Const
 from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype, number
+from jwarp.types.queries import no_function
 
 # Loops of the library run over the components of vectors and matrices.
 MAX_ITERATIONS = 1024
@@ -57,7 +58,8 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
         raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span) from None
     except JwarpError as error:
         d = error.diagnostic
-        raise KernelTypeError(d.message, span, d.hint) from None
+        why = f": {no_function(function.name, (*args, *named.values()))}" if isinstance(error, KernelTypeError) else ""
+        raise KernelTypeError(d.message + why, span, d.hint) from None
     return _value(found, f"wp.{function.name}", span)
 
 

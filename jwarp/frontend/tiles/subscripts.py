@@ -69,7 +69,7 @@ def indexed(ctx: Context, ref: TileRef, given: Sequence[Entry], span: Span) -> T
 def sliced(view: views.View, axis: int, part: slice, span: Span) -> views.View:
     """The view of the elements of a slice along an axis."""
     if part.step == 0:
-        raise CompileError("the step of a slice must not be zero", span)
+        raise CompileError("Slice step cannot be zero", span)
     chosen = range(view.shape[axis])[part]
     if not chosen:
         raise CompileError(f"this slice of {view.shape[axis]} elements is empty", span, "a tile has elements")

@@ -41,7 +41,7 @@ from jwarp.types import (
 MAX_TILE_BYTES = 1 << 20
 
 # Changes of elements by a bitwise operation, which every thread that makes one takes part in; not in the finished IR.
-COMBINING = {name: row.combines for name, row in OPS.items() if row.changes_tile and row.combines}
+COMBINING = {name: row.combines for name, row in OPS.items() if row.changes_tile and row.is_logical}
 
 _AMBIGUOUS = Unusable(
     "this tile may be the same as one that was changed since, depending on a condition",

@@ -450,11 +450,15 @@ def scale(k):
     import math
     return math.floor(k + 0.5)
 
+@wp.func
+def first(x: float):
+    dir = wp.vec3(x, 0.0, 0.0)  # also a function of Python's
+    return dir[0]
+
 def create(k):
     @wp.func
     def scaled(x: float):
-        dir = wp.vec3(x, 0.0, 0.0)
-        return dir[0] * wp.static(float(scale(k)))
+        return first(x) * wp.static(float(scale(k)))
     return scaled
 
 scaled = create(2.2)

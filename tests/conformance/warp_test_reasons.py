@@ -23,9 +23,9 @@ ENDED = ("crash", "timeout")  # never a reason
 REASONS = (
     Reason("finite elements", "`warp.fem` is not part of jwarp", r"^fem\.|warp\.fem|warp\._src\.fem"),
     Reason(
-        "sparse matrices",
-        "`warp.sparse` is not part of jwarp: `jax.experimental.sparse`",
-        r"^test_(sparse|fsai)\.|warp\.(_src\.)?sparse|\bBsr|bsr_",
+        "parts of sparse matrices",
+        "sparse approximate inverses and preconditioners by blocks, and what Warp's matrices keep to themselves",
+        r"^test_(sparse|fsai)\.|warp\.(_src\.)?sparse|warp\._src\.optim|block_jacobi|\bBsr|bsr_",
     ),
     Reason(
         "volumes",

@@ -150,8 +150,8 @@ def doubled(x: wp.array(dtype=wp.vec2), s: float):
 
 
 @pytest.mark.parametrize("more", [{}, {"device": "cpu"}, {"record_tape": False}])
-def test_arrays_of_numpy_are_written_in_place(rng, more):
-    x = rng.normal(size=(5, 2)).astype(np.float32)
+def test_arrays_of_numpy_are_written_in_place(more):
+    x = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
     expected = x * np.float32(4.0)
     for _ in range(2):  # the second one is a repetition
         assert wp.launch(doubled, 5, inputs=[x, 2.0], **more) is None
@@ -165,11 +165,14 @@ def checked(m: wp.mat22, v: wp.vec3):
 
 
 def test_arrays_of_numpy_are_composites_by_value(capfd):
-    flat, square = np.arange(1.0, 5.0, dtype=np.float32), np.arange(1.0, 5.0, dtype=np.float32).reshape(2, 2)
-    for m in (flat, square, [1, 2, 3, 4], ((1, 2), (3, 4))):
+    square = np.arange(1.0, 5.0, dtype=np.float32).reshape(2, 2)
+    for m in (square, square.ravel(), [[1, 2], [3, 4]], ((1, 2), (3, 4)), (1, 2, 3, 4), [1.0, 2, 3, 4]):
         assert wp.launch(checked, 1, inputs=[m, np.arange(1.0, 4.0, dtype=np.float32)], device="cpu") is None
-    wp.launch(checked, 1, inputs=[flat * 2, [1, 2, 3]], device="cpu")
+    wp.launch(checked, 1, inputs=[square * 2, [1, 2, 3]], device="cpu")
     assert capfd.readouterr().out.count("expect_eq") == 1
+    for m in ([1, 2, 3], (1, 2, 3, 4, 5), [[1, 2, 3, 4]], np.ones(3, np.float32)):
+        with pytest.raises(wp.KernelTypeError, match="mat22"):
+            wp.launch(checked, 1, inputs=[m, [1, 2, 3]])
 
 
 @wp.kernel

@@ -45,7 +45,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     span = given.span
     if ctx.tables or ctx.memory is not None:
         given = with_objects(ctx, function, given)
-    function = _overload(function, given)
+    function = overload_of(function, given)
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
@@ -260,7 +260,7 @@ def _returned(result: Binding, expected: Any) -> str:
     return f"a tuple with types `({types})`" if is_alike else f"{len(result)} values" if result else "no value"
 
 
-def _overload(function: Func, given: Arguments) -> Func:
+def overload_of(function: Func, given: Arguments) -> Func:
     """The one of the functions of this name that takes these arguments: one of just their types before generic ones."""
     if len(function.overloads) == 1:
         return function

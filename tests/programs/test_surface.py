@@ -85,7 +85,7 @@ def test_what_is_missing_is_absent_and_says_so():
 
         assert wp.tid is jwarp.tid and wp.types.vector is jwarp.types.vector and wp.vec3 is jwarp.vec3
         assert wp.DeterministicMode is DeterministicMode and wp.__version__ == wp.config.version == "1.19.0"
-        assert not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
+        assert warp.sparse.bsr_mv is jwarp.sparse.bsr_mv and not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
         assert importlib.util.find_spec("warp.tests") is None and importlib.util.find_spec("warp.sim") is None
         assert not hasattr(wp, "ir") and not hasattr(wp, "sinn") and "tid" in dir(wp)
         wp.config.mode = "debug"
@@ -114,7 +114,7 @@ def test_what_is_missing_is_absent_and_says_so():
             "AttributeError warp._src.context.runtime.core.no_such: an internal part of Warp",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError wp.config.no_such: no such setting",
-            "AttributeError warp.optim.linear.FSAI: jwarp has no sparse matrices",
+            "AttributeError warp.optim.linear.FSAI: jwarp has no sparse approximate inverses",
             "AttributeError warp.build_experimental.add_builtin: jwarp has no",
             "AttributeError module 'warp.fem.space' has no attribute 'no_such'",
         ),

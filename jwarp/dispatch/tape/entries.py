@@ -60,10 +60,6 @@ class Entry(abc.ABC):
         """The steps that do the same; None where Python runs it."""
         return None
 
-    def is_apart(self, written: Container[Memory]) -> bool:
-        """True if its steps miss nothing that it may find by numbers, where others write to the memories `written`."""
-        return True
-
     @property
     def keeps(self) -> Iterable[Kept]:
         """The contents that it keeps."""
@@ -384,13 +380,15 @@ class LaunchEntry(Entry):
         if any(param.is_heap and param.dtype.is_float for param in used):
             found.check_gradients(by_addresses=any(param.name == f"{MEMORY}.words" for param in used))
 
-    def is_apart(self, written: Container[Memory]) -> bool:
-        if self.found is None or self.backward_pass is None:
-            return True
+    def is_apart(self, mixed: Iterable[array], written: Container[Memory]) -> bool:
+        """True if its steps miss nothing that it may find by numbers, where others write to the memories `written`.
+
+        `mixed` are the parameters, of all such entries, that are not what the launches take them for.
+        """
         found = Found(self.kernel)
         try:
             self._check_found(self.backward, found)
-            found.check_apart(self.mixed)
+            found.check_apart(mixed)
         except NotDifferentiableError:
             return False
         return found.are_apart(written)

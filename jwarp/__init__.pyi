@@ -9,6 +9,7 @@ from typing import Any
 from typing import overload as _overload
 
 from jwarp import optim as optim
+from jwarp import sparse as sparse
 from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device

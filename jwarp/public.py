@@ -4,6 +4,7 @@ from importlib.metadata import version as _version
 from typing import Any
 
 from jwarp import optim as optim
+from jwarp import sparse as sparse
 from jwarp import types as _types
 from jwarp import utils as utils
 from jwarp.api import device as device

@@ -264,26 +264,3 @@ def reaches(kernel: Kernel) -> frozenset[Reach]:
         if any(c > 1 for _, c in factors) or (factors and constant > MAX_OFFSET):
             found.add(Reach(factors, constant, kind.max))
     return frozenset(found)
-
-
-def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
-    """The array parameters that are only read, at the thread's coordinates plus constants.
-
-    For each the launch axis of every index; those of vector and matrix components are constants. Blocks have no
-    neighbours in this sense.
-    """
-    if kernel.block_dim:
-        return {}
-    definitions = definitions_of(kernel.body)
-    found: dict[int, tuple[int, ...] | None] = {}
-    for node in contents_of(kernel.body).accesses:
-        array = kernel.array(node.array).type
-        dims = getattr(array, "dims", 0)
-        shifted = [shifted_of(i, definitions) for i in node.indices[:dims]]
-        constant = all(isinstance(i, Const) for i in node.indices[dims:])
-        axes = tuple(s[0] for s in shifted if s)
-        complete = constant and node.row.is_load and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
-        if found.setdefault(node.array, axes) != axes or not complete:
-            found[node.array] = None
-    elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)
-    return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params) and p not in elsewhere}

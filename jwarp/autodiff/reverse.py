@@ -15,7 +15,8 @@ from typing import Any
 
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.choices import maybe_unchosen
-from jwarp.analysis.ownership import ThreadIndices, added_to, owned_arrays, stencils
+from jwarp.analysis.ownership import ThreadIndices, added_to, owned_arrays
+from jwarp.analysis.stencils import stencils
 from jwarp.analysis.write_conflicts import WriteConflicts, conflicting_stores
 from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
 from jwarp.autodiff.conditional import Conditional, Derivatives

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jwarp.analysis.ownership import stencils
+from jwarp.analysis.stencils import stencils
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.analysis.thread_order import awaited
 from jwarp.autodiff.checkpoints import Storage

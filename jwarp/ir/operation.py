@@ -352,6 +352,11 @@ class Operation:
         return self.attribute is FunctionNumber
 
     @fact
+    def is_outlined(self) -> bool:
+        """It calls a function of the kernel, or takes a result of the call."""
+        return self.effect == "call"
+
+    @fact
     def is_native(self) -> bool:
         """It runs a text in C++."""
         return self.attribute is NativeCall

@@ -189,6 +189,7 @@ _MEMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     "codegen": _codegen,
     "logger": _logger,
     "lang": lambda: _public("jwarp"),
+    "sparse": lambda: _public("jwarp.sparse"),
     "thirdparty": dict,
     "thirdparty.appdirs": lambda: {"user_cache_dir": user_cache_dir},
 }

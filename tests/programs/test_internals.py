@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from fresh_python import run
+from fresh_python import run_forked
 
 import jwarp as wp
 from jwarp.programs import internals
@@ -119,7 +119,7 @@ def test_messages_by_level(capsys):
 
 
 def test_settings_may_be_patched():
-    run(
+    run_forked(
         """
         import jwarp.as_warp
         from unittest import mock

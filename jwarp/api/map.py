@@ -19,6 +19,7 @@ from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import Cache
+from jwarp.config import surface
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.builtins.table import BUILTINS, Builtin
 from jwarp.frontend.func import Func
@@ -116,7 +117,9 @@ def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], o
         where = read[0].device if read else None
         places = [empty(dims, kind, where, flows and scalar_of(kind).is_float) for kind in mapped.results]
     launch(mapped.kernel, dims, [*inputs, *places], block_dim=block_dim)
-    return places[0] if len(places) == 1 else tuple(places)
+    if len(places) == 1:
+        return places[0]
+    return list(places) if surface.is_warps else tuple(places)
 
 
 def _operated(name: str, *operands: Any, out: Any = None) -> Any:

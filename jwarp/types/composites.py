@@ -314,7 +314,9 @@ class Composite(CompositeValue, metaclass=CompositeType):
         elif values.size in (0, *(part.first for _, part in cls.kind.parts)):
             values = np.concatenate([values, initial[values.size :]])
         if values.size != cls._length_:
-            raise KernelTypeError(f"{cls.name} has {cls._length_} components, {values.size} values given")
+            counts = f"expected {cls._length_} elements, got {values.size}"
+            fault = f"Invalid number of arguments in {cls.kind.name} constructor, {counts}"
+            raise KernelTypeError(f"{cls.name}: {fault}", also=ValueError)
         return cls._over(values.astype(cls._wp_scalar_type_.dtype))
 
     @classmethod

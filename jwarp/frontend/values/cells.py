@@ -118,7 +118,9 @@ class TileMemory:
         """An index or offset: a number where it is constant, else int32."""
         operand = as_operand(binding, span)
         if operand is None or not operand.type.is_int:
-            raise KernelTypeError(f"{what} must be an integer, not {describe(binding)}", span)
+            raise KernelTypeError(
+                f"{what} must be an integer, not {describe(binding)}: they must be integers or slices", span
+            )
         if isinstance(operand, Const):
             return int(operand.value)
         if operand.type in (int64, uint32, uint64):  # what does not fit int32 is outside any tile

@@ -28,7 +28,7 @@ from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import NAMED, SCALARS, CompositeType, Geometry, type_size_in_bytes, uint8
 
-# What may be allocated.
+# The types that may be allocated, with their numbers.
 _ALLOCATED = {"int32": 4, "uint32": 10, "int64": 5, "float": 1, "double": 2, "Vec3f": 6, "Vec3d": 7, "Vec4f": 17,
               "Vec4d": 18}  # fmt: skip
 _INDEX, _ON_INDEX = 19, 20
@@ -94,7 +94,7 @@ class Volume(Voxels):
         transform_matrix: Any
 
     class FeatureArrayInfo(NamedTuple):
-        """The name, address, and size, number and type of the values of an array beside a grid."""
+        """The name, address, and size, number and type of the values of a further array of a grid."""
 
         name: str
         ptr: int
@@ -205,14 +205,14 @@ class Volume(Voxels):
         nodes = (known.leaves, known.lowers, known.uppers) if known else node_counts(np.asarray(self.tiles))
         return size_of(self.kind, nodes)
 
-    # -- arrays beside the grid
+    # -- further arrays of the grid
 
     def get_feature_array_count(self) -> int:
-        """The number of arrays beside the grid."""
+        """The number of further arrays of the grid."""
         return len(self._grid.features) if self._grid is not None else 0
 
     def get_feature_array_info(self, feature_index: int) -> FeatureArrayInfo:
-        """What is known of an array beside the grid.
+        """The facts about a further array of the grid.
 
         Raises:
             LaunchError: there is none of this number.
@@ -222,7 +222,7 @@ class Volume(Voxels):
         return Volume.FeatureArrayInfo(*self._features[feature_index])
 
     def feature_array(self, feature_index: int, dtype: Any = None) -> Any:
-        """An array beside the grid, whose elements are of `dtype` or of the type that it says.
+        """A further array of the grid, whose elements are of `dtype` or of the type that it says.
 
         Raises:
             LaunchError: there is none of this number, or values have another size.

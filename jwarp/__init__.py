@@ -45,7 +45,7 @@ def __getattr__(name: str) -> _Any:
     raise refuse(name)
 
 
-_MODULES = ("autograd", "optim", "optim.linear", "utils")  # public ones
+_MODULES = ("autograd", "optim", "optim.linear", "sparse", "utils")  # public ones
 
 
 def _all() -> dict[str, _Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
 from jwarp.caches import cached
+from jwarp.config import surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Diagnostic:
     hint: str = ""
 
     def render(self) -> str:
-        lines = [self.message]
+        lines = []
         if self.span.line:
             lines.append(f"  --> {self.span}")
             source = linecache.getline(self.span.file, self.span.line).rstrip("\n")
@@ -49,7 +50,9 @@ class Diagnostic:
                 lines.append(f"{' ' * len(number)} | {lead}{'^' * width}")
         if self.hint:
             lines.append(f"  help: {self.hint}")
-        return "\n".join(lines)
+        # Programs of Warp look for the reason at the end of the text of a fault of kernel source.
+        parts = [*lines, self.message] if self.span.line and surface.is_warps else [self.message, *lines]
+        return "\n".join(parts)
 
 
 @cached("the classes of errors")
@@ -59,11 +62,11 @@ def _joined(error: type[JwarpError], also: type[Exception]) -> type[JwarpError]:
     return type(error.__name__, (error, also), names | {"of": error, "also": also})
 
 
-class JwarpError(Exception):
+class JwarpError(RuntimeError):
     """Base of the errors below; `diagnostic` holds the parts that the text was made of.
 
-    `also` is the class of Warp's error for the same fault, where that is none of the bases: a program that catches
-    Warp's error goes on.
+    Warp raises RuntimeError for most faults. `also` is the class of its error for the same fault, where that is
+    none of the bases: a program that catches Warp's error goes on.
     """
 
     of: ClassVar[type[JwarpError] | None] = None
@@ -92,6 +95,12 @@ def _again(error: type[JwarpError], message: str, span: Span, hint: str, also: t
 
 class CompileError(JwarpError, SyntaxError):
     """Kernel source that is not part of the kernel language."""
+
+    def __init__(
+        self, message: str, span: Span = NO_SPAN, hint: str = "", *, also: type[Exception] | None = None
+    ) -> None:
+        super().__init__(message, span, hint, also=also)
+        self.msg = self.args[0]  # the text of a SyntaxError
 
 
 class KernelTypeError(JwarpError, TypeError):

@@ -4,6 +4,7 @@ from importlib.metadata import version as _version
 from typing import Any
 
 from jwarp import optim as optim
+from jwarp import sparse as sparse
 from jwarp import types as _types
 from jwarp import utils as utils
 from jwarp.api import device as device
@@ -146,8 +147,10 @@ from jwarp.arrays.create import ones as ones
 from jwarp.arrays.create import ones_like as ones_like
 from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.arrays.fabric import fabricarray as fabricarray
+from jwarp.arrays.fabric import fabricarrayarray as fabricarrayarray
 from jwarp.arrays.fabric import fixedarray as fixedarray
 from jwarp.arrays.fabric import indexedfabricarray as indexedfabricarray
+from jwarp.arrays.fabric import indexedfabricarrayarray as indexedfabricarrayarray
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles

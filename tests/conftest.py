@@ -38,6 +38,7 @@ sys.dont_write_bytecode = False
 # XLA compiles thousands of small programs here, each of which runs once: three times as fast with these. What is
 # tested, the custom calls, is compiled by jwarp alone. Must precede the first use of a device.
 _FAST = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+_FAST += " --xla_llvm_disable_expensive_passes=true"
 if jax.__version_info__ < (0, 11):  # later releases have no such flag, and XLA ends the process
     _FAST += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", _FAST)

@@ -58,5 +58,5 @@ def test_all_names_are_listed_and_pickled():
     assert {"launch", "kernel", "vec3", "sin", "optim", "config", "PI"} <= listed <= set(dir(wp))
     assert not any(name.startswith("_") for name in listed)
     modules = {name for name in listed if isinstance(getattr(wp, name), types.ModuleType)}
-    assert modules == {"device", "optim", "types", "utils"}
+    assert modules == {"device", "optim", "sparse", "types", "utils"}
     assert all(pickle.loads(pickle.dumps(value)) is value for value in (wp.launch, wp.vec3, wp.float32, wp.Tape))

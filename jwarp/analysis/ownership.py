@@ -44,12 +44,12 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
 
 def added_to(node: Op) -> tuple[Operand, int] | None:
     """The operand of an addition or subtraction, and the number that it adds; None for anything else."""
-    match node:
-        case Op(name="sub", args=(x, Const(value=by))):
-            return x, -by
-        case Op(name="add", args=(x, Const(value=by))) | Op(name="add", args=(Const(value=by), x)):
-            return x, by
-    return None
+    if not node.row.signs:
+        return None
+    (x, y), (_, second) = node.args, node.row.signs
+    if isinstance(y, Const):
+        return x, second * y.value
+    return (y, x.value) if isinstance(x, Const) and second > 0 else None
 
 
 class ThreadIndices:
@@ -264,26 +264,3 @@ def reaches(kernel: Kernel) -> frozenset[Reach]:
         if any(c > 1 for _, c in factors) or (factors and constant > MAX_OFFSET):
             found.add(Reach(factors, constant, kind.max))
     return frozenset(found)
-
-
-def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
-    """The array parameters that are only read, at the thread's coordinates plus constants.
-
-    For each the launch axis of every index; those of vector and matrix components are constants. Blocks have no
-    neighbours in this sense.
-    """
-    if kernel.block_dim:
-        return {}
-    definitions = definitions_of(kernel.body)
-    found: dict[int, tuple[int, ...] | None] = {}
-    for node in contents_of(kernel.body).accesses:
-        array = kernel.array(node.array).type
-        dims = getattr(array, "dims", 0)
-        shifted = [shifted_of(i, definitions) for i in node.indices[:dims]]
-        constant = all(isinstance(i, Const) for i in node.indices[dims:])
-        axes = tuple(s[0] for s in shifted if s)
-        complete = constant and node.row.is_load and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
-        if found.setdefault(node.array, axes) != axes or not complete:
-            found[node.array] = None
-    elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)
-    return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params) and p not in elsewhere}

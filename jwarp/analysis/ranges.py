@@ -26,6 +26,7 @@ from jwarp.analysis.affine import (
     symbols_of,
 )
 from jwarp.analysis.intervals import Intervals
+from jwarp.analysis.ownership import added_to
 from jwarp.errors import Span
 from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
@@ -210,17 +211,15 @@ class _Analysis(Visitor):
     def conditional(self, node: While) -> None:
         self.block(node.cond)
         added = self.assume(node.cond.yields[0], True)
-        steps = {n.result: n for n in node.body.nodes if isinstance(n, Op) and n.name == "add"}
+        steps = {n.result: n for n in node.body.nodes if isinstance(n, Op) and n.row.signs}
         for param, init, following in zip(node.params, node.init, node.body.yields, strict=True):
             step = steps.get(following) if isinstance(following, Value) else None
-            if step is None or param not in step.args or not param.type.is_int:
-                continue
-            amount = next((a for a in step.args if a is not param), None)
-            if not isinstance(amount, Const) or amount.value <= 0:
+            added_up = added_to(step) if step is not None and param.type.is_int else None
+            if added_up is None or added_up[0] is not param or (amount := added_up[1]) <= 0:
                 continue
             # Grows from its first value, as long as the sum cannot wrap under the loop's condition.
             start = self.number(init)
-            grows = self.prove(Affine.number(param.type.max - amount.value) - Affine.of(param))
+            grows = self.prove(Affine.number(param.type.max - amount) - Affine.of(param))
             side = both(start.side, self.exact(start, param.type), grows)
             added.append((param, "lower", self.bound(param, "lower", Bound(start.form, side))))
         self.block(node.body)

@@ -76,9 +76,9 @@ def _block_weight(block: Block, unknown: int, called: Sequence[int]) -> int:
 def _node_weight(node: Node, unknown: int, called: Sequence[int]) -> int:
     """`unknown` is how many iterations a loop makes where only the launch knows, `called` what functions weigh."""
     match node:
-        case Op(name="call"):
+        case Op(row=row) if row.is_call:
             return called[node.number]
-        case Op(name="tile_matmul"):
+        case Op(row=row) if row.is_product:
             attr = node.attr_as(BlockMatmul)
             return max(1, attr.m * attr.n * attr.k // _PRODUCTS)
         case Op():

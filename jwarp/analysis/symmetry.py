@@ -49,7 +49,7 @@ def symmetry(kernel: Kernel) -> Symmetry:
     nodes = [n for n in walk(kernel.body) if isinstance(n, Op)]
     parts: dict[Operand, list[Op]] = {}
     for node in nodes:
-        if node.name == "symmetric":
+        if node.row.is_decomposed:
             parts.setdefault(node.args[2], []).append(node)
     run = _Run(parts)
     for node in nodes:
@@ -62,7 +62,7 @@ def symmetry(kernel: Kernel) -> Symmetry:
 
 def depends_on_decompositions(kernel: Kernel) -> bool:
     """True if the kernel uses decompositions."""
-    return any(isinstance(n, Op) and n.name == "symmetric" for n in walk(kernel.body))
+    return any(isinstance(n, Op) and n.row.is_decomposed for n in walk(kernel.body))
 
 
 class _Run:
@@ -114,7 +114,7 @@ class _Run:
         return first
 
     def op(self, node: Op) -> None:
-        if node.name == "symmetric" or node.result is None or not any(x in self.known for x in node.args):
+        if node.row.is_decomposed or node.result is None or not any(x in self.known for x in node.args):
             return
         row, type = node.row, node.result.type
         simple = all(isinstance(x.type, ScalarType) for x in (node.result, *node.args))

@@ -185,7 +185,7 @@ def ambiguity(kernel: Kernel, array: int) -> str:
 
 def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
     """True if an access overwrites an element regardless of its value, as an exchange whose result nothing reads."""
-    return node.row.is_store or (node.name == "atomic_exch" and node.result not in used)
+    return node.row.is_store or (node.row.is_exchange and node.result not in used)
 
 
 def replays(kernel: Kernel) -> bool:

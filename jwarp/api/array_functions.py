@@ -67,7 +67,7 @@ def number(where: str, name: str, value: Any) -> int:
             raise TypeError
         return operator.index(value)
     except TypeError:
-        raise LaunchError(f"{where}: {name} must be an integer, not {value!r}") from None
+        raise LaunchError(f"{where}: {name} must be an integer, not {value!r}", also=TypeError) from None
 
 
 def have_same_device(where: str, **arrays: Any) -> None:
@@ -93,10 +93,14 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     where = "wp.utils.array_scan"
     have_same_device(where, in_array=in_array, out_array=out_array)
     if in_array.size != out_array.size:
-        raise LaunchError(f"{where}: {in_array.size} elements do not go into {out_array.size}")
+        sizes = f"({in_array.size} vs {out_array.size})"
+        raise LaunchError(f"{where}: In and out array storage sizes do not match {sizes}")
     scalar = in_array.dtype.dtype if type_is_composite(in_array.dtype) else in_array.dtype
-    if not types_equal(in_array.dtype, out_array.dtype) or scalar not in (int32, int64, float32, float64):
-        raise KernelTypeError(f"{where}: no sums of {type_repr(in_array.dtype)} as {type_repr(out_array.dtype)}")
+    if not types_equal(in_array.dtype, out_array.dtype):
+        types = f"({type_repr(in_array.dtype)} vs {type_repr(out_array.dtype)})"
+        raise KernelTypeError(f"{where}: In and out array data types do not match {types}")
+    if scalar not in (int32, int64, float32, float64):
+        raise KernelTypeError(f"{where}: Unsupported data type: {type_repr(in_array.dtype)}")
     _check_contiguous(where, in_array, out_array)
     components = in_array.layout.full_shape[in_array.ndim :]
 
@@ -170,9 +174,10 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
     where = "wp.utils.array_inner"
     have_same_device(where, a=a, b=b)
     if not types_equal(a.dtype, b.dtype):
-        raise KernelTypeError(f"{where}: {type_repr(a.dtype)} and {type_repr(b.dtype)} are two types")
+        types = f"({type_repr(a.dtype)} vs {type_repr(b.dtype)})"
+        raise KernelTypeError(f"{where}: A and b array data types do not match {types}")
     if a.shape != b.shape:
-        raise LaunchError(f"{where}: shapes {a.shape} and {b.shape} differ")
+        raise LaunchError(f"array_inner() arguments must have the same shape, got {a.shape} and {b.shape}")
     scalar = a.dtype.dtype if type_is_composite(a.dtype) else a.dtype
     components = tuple(range(a.ndim, len(a.layout.full_shape)))
 
@@ -212,7 +217,8 @@ def _reduced(
     first = arrays[0]
     scalar = first.dtype.dtype if type_is_composite(first.dtype) else first.dtype
     if scalar not in (float32, float64):
-        raise KernelTypeError(f"{where}: elements must be of float32 or float64, not {type_repr(first.dtype)}")
+        why = f"Unsupported data type: {type_repr(first.dtype)}"
+        raise KernelTypeError(f"{where}: elements must be of float32 or float64. {why}")
     if axis is not None:
         axis = number(where, "axis", axis)
         if not -first.ndim <= axis < first.ndim:
@@ -225,9 +231,11 @@ def _reduced(
     result = empty(shape, dtype=dtype, device=first.device) if out is None else out
     have_same_device(where, out=result, **names)
     if not types_equal(result.dtype, dtype):
-        raise KernelTypeError(f"{where}: out must be of {type_repr(dtype)}, not {type_repr(result.dtype)}")
+        raise KernelTypeError(
+            f"{where}: out is of {type_repr(result.dtype)}: out array should have type {type_repr(dtype)}"
+        )
     if result.shape != shape:
-        raise LaunchError(f"{where}: out must have the shape {shape}, not {result.shape}")
+        raise LaunchError(f"{where}: out has shape {result.shape}: out array should have shape {shape}")
     ndim = first.ndim
     chosen = (slice(0, count),) if axis is None else (slice(None),) * axis + (slice(0, count),)
 
@@ -272,12 +280,12 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
         count = None if count is None else number(where, "count", count) * length
     count = in_array.size if count is None else number(where, "count", count)
     if in_array.ndim > 1 and count < in_array.size:
-        raise LaunchError(f"{where}: only arrays of one dimension are converted in part")
+        raise LaunchError(f"{where}: Partial cast is not supported for arrays with more than one dimension")
     if in_array.ndim > 1 and in_array.shape != out_array.shape:
-        raise LaunchError(f"{where}: shapes {in_array.shape} and {out_array.shape} differ")
+        raise LaunchError(f"{where}: Array shapes do not match ({in_array.shape} vs {out_array.shape})")
     if not 0 <= count <= min(in_array.size, out_array.size):
         raise LaunchError(
-            f"{where}: {count} elements are more than arrays of {in_array.size} and {out_array.size} have"
+            f"{where}: Cast count ({count}) exceeds the input size ({in_array.size}) or output size ({out_array.size})"
         )
     if types_equal(in_array.dtype, out_array.dtype):
         copy(out_array, in_array, count=count)

@@ -37,16 +37,17 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
     where = "wp.utils.radix_sort_pairs"
     count = number(where, "count", count)
     have_same_device(where, keys=keys, values=values)
-    if keys.dtype not in (int32, uint32, float32, int64, uint64, float64):
-        raise KernelTypeError(f"{where}: keys of type {type_repr(keys.dtype)} cannot be sorted")
-    if type_size_in_bytes(values.dtype) not in (4, 8):
-        raise KernelTypeError(f"{where}: values of type {type_repr(values.dtype)}: elements must have 4 or 8 bytes")
-    _check_room(where, count, keys, values)
+    is_key = keys.dtype in (int32, uint32, float32, int64, uint64, float64)
+    if not is_key or type_size_in_bytes(values.dtype) not in (4, 8):
+        why = "values must have 4 or 8 bytes" if is_key else "keys are of int32, uint32, float32 or the same of 64 bits"
+        types = f"{type_repr(keys.dtype)}, {type_repr(values.dtype)}"
+        raise KernelTypeError(f"{where}: {why}. Unsupported keys and values data types: {types}")
+    _check_room(where, "Keys and values a", count, keys, values)
     bits = keys.dtype.bits
     end_bit = bits if end_bit is None else number(where, "end_bit", end_bit)
     begin_bit = number(where, "begin_bit", begin_bit)
     if not 0 <= begin_bit <= end_bit <= bits:
-        raise LaunchError(f"{where}: bits {begin_bit} to {end_bit} of keys of {bits} bits")
+        raise LaunchError(f"{where}: Invalid radix sort bit range [{begin_bit}, {end_bit}) for {bits}-bit keys")
     if count == 0 or begin_bit == end_bit:
         return
 
@@ -91,18 +92,19 @@ def segmented_sort_pairs(
     starts, ends = segment_start_indices, segment_end_indices
     have_same_device(where, keys=keys, values=values, segment_start_indices=starts)
     if keys.dtype not in (int32, float32) or values.dtype is not int32:
-        kinds = f"{type_repr(keys.dtype)} and {type_repr(values.dtype)}"
-        raise KernelTypeError(f"{where}: keys must be int32 or float32, and values int32, not {kinds}")
-    if ends is None and starts.size:
-        starts, ends = starts[: starts.size - 1], starts[1:]
+        why = f"not {type_repr(values.dtype)}. Unsupported data type: {type_repr(keys.dtype)}"
+        raise KernelTypeError(f"{where}: keys must be int32 or float32, and values int32, {why}")
     for name, each in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if each is not None and (each.dtype is not int32 or each.ndim != 1):
-            raise KernelTypeError(f"{where}: {name} must be of one dimension and int32, not {type_repr(each)}")
-    _check_room(where, count, keys, values)
+            raise KernelTypeError(f"{where}: {name} must be one-dimensional and of int32, not {type_repr(each)}")
+    if ends is None and starts.size:
+        starts, ends = starts[: starts.size - 1], starts[1:]
+    _check_room(where, "A", count, keys, values)
     if ends is None or count == 0 or starts.size == 0:
         return
     if starts.size != ends.size:
-        raise LaunchError(f"{where}: {starts.size} starts of segments, but {ends.size} ends")
+        sizes = f"({starts.size} vs {ends.size})"
+        raise LaunchError(f"{where}: segment_start_indices and segment_end_indices must have the same size {sizes}")
     first, last = starts, ends
 
     def sort() -> None:
@@ -111,8 +113,11 @@ def segmented_sort_pairs(
         marks = xp.zeros(count + 1, np.int32)
         some = begins < stops
         if xp is np:
-            if (begins < 0).any() or (stops > count).any() or (begins > stops).any():
-                raise LaunchError(f"{where}: a segment is not inside of the {count} elements")
+            wrong = (begins < 0) | (stops > count) | (begins > stops)
+            if wrong.any():
+                at = int(wrong.argmax())
+                found = f"[{begins[at]}, {stops[at]}) is not inside of the {count} elements"
+                raise LaunchError(f"{where}: Invalid segment range at index {at}: {found}")
             np.add.at(marks, begins[some], 1)
             np.add.at(marks, stops[some], -1)
         else:
@@ -165,23 +170,21 @@ def runlength_encode(
     count = values.size if value_count is None else number(where, "value_count", value_count)
     have_same_device(where, values=values, run_values=run_values, run_lengths=run_lengths)
     if count < 0:
-        raise LaunchError(f"{where}: value_count must be non-negative, got {count}", also=RuntimeError)
+        raise LaunchError(f"{where}: value_count must be non-negative, got {count}")
     if not types_equal(values.dtype, run_values.dtype):
         kinds = " vs ".join(type_repr(each.dtype) for each in (values, run_values))
-        raise KernelTypeError(f"{where}: values and run_values data types do not match ({kinds})", also=RuntimeError)
+        raise KernelTypeError(f"{where}: values and run_values data types do not match ({kinds})")
     if values.dtype is not int32:
-        raise KernelTypeError(f"{where}: Unsupported data type: {type_repr(values.dtype)}", also=RuntimeError)
+        raise KernelTypeError(f"{where}: Unsupported data type: {type_repr(values.dtype)}")
     if run_lengths.dtype is not int32:
-        raise KernelTypeError(f"{where}: run_lengths array must be of type int32", also=RuntimeError)
+        raise KernelTypeError(f"{where}: run_lengths array must be of type int32")
     if values.size < count:
-        raise LaunchError(f"{where}: values has less than {count} elements", also=RuntimeError)
+        raise LaunchError(f"{where}: values has less than {count} elements")
     if min(run_values.size, run_lengths.size) < count:
-        raise LaunchError(
-            f"{where}: Output array storage sizes must be at least equal to value_count ({count})", also=RuntimeError
-        )
+        raise LaunchError(f"{where}: Output array storage sizes must be at least equal to value_count ({count})")
     counted = empty(1, dtype=int32, device=values.device) if run_count is None else run_count
     if counted.dtype is not int32:
-        raise KernelTypeError(f"{where}: run_count array must be of type int32", also=RuntimeError)
+        raise KernelTypeError(f"{where}: run_count array must be of type int32")
 
     def encode() -> None:
         given = content(values).reshape(-1)[:count]
@@ -208,13 +211,17 @@ def runlength_encode(
     return int(counted.numpy()[0]) if run_count is None else run_count
 
 
-def _check_room(where: str, count: int, keys: array, values: array) -> None:
+def _check_room(where: str, named: str, count: int, keys: array, values: array) -> None:
     if not 0 <= count <= _MAX:
-        raise LaunchError(f"{where}: count must be 0 to {_MAX}, not {count}")
+        limit = "be non-negative" if count < 0 else f"not exceed {_MAX}"
+        raise LaunchError(f"{where}: count must {limit}, got {count}")
+    for name, each in (("keys", keys), ("values", values)):
+        if not each.is_contiguous:
+            types = f"{type_repr(keys.dtype)}, {type_repr(values.dtype)}"
+            found = f"got non-contiguous {name} with data types: {types}"
+            raise LaunchError(f"{where}() requires a contiguous {name} array, {found}")
     if min(keys.size, values.size) < 2 * count:
-        raise LaunchError(f"{where}: keys and values must have room for twice the {count} elements")
-    if not (keys.is_contiguous and values.is_contiguous):
-        raise LaunchError(f"{where}: keys and values must be contiguous")
+        raise LaunchError(f"{where}: {named}rray storage must be large enough to contain 2*count elements")
 
 
 def _bits(keys: Any, begin: int = 0, end: int | None = None) -> Any:

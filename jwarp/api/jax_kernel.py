@@ -407,7 +407,7 @@ def _known_names(kernel: Kernel, names: Sequence[str] | None) -> list[str]:
         if name not in known:
             raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
         if chosen.count(name) > 1:
-            raise LaunchError(f"{where} has '{name}' twice")
+            raise LaunchError(f"{where} has '{name}' twice, and must not contain duplicate names")
     return chosen
 
 

@@ -93,7 +93,6 @@ def print_memory_report(file: Any = None, sort: str = "size", max_items: int = 1
         raise LaunchError(
             "wp.print_memory_report: allocations are not being tracked",
             hint="call it in a `with wp.ScopedMemoryTracker():`, or set wp.config.track_memory",
-            also=RuntimeError,
         )
     print(text, file=file or sys.stdout, end="")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError
+from jwarp.errors import JwarpError
 
 
 class LaunchArrayAccessMode(enum.IntEnum):
@@ -64,7 +64,6 @@ def clear_jax_callable_graph_cache(*functions: Any) -> None:
     """Nothing: no graphs are kept."""
 
 
-# Warp's exception for a kernel that cannot be compiled.
-WarpCodegenError = WarpCodegenAttributeError = WarpCodegenIndexError = CompileError
-WarpCodegenKeyError = WarpCodegenValueError = WarpDeterminismError = CompileError
-WarpCodegenTypeError = KernelTypeError
+# Warp's exceptions for a kernel that cannot be compiled: the base of the four classes, as Warp sorts faults otherwise.
+WarpCodegenError = WarpCodegenAttributeError = WarpCodegenIndexError = WarpCodegenKeyError = JwarpError
+WarpCodegenTypeError = WarpCodegenValueError = WarpDeterminismError = JwarpError

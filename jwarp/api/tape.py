@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
+from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
+from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.writes import Copy, Fill
+from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import DeviceLike, get_device
 from jwarp.dispatch.call.array_arguments import read_block_dim
 from jwarp.dispatch.call.call import read_kernel
@@ -18,7 +21,7 @@ from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry
-from jwarp.dispatch.tape.native_steps import steps_of
+from jwarp.dispatch.tape.native_steps import native_graph, steps_of
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -47,6 +50,11 @@ class Gradients(dict[Any, Any]):
                 setattr(made, name, self.adjoint(value) if isinstance(value, (array, Struct)) else value)
             return made
         return None
+
+
+def _zeroing(gradients: Iterable[array]) -> list[Command]:
+    """The commands that set gradients to zero."""
+    return [Fill(grad, np.zeros((), grad.layout.dtype)) for grad in gradients]
 
 
 class Tape:
@@ -82,6 +90,7 @@ class Tape:
         self.is_open = False
         self._taken: list[Command] | None = None
         self._next: dict[int, Entry | None] = {}
+        self._zeros: tuple[tuple[array, ...], Callable[[], None] | None] = (), None  # native, of these gradients
 
     def __enter__(self) -> Tape:
         if self.is_open:
@@ -184,7 +193,7 @@ class Tape:
         """
         open_scopes = sum(-1 if name is None else 1 for _, name, _ in self.scopes)
         if not open_scopes:
-            raise LaunchError("wp.Tape.record_scope_end: ended tape scope, but scope not present", also=RuntimeError)
+            raise LaunchError("wp.Tape.record_scope_end: ended tape scope, but scope not present")
         begin, name, _ = self.scopes[-1]
         if remove_scope_if_empty and name is not None and begin == len(self.launches):
             self.scopes.pop()
@@ -254,15 +263,28 @@ class Tape:
 
     def zero(self) -> None:
         """Set all gradients that the tape has met to zero."""
-        submit(OfTape(self, self._zero, self._zeroing))
+        submit(OfTape(self, self._zero, lambda: steps_of(_zeroing(self._each_gradient()))))
 
     def _zero(self) -> None:
-        for grad in {id(g): g for g in self.gradients.values()}.values():
+        gradients = self._each_gradient()
+        memories = [g.memory for g in gradients if type(g.memory) is HostMemory]
+        if not LISTENING and is_not_tracing() and len(memories) == len(gradients):
+            known, native = self._zeros
+            is_known = len(known) == len(gradients) and all(map(operator.is_, known, gradients))
+            if is_known and native is None:
+                native = native_graph(_zeroing(gradients))
+            self._zeros = gradients, native if is_known else None
+            if is_known and native is not None:
+                for memory in memories:
+                    memory.begin_write()
+                return native()
+        for grad in gradients:
             grad.zero_()
+        return None
 
-    def _zeroing(self) -> list[Recorded] | None:
-        gradients = {id(g): g for g in self.gradients.values()}.values()
-        return steps_of([Fill(grad, np.zeros((), grad.layout.dtype)) for grad in gradients])
+    def _each_gradient(self) -> tuple[array, ...]:
+        """The gradients, each once."""
+        return tuple({id(g): g for g in self.gradients.values()}.values())
 
     def reset(self) -> None:
         """Forget what was recorded, and set the gradients to zero."""

@@ -58,6 +58,26 @@ class indexedfabricarray(array):
         return fabricarray(fa if fa is not None else indices, None, dtype, ndim)
 
 
+class fabricarrayarray(fabricarray):
+    """The type of a parameter whose elements are arrays, that of a `wp.array` of two dimensions.
+
+    Args:
+        data: Nothing: there is no Fabric here.
+        attrib: Nothing.
+        dtype: The type of the elements of elements.
+
+    Raises:
+        KernelTypeError: `data` or `attrib` are given.
+    """
+
+    def __new__(cls, data: Any = None, attrib: Any = None, dtype: Any = Any, **others: Any) -> Any:
+        return fabricarray(data, attrib, dtype, 2)
+
+
+class indexedfabricarrayarray(fabricarrayarray):
+    """The type of a parameter, as `fabricarrayarray`."""
+
+
 class fixedarray(array):
     """The annotation of an array that a thread makes in a kernel, `wp.zeros(shape=(2, 3), dtype=int)` there.
 

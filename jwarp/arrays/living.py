@@ -34,8 +34,23 @@ class _Bytes:
         self.__array_interface__ = {"data": (first, False), "shape": (count,), "typestr": "|u1", "version": 3}
 
 
-class AllMemory(HostMemory):
-    """The addresses of a program, of which kernels reach those alone that tables name."""
+class UnkeptMemory(HostMemory):
+    """Memory whose content nobody keeps: a handle to it reads what is there by then."""
+
+    __slots__ = ()
+
+    def keep(self, view: View) -> Kept:
+        return Kept(self, view)
+
+    def _save(self) -> None:
+        """Nothing, likewise."""
+
+
+class AllMemory(UnkeptMemory):
+    """The addresses of a program, of which kernels reach those alone that tables name.
+
+    What handles to it show is saved by the memories that it belongs to.
+    """
 
     __slots__ = ()
 
@@ -49,13 +64,6 @@ class AllMemory(HostMemory):
         for memory in table.memories():
             if memory.is_watched:
                 memory.will_write()
-
-    def keep(self, view: View) -> Kept:
-        """A handle to what is there whenever it is read: contents are saved by the memories they belong to."""
-        return Kept(self, view)
-
-    def _save(self) -> None:
-        """Nothing, likewise."""
 
 
 class Table:

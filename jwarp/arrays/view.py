@@ -115,7 +115,6 @@ class View:
             raise LaunchError(
                 f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {tuple(wanted)} "
                 f"(size {math.prod(wanted)})",
-                also=RuntimeError,
             )
         return View(self.element, tuple(wanted), packed(wanted, self.itemsize), self.offset)
 

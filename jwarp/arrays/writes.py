@@ -120,7 +120,7 @@ def copy_range(target: Any, source: Any, target_offset: Any, source_offset: Any,
         raise KernelTypeError("wp.copy: offsets and count are integers") from None
     for what, given in (("Destination offset", first), ("Source offset", begin), ("count", wanted)):
         if given < 0:
-            raise LaunchError(f"wp.copy: {what} must be non-negative, got {given}", also=RuntimeError)
+            raise LaunchError(f"wp.copy: {what} must be non-negative, got {given}")
     into, out = target.layout, source.layout
     if into.itemsize != out.itemsize:
         raise KernelTypeError(

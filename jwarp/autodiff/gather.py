@@ -6,9 +6,11 @@ is its neighbours that add: thread j sums up what threads j + 1 and j - 1 have f
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 
 from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
+from jwarp.analysis.stencils import Place, coordinate_of, place_of
 from jwarp.ir.attributes import ArrayName, Attribute, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
@@ -32,12 +34,18 @@ def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset
     `axes` has the launch axis of every index of the parameter. The kernel is then to be launched over all
     elements of these arrays, and gets the dimensions of the original launch as origins of kind `dim`.
     """
-    definitions = definitions_of(body)
     targets = {Origin("gradient", p): axes[p] for p in axes}
+    made = _gathered(_Unclamped(targets, definitions_of(body)).block(body), targets, returned)
+    return body if made is None else made
+
+
+def _gathered(body: Block, targets: Mapping[Origin, tuple[int, ...]], returned: frozenset[Origin]) -> Block | None:
+    """The body with the gradients of `targets` gathered; None where that does not pay."""
+    definitions = definitions_of(body)
     adds = [n for n in walk(body) if isinstance(n, Op) and n.row.is_addition and n.attr in targets]
     touched = {n.attr for n in walk(body) if isinstance(n, Op) and n.attr in targets and n not in adds}
     if not adds or touched or any(_key(n, targets, definitions) is None for n in adds):
-        return body
+        return None
     rest = prune(_Without(targets).block(body), returned - set(targets))
     copies: dict[Origin, dict[Offset, Block]] = {}
     components: dict[Origin, list[Component]] = {}
@@ -49,15 +57,15 @@ def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset
         for offset in dict.fromkeys(k[0] for k in keys if k):
             copy = _Collector(target, offset, parts, targets, definitions).collected(body)
             if copy is None:
-                return body
+                return None
             copies[target][offset] = copy
     size = sum(_count(copy) for group in copies.values() for copy in group.values())
     if size > MAX_OPS or size > MAX_GROWTH * max(_count(body), 10) or _has_state(rest):
-        return body
+        return None
     # A thread reads for its neighbours what no thread may change in the same launch.
     read = {array for group in copies.values() for copy in group.values() for array in _arrays_loaded(copy)}
     if not read.isdisjoint(array for node in rest.nodes for array in changed_arrays(node)):
-        return body
+        return None
     return _Assembly(definitions).whole(rest, targets, copies, components)
 
 
@@ -84,6 +92,55 @@ def _count(block: Block) -> int:
 def _has_state(block: Block) -> bool:
     """True if the block has loops or uses memory, so that it can be neither repeated nor split."""
     return any(n.row.adds is not Memory.NONE if isinstance(n, Op) else not isinstance(n, If) for n in walk(block))
+
+
+class _Unclamped(Rewriter):
+    """Adds at clamped indices in branches, each of which has an index at a constant distance.
+
+    `g` at `max(i - 1, 0)` is added at `i - 1` if `i >= 1`, and else at `i`, which is 0 then.
+    """
+
+    def __init__(self, targets: Mapping[Origin, tuple[int, ...]], definitions: Definitions):
+        self.targets, self.definitions = targets, definitions
+
+    def nodes(self, node: Node) -> Iterable[Node]:
+        if not isinstance(node, Op) or node.attr not in self.targets or not node.row.is_addition:
+            return super().nodes(node)
+        builder = Builder()
+        builder.span = node.span
+        self.add(builder, node, 0)
+        return builder.nodes
+
+    def add(self, builder: Builder, node: Op, k: int) -> None:
+        """Append an addition whose indices from the k-th on may be clamped."""
+        if k == len(self.targets[node.origin]):
+            builder.append(node)
+            return
+        place = place_of(node.args[k], self.definitions)
+        if place is None or not place.has_ends:
+            self.add(builder, node, k + 1)
+        else:
+            self.add_near(builder, node, k, place, place.offset)
+
+    def add_near(self, builder: Builder, node: Op, k: int, place: Place, offset: int) -> None:
+        """Append an addition at an offset, or for threads that are nearer to the end, at a smaller one."""
+        at = coordinate_of(node.args[k], self.definitions)
+        index = builder.op("add", at, Const(int32, offset))
+
+        def far(builder: Builder) -> None:
+            self.add(builder, dataclasses.replace(node, args=(*node.args[:k], index, *node.args[k + 1 :])), k + 1)
+
+        if offset == 0 or not place.is_clamped:
+            far(builder)
+            return
+        nearer = offset + 1 if offset < 0 else offset - 1
+        limit = Const(int32, 0) if offset < 0 or place.high is None else place.high
+        holds = builder.op("ge" if offset < 0 else "le", index, limit)
+        with builder.block() as then:
+            far(builder)
+        with builder.block() as orelse:
+            self.add_near(builder, node, k, place, nearer)
+        builder.append(If(holds, make_block(then), make_block(orelse), ()))
 
 
 class _Without(Rewriter):

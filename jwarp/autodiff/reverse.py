@@ -15,7 +15,8 @@ from typing import Any
 
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.choices import maybe_unchosen
-from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
+from jwarp.analysis.ownership import ThreadIndices, added_to, owned_arrays
+from jwarp.analysis.stencils import stencils
 from jwarp.analysis.write_conflicts import WriteConflicts, conflicting_stores
 from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
 from jwarp.autodiff.conditional import Conditional, Derivatives
@@ -334,17 +335,12 @@ class _Reverse(ForwardSweep):
         """A carried integer that grows by a constant, at the start of an iteration; None for any other value."""
         param = node.params[k]
         step = next((n for n in node.body.nodes if node.body.yields[k] in results(n)), None)
-        match step:
-            case Op(name="add", args=(x, Const() as amount) | (Const() as amount, x)):
-                name = "add"
-            case Op(name="sub", args=(x, Const() as amount)):
-                name = "sub"
-            case _:
-                return None
-        if x is not param or not param.type.is_int:
+        added = added_to(step) if isinstance(step, Op) else None
+        if not isinstance(step, Op) or added is None or added[0] is not param or not param.type.is_int:
             return None
+        amount = next(x for x in step.args if x is not param)
         total = self.builder.op("mul", self.builder.op("cast", iteration, type=param.type), amount)
-        return self.builder.op(name, self.operand(node.init[k]), total)
+        return self.builder.op(step.name, self.operand(node.init[k]), total)
 
     def iterations(self, node: For | While) -> tuple[Operand, bool]:
         """How many iterations the loop made, and whether that is the same for all threads of a launch."""
@@ -393,7 +389,7 @@ class _Reverse(ForwardSweep):
                 g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
             self.add_to(node.array, indices, g, self.is_own(node.array, node.args))
             return
-        if node.name == "native_part":
+        if node.row.is_native_part:
             self.native_parts.setdefault(node.args[0], {})[node.number] = given
             return
         if node.row.is_detached:
@@ -582,7 +578,7 @@ _WRITE_RULES = {
 
 def _refuse_notes(kernel: Kernel, body: Block) -> None:
     """Lanes of a block go through a loop together; what each of them found there is not kept."""
-    node = next((n for n in walk(body) if isinstance(n, Op) and n.name == "noted"), None)
+    node = next((n for n in walk(body) if isinstance(n, Op) and n.row.reads_notes), None)
     if node is not None:
         raise NotDifferentiableError(
             f"kernel `{kernel.name}`: a loop of a kernel with tiles uses what atomic operations find",

@@ -54,7 +54,7 @@ def carries(node: Op) -> tuple[bool, ...]:
     assert node.result is not None
     if node.row.reads_final:
         return tuple(False for _ in node.args)
-    if node.name == "native_part":
+    if node.row.is_native_part:
         return (node.result.type.is_float,)
     if node.row.is_detached:
         return (False, *(True for _ in node.args[1:]))

@@ -228,6 +228,10 @@ def can_be_made_again(kind: type) -> bool:
     return next(make for make in makers if isinstance(make, types.BuiltinFunctionType)) is object.__new__
 
 
+class OfAttributes:
+    """Base of jwarp's own classes whose objects are what their attributes are, as those of programs."""
+
+
 def attributes(value: Any) -> tuple[str, ...] | None:
     """The names of the attributes that make an object; None for what is not looked into."""
     if isinstance(value, (*_PLAIN, *_CLOSED, np.ndarray, CompositeValue, float)):
@@ -237,7 +241,8 @@ def attributes(value: Any) -> tuple[str, ...] | None:
     if isinstance(value, Geometry):
         return tuple(name for name in vars(value) if name != "version" and name not in UNCOPIED)
     module = type(value).__module__
-    if module.partition(".")[0] in ("jwarp", "jax", "jaxlib", "numpy", "builtins"):
+    is_own = module.partition(".")[0] in ("jwarp", "jax", "jaxlib", "numpy", "builtins")
+    if is_own and not isinstance(value, OfAttributes):
         return None
     found = getattr(value, "__dict__", None)
     names = list(found) if found is not None else []

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jwarp.analysis.ownership import stencils
+from jwarp.analysis.stencils import stencils
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.analysis.thread_order import awaited
 from jwarp.autodiff.checkpoints import Storage
@@ -115,7 +115,7 @@ def refuse_order(program: GeneratedProgram) -> None:
         NotDifferentiableError: the author of a function says what its derivative is, which need not be one.
     """
     for node in nodes.walk(program.differentiated.body):
-        if isinstance(node, nodes.Op) and node.name == "slope" and node.attr is not None:
+        if isinstance(node, nodes.Op) and node.row.is_slope and node.attr is not None:
             raise NotDifferentiableError(
                 f"kernel `{program.name}`: the gradient of a gradient was asked for through `{node.text}`, whose "
                 "author says what its derivative is: derivatives of that may depend on their order",

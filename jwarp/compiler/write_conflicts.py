@@ -7,10 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from jwarp.analysis.affine import Condition, evaluate, symbols_of
-from jwarp.analysis.ownership import Reach, owned_arrays, reaches, stencils
+from jwarp.analysis.affine import UNKNOWN, Condition, both, evaluate, symbols_of
+from jwarp.analysis.ownership import Reach, owned_arrays, reaches
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import prove
+from jwarp.analysis.stencils import stencils, within_high
 from jwarp.analysis.summary import decoded_condition, encoded_condition
 from jwarp.analysis.write_conflicts import WriteConflicts, ambiguity, conflicting_stores
 from jwarp.caches import MAX_SHAPES, PerOwner
@@ -28,8 +29,8 @@ def gatherable(
 ) -> tuple[int, ...]:
     """The parameters whose gradients can be gathered in a launch, with known values of `scalars`.
 
-    They are read at constant distances from each thread's place, and never outside: an index that counts
-    from the end would be somewhere else. Which launch covers their elements must be known, too.
+    They are read at constant distances from each thread's place, clamped or not, and never outside: an index that
+    counts from the end would be somewhere else. Which launch covers their elements must be known, too.
     """
     dims = geometry.dims
     if geometry.may_repeat or not are_known((dims, *extents)):
@@ -57,7 +58,7 @@ _STENCILS: PerOwner[GeneratedProgram, str, Stencils] = PerOwner("what is proved 
 
 
 def _stencils(program: GeneratedProgram) -> Stencils:
-    """The parameters that are read at constant distances, with conditions on launches that never read outside."""
+    """The parameters that are read at constant distances or clamped, with conditions on launches that this needs."""
 
     kernel = program.users_kernel
 
@@ -68,8 +69,13 @@ def _stencils(program: GeneratedProgram) -> Stencils:
             return {}
         proven = prove(simple).proven
         loads = [n for n in nodes.walk(simple.body) if isinstance(n, nodes.Op) and n.row.is_load]
-        conditions = {p: [proven.get(n) for n in loads if n.attr == p] for p in places}
-        return {p: [c for c in own if c is not None] for p, own in conditions.items() if None not in own}
+        symbols = symbols_of(simple)
+
+        def condition(load: nodes.Op) -> Condition:
+            return both(proven.get(load, UNKNOWN), within_high(load, simple, symbols))
+
+        conditions = {p: [condition(n) for n in loads if n.attr == p] for p in places}
+        return {p: own for p, own in conditions.items() if UNKNOWN not in own}
 
     def write(conditions: Stencils) -> list[Any]:
         return [[p, [encoded_condition(c) for c in own]] for p, own in conditions.items()]

@@ -13,9 +13,11 @@ import dataclasses
 import dis
 import enum
 import hashlib
+import importlib.util
+import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -29,7 +31,7 @@ from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.python_operators import OVERLOADS
-from jwarp.frontend.syntax.source import Definition, capture, file_lines, file_of
+from jwarp.frontend.syntax.source import Definition, file_lines, file_of, outer_values
 from jwarp.ir.printing import short_file
 from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType, Written
 
@@ -55,8 +57,8 @@ _PURE_OF_JWARP = (
     "jwarp.types.",
 )
 _LIBRARIES = frozenset(("jwarp", "numpy", "warp"))
-# Steps that import a module or change an outer name.
-_IMPURE_STEPS = frozenset(dis.opmap[name] for name in ("IMPORT_NAME", "IMPORT_FROM", "STORE_GLOBAL", "DELETE_GLOBAL"))
+# Steps that change an outer name.
+_IMPURE_STEPS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
 _PURE_BUILTINS = frozenset(
     (
         *("abs", "all", "any", "bool", "complex", "dict", "divmod", "enumerate", "float", "frozenset", "int"),
@@ -111,6 +113,7 @@ class _Content:
         self.files: dict[str, str] = {}
         self.inside: dict[int, Any] = {}  # modules, classes and objects that it names, by their identity
         self.evaluates = False  # whether Python evaluates what it names when the kernel is read
+        self.has_static = False  # whether `wp.static` is among what it names
 
     def digest(self, function: Callable, definition: Definition, about: Iterable[Any]) -> str:
         self.function(function, definition)
@@ -129,7 +132,7 @@ class _Content:
     def callee(self, func: Func, evaluates: bool) -> None:
         if isinstance(func, Lambda):
             raise _Unknown
-        self.function(func.python, func.definition, evaluates)
+        self.function(func.python, func.first_read, evaluates)
         self.value((func.outputs.names, func.outputs.changed, func.annotations))
         self.value((func.python.__defaults__, func.python.__kwdefaults__))
         self.value((func.defined, func.gradient, func.replay))
@@ -137,7 +140,7 @@ class _Content:
     def function(self, function: Callable, definition: Definition | None, evaluates: bool = False) -> None:
         """The text of a function, and what its names mean."""
         code = function.__code__
-        captured = capture(function)  # what had no value yet when it was defined
+        captured = outer_values(function)  # what had no value yet when it was defined
         if definition is not None:
             captured |= definition.captured
         lines = file_lines(function) if definition is None else definition.lines
@@ -157,21 +160,28 @@ class _Content:
 
     def outer_names(self, function: Callable, captured: Mapping[str, Any]) -> None:
         """Add the values of the current function's outer names to the content."""
-        self.inside = {}
-        if self.evaluates and not _is_plain(function.__code__):
-            raise _Unknown
-        # In programs `wp.static` takes outer names that variables are spelled like.
-        shadowed = function.__code__.co_varnames if self.evaluates and surface.is_warps else ()
-        for name in sorted({*self.names, *shadowed}):
+        self.inside, self.has_static = {}, "static" in self.names
+        if self.evaluates:
+            if not _is_plain(function.__code__):
+                raise _Unknown
+            for module in _imported(function.__code__, function.__globals__):
+                self.value(module)
+        self.values_of(self.names, function, captured)
+        if self.has_static and surface.is_warps:  # which takes outer names that variables are spelled like
+            self.values_of(frozenset(function.__code__.co_varnames) - self.names, function, captured)
+        for name in _OVERLOADS:  # which operators look for
+            if name not in self.names and isinstance(found := canonical(function.__globals__.get(name)), Func):
+                self.texts.append(f"operator {name}")
+                self.value(found)
+
+    def values_of(self, names: frozenset[str], function: Callable, captured: Mapping[str, Any]) -> None:
+        """Add what outer names of a function mean to the content."""
+        for name in sorted(names):
             if name in captured or name in function.__globals__:  # the latter of a function inside this one
                 self.texts.append(name)
                 self.value(captured[name] if name in captured else function.__globals__[name])
             elif self.evaluates and name in _BUILTINS and name not in _PURE_BUILTINS:
                 raise _Unknown
-        for name in _OVERLOADS:  # which operators look for
-            if name not in self.names and isinstance(found := canonical(function.__globals__.get(name)), Func):
-                self.texts.append(f"operator {name}")
-                self.value(found)
 
     def value(self, thing: Any) -> None:
         """Add the value of a name or attribute to the content."""
@@ -217,6 +227,31 @@ def _is_plain(code: types.CodeType) -> bool:
         return False  # `"{0.x}".format(a)` reads an attribute
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
     return _IMPURE_STEPS.isdisjoint(code.co_code[::2]) and all(_is_plain(part) for part in inner)
+
+
+def _imported(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[types.ModuleType]:
+    """The modules that code imports when it runs, where all of them have been imported before.
+
+    `names` are the global ones of its module.
+    """
+    before: tuple[Any, Any] = (0, None)  # what was loaded last: how many packages up, and the names in the module
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            up = before[0] if isinstance(before[0], int) else 0
+            try:
+                full = importlib.util.resolve_name("." * up + step.argval, names.get("__package__") or None)
+            except ImportError:
+                raise _Unknown from None
+            for name in (full.partition(".")[0], full):
+                if not isinstance(found := sys.modules.get(name), types.ModuleType):
+                    raise _Unknown
+                yield found
+            if not all(hasattr(found, name) for name in before[1] or ()):
+                raise _Unknown
+        before = (before[1], step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _imported(constant, names)
 
 
 _BUILTINS = frozenset(vars(__import__("builtins")))
@@ -307,11 +342,13 @@ def _module(content: _Content, module: types.ModuleType) -> None:
     members = vars(module)
     found = sorted(content.names & members.keys())
     if (root := name.partition(".")[0]) in _LIBRARIES:
-        content.texts.append(str(getattr(module, "__version__", "")))
+        content.texts.append(str(members.get("__version__", "")))
         if content.evaluates:
             _library(content, root, module, found)
+        else:
+            _set_from_outside(content, members, found)
         return
-    if "__getattr__" in members:
+    if "__getattr__" in members or type(module) is not types.ModuleType:
         raise _Unknown
     if found:
         content.modules[id(module)] = module
@@ -324,10 +361,22 @@ def _library(content: _Content, root: str, module: types.ModuleType, names: Iter
     """A module of jwarp, NumPy or Warp, of which Python may call what has one of `names`."""
     if root == "numpy" and module.__name__ not in _MODULES_OF_NUMPY:
         raise _Unknown
+    if any(hasattr(module, name) for name in content.names - vars(module).keys()):
+        raise _Unknown  # its class computes attributes: settings
     for name in names:
         found = canonical(vars(module)[name])
         if not (isinstance(found, ByName) and found.__module__.partition(".")[0] == "jwarp"):
             content.value(found)
+
+
+def _set_from_outside(content: _Content, members: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Add what programs set in a module of a library: the library's version says nothing of it."""
+    for name in names:
+        member = canonical(members[name])
+        of_library = (getattr(member, "__module__", None) or "jwarp").partition(".")[0] in _LIBRARIES
+        if isinstance(member, (*_PLAIN, np.ndarray, np.generic)) or not of_library:
+            content.texts.append("." + name)
+            content.value(member)
 
 
 def _class(content: _Content, kind: type) -> None:
@@ -394,7 +443,8 @@ def _python_function(content: _Content, function: Any) -> None:
     """Only what Python evaluates can call it."""
     module = function.__module__ or ""
     content.texts.append(f"function {module}.{function.__qualname__}")
-    content.evaluates |= function.__name__ == "static" and module == _OF_STATIC
+    if function.__name__ == "static" and module == _OF_STATIC:
+        content.evaluates = content.has_static = True
     if not content.evaluates:
         return
     root = module.partition(".")[0]
@@ -501,6 +551,7 @@ _OF_BASES: tuple[tuple[type, _Rule], ...] = (
     (np.ndarray, _array),
     (np.generic, _array),
     (type, _class),
+    (types.ModuleType, _module),
     (tuple, _record_of_names),
     (NativeFunc, _native),
     (JaxFunction, _traced),

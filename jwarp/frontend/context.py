@@ -58,6 +58,7 @@ from jwarp.types import (
     uint32,
     uint64,
 )
+from jwarp.types.queries import no_overload
 
 # The bytes of local arrays that one thread may have. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
@@ -219,7 +220,7 @@ class Context:
             for_ints = "float" not in row.kinds and any(t.is_float for t in types_)
             hint = _kind_hint(name, types_) if for_ints else one_type_hint(args)
             raise KernelTypeError(
-                f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
+                f"`{shown}` needs arguments of one type: Input types must be the same, got {[t.name for t in types_]}",
                 span,
                 hint,
             )
@@ -230,7 +231,9 @@ class Context:
         if not fits:
             shown = SYMBOLS.get(name, f"wp.{name}")
             raise KernelTypeError(
-                f"`{shown}` does not take ({', '.join(t.name for t in types_)})", span, _kind_hint(name, types_)
+                f"`{shown}` does not take ({', '.join(t.name for t in types_)}): {no_overload(name, types_)}",
+                span,
+                _kind_hint(name, types_),
             )
         before, self.builder.span = self.builder.span, span
         try:

@@ -23,6 +23,7 @@ from jwarp.frontend.syntax.source import (
     check_function,
     parameter_span,
 )
+from jwarp.frontend.syntax.static_values import defined
 from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
 
 
@@ -53,7 +54,7 @@ class Func(ByName, Defined):
         self.python = function
         self.name = function.__name__
         self.outputs = Outputs(outputs, function.__code__.co_argcount, changed)
-        definition = definition or Definition.of(function)
+        definition = definition or defined(function)
         if earlier is not None and definition.captured.get(self.name) is earlier:
             del definition.captured[self.name]  # it means all overloads, the later ones too
         self._definition = definition

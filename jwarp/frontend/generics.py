@@ -204,6 +204,8 @@ class GenericKernel(Kernel, Defined):
         self._explicit.setdefault(tuple(map(_meant, kinds)), made)
         return made
 
+    add_overload = overload
+
     def __getitem__(self, kinds: Any) -> Kernel:
         """`kernel[wp.float64]`: the instance where each open type is that one, or the next one of several."""
         given = list(kinds) if isinstance(kinds, tuple) else [kinds]

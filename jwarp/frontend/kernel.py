@@ -7,7 +7,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any, overload
 
 from jwarp import forks
@@ -32,6 +32,7 @@ from jwarp.frontend.syntax.source import (
     file_of,
     parameter_span,
 )
+from jwarp.frontend.syntax.static_values import defined
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint, from_entry, known, to_entry
@@ -68,7 +69,7 @@ class PythonKernel(Kernel, Defined):
         """`annotations` are the types of the parameters, if not those that are written."""
         functools.update_wrapper(self, function)
         self.python = function
-        definition = definition or Definition.of(function)
+        definition = definition or defined(function)
         self._definition = definition
         if annotations is None:
             annotations = annotations_of(function, definition.captured)
@@ -251,7 +252,7 @@ class PythonKernel(Kernel, Defined):
 
     @property
     def _content(self) -> Content | None:
-        return content_of(self.python, self.definition, self.signature, self._variables)
+        return content_of(self.python, self.first_read, self.signature, self._variables)
 
     def _thread_of(self, key: tuple, settings: Settings) -> Read:
         """The IR of one thread under the settings in `key`."""
@@ -355,7 +356,7 @@ class HandleSpecialised(PythonKernel):
     def __init__(self, plain: PythonKernel, kinds: tuple[tuple[int, StructType], ...]):
         named: dict[str, Any] = {parameter.name: user_type(parameter.type) for parameter in plain.signature}
         named |= {plain.signature[u].name: kind for u, kind in kinds}
-        super().__init__(plain.python, plain.enable_backward, named, plain.definition)
+        super().__init__(plain.python, plain.enable_backward, named, plain.first_read)
         self.plain, self.kinds = plain, kinds
         self.name, self.options = plain.name, plain.options
         self._module, self.module_name = plain._module, plain.module_name
@@ -372,7 +373,7 @@ class WithMemory(PythonKernel):
 
     def __init__(self, plain: PythonKernel):
         named: dict[str, Any] = {parameter.name: user_type(described(parameter.type)) for parameter in plain.signature}
-        super().__init__(plain.python, plain.enable_backward, named, plain._definition)
+        super().__init__(plain.python, plain.enable_backward, named, plain.first_read)
         self.plain = plain
         self.signature = (*self.signature, Parameter(MEMORY, MEMORY_TYPE))
         vars(self).pop("params", None)
@@ -388,7 +389,7 @@ _SPECIALISED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees
 
 def kernel_of(function: Callable, enable_backward: bool | None = None, definition: Definition | None = None) -> Kernel:
     """The kernel that a function is, generic where the annotation of a parameter stands for several types."""
-    definition = definition or Definition.of(function)
+    definition = definition or defined(function)
     annotations = annotations_of(function, definition.captured)
     generic = generic_of(
         function, annotations, lambda kinds: Instance(generic, function, kinds, generic.definition), enable_backward
@@ -456,9 +457,10 @@ def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Par
             )
         params.append(Parameter(name, type_))
     returned = annotations.get("return")
-    if returned is not None:
+    if returned not in (None, NoneType):
         raise CompileError(
-            f"kernel `{function.__name__}` cannot return a value",
+            f"kernel `{function.__name__}`: Warp kernels cannot return values. Write results to output arguments, "
+            "and omit the return annotation or use `-> None`.",
             parameter_span(function, "return"),
             "store to an array parameter",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from jwarp.ir.attributes import numbers_in
@@ -13,6 +14,7 @@ from jwarp.ir.nodes import (
     Function,
     If,
     Kernel,
+    Node,
     Op,
     Operand,
     Value,
@@ -22,7 +24,7 @@ from jwarp.ir.nodes import (
     walk,
     written_params,
 )
-from jwarp.ir.visit import Rebuilder
+from jwarp.ir.visit import Rewriter, with_operands
 from jwarp.types import ArrayType
 
 # A function stays out of line where that saves so many operations: machine code is slower with calls in it.
@@ -180,33 +182,94 @@ def _with(kernel: Kernel, kept: Mapping[int, int]) -> Kernel:
     """The kernel with the functions `kept` under new numbers, and the others in line."""
     if len(kept) == len(kernel.functions):
         return kernel
-    made: list[Function] = []
-    for function in kernel.functions:
-        made.append(dataclasses.replace(function, body=_Inliner(made, kept).block(function.body)))
-    functions = tuple(made[number] for number in kept)
-    return dataclasses.replace(kernel, body=_Inliner(made, kept).block(kernel.body), functions=functions)
+    inliner = _Inliner(kernel, kept)
+    bodies = [inliner.add(function) for function in kernel.functions]
+    body = inliner.block(kernel.body)
+    resolver = _Resolver(inliner.known)
+    functions = [dataclasses.replace(kernel.functions[k], body=resolver.block(bodies[k])) for k in kept]
+    return dataclasses.replace(kernel, body=resolver.block(body), functions=tuple(functions))
 
 
-class _Inliner(Rebuilder):
-    """Puts `functions` in the place of their calls, but for those that are kept."""
+class _Inliner(Rewriter):
+    """Puts functions in the place of their calls, but for those that are kept.
 
-    def __init__(self, functions: list[Function], kept: Mapping[int, int]):
-        super().__init__()
-        self.functions, self.kept = functions, kept
-        self.results: dict[Operand, tuple[Operand, ...]] = {}  # of calls, by what stands for them
+    The only call of a function takes the nodes themselves, and other calls take copies. Operands stay what they were:
+    `known` says what parameters and results stand for, so that each node is gone through once, however deep it ends up.
+    """
 
-    def op(self, node: Op) -> None:
-        if node.row.effect != "call" or node.result is None:
-            self.keep(node)
-        elif node.row.is_call:
-            if node.number in self.kept:
-                self.keep(dataclasses.replace(node, attr=self.kept[node.number]))
-                return
-            function = self.functions[node.number]
-            copy = Cloner(dict(zip(function.params, self.operands(node.args), strict=True))).block(function.body)
-            self.builder.extend(copy.nodes)
-            self.results[node.result] = copy.yields
-        elif node.args[0] in self.results:
-            self.known[node.result] = self.results[node.args[0]][node.number]
+    def __init__(self, kernel: Kernel, kept: Mapping[int, int]):
+        self.kept = kept
+        self.known: dict[Value, Operand] = {}
+        self.made: list[tuple[Function, Block]] = []  # with what it calls in line
+        self.yields: dict[Operand, tuple[Operand, ...]] = {}  # of calls, by what stands for them
+        self.calls: Counter[int] = Counter()
+        for block in (kernel.body, *(function.body for function in kernel.functions)):
+            self.calls.update(_calls(block))
+
+    def add(self, function: Function) -> Block:
+        """The body of a function, whose callees have been added."""
+        self.made.append((function, self.block(function.body)))
+        return self.made[-1][1]
+
+    def nodes(self, node: Node) -> Sequence[Node]:
+        if not isinstance(node, Op) or not node.row.is_outlined or node.result is None:
+            return (self.node(node),)
+        if not node.row.is_call:
+            if node.args[0] not in self.yields:
+                return (node,)
+            self.known[node.result] = self.yields[node.args[0]][node.number]
+            return ()
+        if node.number in self.kept:
+            return (dataclasses.replace(node, attr=self.kept[node.number]),)
+        function, body = self.made[node.number]
+        given = dict(zip(function.params, node.args, strict=True))
+        if self.calls[node.number] > 1:
+            body = _Copier(given, self.known).block(body)
         else:
-            self.keep(node)
+            self.known.update(given)
+        self.yields[node.result] = body.yields
+        return body.nodes
+
+
+def _resolved(known: dict[Value, Operand], x: Operand) -> Operand:
+    """The operand that a value stands for, in any number of steps, which are one step afterwards."""
+    steps: list[Value] = []
+    while isinstance(x, Value) and (following := known.get(x)) is not None:
+        steps.append(x)
+        x = following
+    for step in steps[:-1]:
+        known[step] = x
+    return x
+
+
+class _Copier(Cloner):
+    """Copies the body of a function for one of its calls, whose operands are `given` for parameters."""
+
+    def __init__(self, given: dict[Value, Operand], known: dict[Value, Operand]):
+        super().__init__(given)
+        self.resolved = known
+
+    def operand(self, x: Operand) -> Operand:
+        x = _resolved(self.resolved, x)
+        return self.known.get(x, x) if isinstance(x, Value) else x
+
+    def operands(self, xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple([self.operand(x) for x in xs])
+
+
+class _Resolver(Rewriter):
+    """Writes what values stand for."""
+
+    def __init__(self, known: dict[Value, Operand]):
+        self.known = known
+
+    def operand(self, x: Operand) -> Operand:
+        return _resolved(self.known, x)
+
+    def block(self, block: Block) -> Block:
+        made = super().block(block)
+        yields = tuple(map(self.operand, block.yields))
+        return made if yields == made.yields else Block(made.nodes, yields)
+
+    def nodes(self, node: Node) -> Sequence[Node]:
+        return (with_operands(self.node(node), self.operand),)

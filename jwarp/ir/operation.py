@@ -16,6 +16,9 @@ from jwarp.ir.attributes import (
     FunctionNumber,
     NativeCall,
     ParamNumber,
+    Part,
+    Reduction,
+    Separation,
     Text,
     checker,
 )
@@ -117,8 +120,10 @@ class Operation:
     One that `chooses` gives one of the operands after the first, which says which; one that `converts` gives a number
     of another type, and one that `reinterprets` the same bits. One that `absorbs` a bool gives it where an operand is
     it. A comparison names its `opposite`, which holds where it does not (of numbers, not of NaN), and the comparison
-    of `swapped` operands. One that `reads_final` finds an element as the launch leaves it; one that `has_replay` has
-    another value where a derivative runs the kernel again; one that `asks_target` depends on the device.
+    of `swapped` operands, and says if it `holds_for_equal` operands. One with a `partner` is cheaper together with that
+    operation of the same operand. A sum has the `signs` of its terms. One that `reads_final` finds an element as the
+    launch leaves it; one that `has_replay` has another value where a derivative runs the kernel again; one that
+    `asks_target` depends on the device.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is. Those that are `is_total` have, and so have their
@@ -159,6 +164,9 @@ class Operation:
     absorbs: bool | None = None
     opposite: str = ""
     swapped: str = ""
+    holds_for_equal: bool | None = None
+    partner: str = ""
+    signs: tuple[int, ...] = ()
     for_derivatives: bool = False
     is_composed: bool = False
     combines: str = ""
@@ -215,6 +223,11 @@ class Operation:
     def is_addition(self) -> bool:
         """An atomic one that adds to the element."""
         return self.is_atomic and self.combines == "add"
+
+    @fact
+    def is_exchange(self) -> bool:
+        """An atomic one that leaves the value, whatever the element was."""
+        return self.is_atomic and not self.combines and self.indices == slice(-1)
 
     @fact
     def settles(self) -> bool:
@@ -277,6 +290,21 @@ class Operation:
         return Memory.NOTES in self.used
 
     @fact
+    def restores(self) -> bool:
+        """It takes records from the log of an array, and restores their elements."""
+        return Memory.LOG in self.takes
+
+    @fact
+    def restores_until(self) -> bool:
+        """It restores elements until the log has a given number of records."""
+        return self.restores and self.arity == 1
+
+    @fact
+    def reads_notes(self) -> bool:
+        """It gives the next value in the notes of an array."""
+        return Memory.NOTES in self.writes and self.typed_by == "array"
+
+    @fact
     def in_order(self) -> bool:
         """It happens in the order of the program: with the tape, logs and lines."""
         return bool(self.used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES))
@@ -324,9 +352,29 @@ class Operation:
         return self.attribute is FunctionNumber
 
     @fact
+    def is_outlined(self) -> bool:
+        """It calls a function of the kernel, or takes a result of the call."""
+        return self.effect == "call"
+
+    @fact
     def is_native(self) -> bool:
         """It runs a text in C++."""
         return self.attribute is NativeCall
+
+    @fact
+    def is_part(self) -> bool:
+        """It takes a result of a call: of a function of the kernel, or of native code."""
+        return self.typed_by == "call"
+
+    @fact
+    def is_native_part(self) -> bool:
+        """It takes a result of native code."""
+        return self.is_part and not self.is_shared
+
+    @fact
+    def is_barrier(self) -> bool:
+        """The threads of a block wait here for each other."""
+        return self.effect == "check" and self.attribute is None
 
     @fact
     def is_product(self) -> bool:
@@ -339,6 +387,26 @@ class Operation:
         return self.effect == "tile" and self.indices is not None and self.indices.stop is not None
 
     @fact
+    def takes_element(self) -> bool:
+        """It gives the element of a tile at indices."""
+        return self.effect == "tile" and self.indices is not None and self.indices.stop is None
+
+    @fact
+    def adds_to_tile(self) -> bool:
+        """It gives a tile with values added to some of its elements."""
+        return self.effect == "tile" and self.combines == "add"
+
+    @fact
+    def is_reduction(self) -> bool:
+        """It combines the elements of a tile along axes."""
+        return self.attribute is Reduction
+
+    @fact
+    def is_element_of_thread(self) -> bool:
+        """It gives each thread of a block its own element of a tile."""
+        return self.effect == "tile" and self.tells_threads
+
+    @fact
     def is_rule(self) -> bool:
         """It is a derivative that the author of a function wrote."""
         return self.effect == "rule"
@@ -347,6 +415,21 @@ class Operation:
     def is_detached(self) -> bool:
         """It is a value that has no derivative but that of a rule."""
         return self.attribute == Detached | None
+
+    @fact
+    def is_slope(self) -> bool:
+        """It is a value with a derivative besides its own, by the author of a function that its attribute may name."""
+        return self.attribute == Text | None
+
+    @fact
+    def is_decomposed(self) -> bool:
+        """It is a part of a decomposition, which another one computes for derivatives of symmetric functions."""
+        return self.attribute is Part
+
+    @fact
+    def is_separation(self) -> bool:
+        """It says how far apart the values of a decomposition are to be."""
+        return self.attribute is Separation
 
     @fact
     def in_functions(self) -> bool:
@@ -374,7 +457,7 @@ class Operation:
     @fact
     def is_thread_number(self) -> bool:
         """It gives the number of the thread among all of its launch."""
-        return self.tells_threads and self.attribute is None
+        return self.tells_threads and self.attribute is None and self.arity == 0
 
     @fact
     def is_parameter(self) -> bool:
@@ -385,6 +468,11 @@ class Operation:
     def is_comparison(self) -> bool:
         """It orders two numbers or tells if they are equal."""
         return bool(self.opposite)
+
+    @fact
+    def equality(self) -> bool | None:
+        """A comparison that tells if operands are equal: True if it holds then, False if otherwise, else None."""
+        return self.holds_for_equal if self.is_comparison and self.swapped == self.name else None
 
     @fact
     def is_logical(self) -> bool:

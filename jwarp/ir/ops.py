@@ -60,15 +60,9 @@ SCANS = ("add", "min", "max")
 EXTREMA = ("min", "max")
 
 _TABLE: list[Operation] = [
-    *_rows(
-        2,
-        NUMBER,
-        same,
-        "is_total",
-        add="x + y; integers wrap",
-        sub="x - y; integers wrap",
-        mul="x * y; integers wrap",
-    ),
+    Operation("add", 2, NUMBER, same, "x + y; integers wrap", is_total=True, signs=(1, 1)),
+    Operation("sub", 2, NUMBER, same, "x - y; integers wrap", is_total=True, signs=(1, -1)),
+    *_rows(2, NUMBER, same, "is_total", mul="x * y; integers wrap"),
     *_rows(2, NUMBER, same, div="x / y; integers truncate towards zero, x / 0 is -1 (all bits set)"),
     *_rows(2, NUMBER, same, "jumps", mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers"),
     *_rows(2, NUMBER, same, "is_step", floordiv="x // y: the quotient rounded down; as div where y is 0"),
@@ -93,13 +87,13 @@ _TABLE: list[Operation] = [
     *_rows(2, FLOAT, same, "for_derivatives", follow="x, with the derivative of y"),
     *_rows(3, FLOAT, same, "is_total", fma="x * y + z, rounded once where the target has the instruction"),
     *_rows(1, NUMBER, same, "is_total", makes_nan=False, neg="-x", abs="|x|"),
+    Operation("sin", 1, FLOAT, same, "sine of x radians", is_elementary=True, partner="cos"),
+    Operation("cos", 1, FLOAT, same, "cosine of x radians", is_elementary=True, partner="sin"),
     *_rows(
         1,
         FLOAT,
         same,
         "is_elementary",
-        sin="sine of x radians",
-        cos="cosine of x radians",
         tan="tangent of x radians",
         asin="angle whose sine is x, -pi/2 to pi/2; x is clamped to [-1, 1]",
         acos="angle whose cosine is x, 0 to pi; x is clamped to [-1, 1]",
@@ -150,14 +144,16 @@ _TABLE: list[Operation] = [
         shr="x >> y, arithmetic for signed x; all sign bits where y is not below the bit width",
     ),
     *(
-        Operation(name, 2, kinds, to_bool, f"x {symbol} y", opposite=opposite, swapped=swapped)
-        for name, symbol, kinds, opposite, swapped in (
-            ("lt", "<", NUMBER, "ge", "gt"),
-            ("le", "<=", NUMBER, "gt", "ge"),
-            ("gt", ">", NUMBER, "le", "lt"),
-            ("ge", ">=", NUMBER, "lt", "le"),
-            ("eq", "==", ANY, "ne", "eq"),
-            ("ne", "!=", ANY, "eq", "ne"),
+        Operation(
+            *(name, 2, kinds, to_bool, f"x {symbol} y"), opposite=opposite, swapped=swapped, holds_for_equal=equal
+        )
+        for name, symbol, kinds, opposite, swapped, equal in (
+            ("lt", "<", NUMBER, "ge", "gt", False),
+            ("le", "<=", NUMBER, "gt", "ge", True),
+            ("gt", ">", NUMBER, "le", "lt", False),
+            ("ge", ">=", NUMBER, "lt", "le", True),
+            ("eq", "==", ANY, "ne", "eq", True),
+            ("ne", "!=", ANY, "eq", "ne", False),
         )
     ),
     *_rows(

@@ -27,7 +27,8 @@ _LOWERED = frozenset({Stage.TILING, Stage.LOWERED})
 
 TILE_TABLE: list[Operation] = [
     Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr", attribute=attribute, indices=indices,
-              stages=BEFORE_LOWERING, is_count=name in ("iota", "arg", "argsort"))
+              stages=BEFORE_LOWERING, is_count=name in ("iota", "arg", "argsort"),
+              combines="add" if name == "put_add" else "")
     for name, arity, kinds, attribute, indices, doc in (
         ("fill", 1, ANY, Shape, None, "a tile of the shape, all of whose elements are x"),
         ("iota", 0, ANY, Iota, None, "int32 tile: the index of each element along the axis"),
@@ -112,7 +113,11 @@ TILE_TABLE: list[Operation] = [
 # Operations of the frontend alone, between threads of a block and tiles.
 TILE_TABLE += [
     Operation("collect", 1, ANY, None, "the tile of what the threads of the block have of x", "tile", stages=_READING),
-    Operation("own", 1, ANY, None, "the element of the tile that is this thread's", "tile", stages=_READING),
+    Operation(
+        *("own", 1, ANY, None, "the element of the tile that is this thread's", "tile"),
+        stages=_READING,
+        tells_threads=True,
+    ),
     Operation(
         "barrier", 0, ANY, None, "the threads of a block wait here until all have come", "check", stages=_READING
     ),
@@ -144,6 +149,7 @@ TILE_TABLE += [
         effect="tile",
         attribute=Strided,
         stages=_TILING,
+        combines="add",
     ),
     Operation(
         "retrieve",

@@ -192,7 +192,7 @@ def _check_log(kernel: Kernel, node: Op) -> None:
 
 def _check_logged(kernel: Kernel, node: Op) -> None:
     _array(kernel, node.array)
-    if node.name == "rollback" and any(scalar_of(a.type) is not int64 for a in node.args):
+    if node.row.restores_until and any(scalar_of(a.type) is not int64 for a in node.args):
         raise _Fault("takes an int64")
 
 

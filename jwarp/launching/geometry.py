@@ -62,11 +62,11 @@ def read_dim(dim: Any, kernel_name: str, what: str = "dim") -> tuple[int, ...]:
     entries = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     where = f"kernel '{kernel_name}': {what}"
     if len(entries) > MAX_DIMS:
-        raise LaunchError(f"{where} has {len(entries)} entries, at most {MAX_DIMS} are possible")
-    return tuple(_read_extent(entry, where) for entry in entries)
+        raise LaunchError(f"{where} has at most {MAX_DIMS} dimensions, got {len(entries)}")
+    return tuple(_read_extent(entry, where, axis) for axis, entry in enumerate(entries))
 
 
-def _read_extent(entry: Any, where: str) -> Any:
+def _read_extent(entry: Any, where: str, axis: int) -> Any:
     if isinstance(entry, Symbolic):
         return entry
     try:
@@ -81,10 +81,11 @@ def _read_extent(entry: Any, where: str) -> Any:
             hint="it must be known when the launch is traced: use ints, for example from an array's shape",
         )
     if extent < 0:
-        raise LaunchError(f"{where} must not be negative, got {extent}")
+        raise LaunchError(f"{where} must be non-negative, got {extent}")
     if extent > MAX_EXTENT:
         raise LaunchError(
-            f"{where} must be at most 2**31 - 1 in one dimension, got {extent}",
+            f"{where} must be at most 2**31 - 1 in one dimension: "
+            f"Warp cannot launch a kernel using wp.tid() with extent {extent} in dimension {axis}",
             hint="split the range over two dimensions",
         )
     return extent

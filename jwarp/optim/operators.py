@@ -1,4 +1,4 @@
-"""Matrices as functions that multiply: dense and diagonal ones, those of a program, and preconditioners."""
+"""Matrices as functions that multiply: dense, diagonal and sparse ones, those of a program, and preconditioners."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array2d
-from jwarp.arrays.create import empty
+from jwarp.arrays.create import clone, empty
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import abs, where
 from jwarp.frontend.kernel import kernel
-from jwarp.types import CompositeType, ScalarType, int32
+from jwarp.sparse.diagonals import bsr_get_diag
+from jwarp.sparse.matrix import BsrMatrix, scalars_of
+from jwarp.sparse.vectors import multiply as multiply_sparse
+from jwarp.types import CompositeType, ScalarType, int32, vector
 
 # The product: matvec(x, y, z, alpha=, beta=) stores alpha * (A @ x) + beta * y in z.
 Matvec = Callable[..., None]
@@ -65,13 +68,13 @@ class LinearOperator:
 
 
 def aslinearoperator(
-    A: array | LinearOperator, batch_offsets: array | None = None, max_batch_length: int | None = None
+    A: array | BsrMatrix | LinearOperator, batch_offsets: array | None = None, max_batch_length: int | None = None
 ) -> LinearOperator:
     """The operator of a matrix.
 
     Args:
         A: An array of shape (n, m), dense; one of shape (n,), a diagonal, of numbers or of vectors, whose components
-            are numbers on the diagonal; or an operator, which comes back as it is.
+            are numbers on the diagonal; a sparse matrix; or an operator, which comes back as it is.
         batch_offsets, max_batch_length: As for `LinearOperator`.
 
     Raises:
@@ -82,6 +85,14 @@ def aslinearoperator(
     """
     if isinstance(A, LinearOperator):
         return A
+    if isinstance(A, BsrMatrix):
+        given: BsrMatrix = A
+
+        def product(x: array, y: array, z: array, alpha: Any, beta: Any) -> None:
+            apart = clone(numbers(x)) if x is z else numbers(x)
+            multiply_sparse(given, apart, numbers(y), numbers(z), alpha, beta, record_tape=False)
+
+        return LinearOperator(A.shape, A.dtype, A.device, product, batch_offsets, max_batch_length)
     _check_matrix(A)
     multiply = _dense if A.ndim == 2 else _diagonal
 
@@ -91,11 +102,11 @@ def aslinearoperator(
     return LinearOperator(A.shape, A.dtype, A.device, matvec, batch_offsets, max_batch_length)
 
 
-def preconditioner(A: array | LinearOperator, ptype: str = "diag") -> LinearOperator | None:
+def preconditioner(A: array | BsrMatrix | LinearOperator, ptype: str = "diag") -> LinearOperator | None:
     """An operator close to the inverse of a matrix, which is cheap.
 
     Args:
-        A: An array, dense or a diagonal, as for `aslinearoperator`.
+        A: An array, dense or a diagonal, or a sparse matrix, as for `aslinearoperator`.
         ptype: "diag" for the inverse of the diagonal, "diag_abs" for that of its absolute values, where zeros count as
             ones; "id" for None.
 
@@ -105,7 +116,10 @@ def preconditioner(A: array | LinearOperator, ptype: str = "diag") -> LinearOper
     if ptype == "id":
         return None
     if ptype.startswith("block_jacobi") or ptype == "fsai":
-        raise LaunchError(f"wp.optim.linear: {ptype!r} is made of sparse matrices, which jwarp has none of")
+        raise LaunchError(
+            f"wp.optim.linear: there is no preconditioner {ptype!r} yet",
+            hint='"diag", or a LinearOperator of your own that multiplies by the inverses of blocks',
+        )
     if ptype not in ("diag", "diag_abs"):
         raise LaunchError(f"wp.optim.linear: there is no preconditioner {ptype!r}", hint='"diag", "diag_abs" or "id"')
     if isinstance(A, LinearOperator):
@@ -113,6 +127,8 @@ def preconditioner(A: array | LinearOperator, ptype: str = "diag") -> LinearOper
             "wp.optim.linear: the diagonal of an operator is not known",
             hint="give the array, or a LinearOperator of your own that multiplies by the inverse of the diagonal",
         )
+    if isinstance(A, BsrMatrix):
+        return aslinearoperator(_inverse_sparse_diagonal(A, ptype == "diag_abs"))
     _check_matrix(A)
     if A.ndim == 2 and A.shape[0] != A.shape[1]:
         raise LaunchError(f"wp.optim.linear: a matrix of shape {A.shape} has no inverse")
@@ -133,13 +149,23 @@ def numbers(a: array) -> array:
     return (a.view(a.dtype.dtype) if isinstance(a.dtype, CompositeType) else a).flatten()
 
 
+def _inverse_sparse_diagonal(A: BsrMatrix, is_absolute: bool) -> array:
+    (rows, columns), count = A.block_shape, A.shape[0]
+    if rows != columns or A.nrow != A.ncol:
+        raise LaunchError(f"wp.optim.linear: a matrix of shape {A.shape}, of blocks {A.block_shape}, has no diagonal")
+    blocks = scalars_of(bsr_get_diag(A), A.block_shape).reshape((count, columns))
+    inverse = empty(count, dtype=A.scalar_type, device=A.device)
+    launch(_inverse_diagonal, count, [blocks, inverse, int(is_absolute)], record_tape=False)
+    return inverse if rows == 1 else inverse.reshape((A.nrow, rows)).view(vector(length=rows, dtype=A.scalar_type))
+
+
 def _check_matrix(A: Any) -> None:
     is_array = isinstance(A, array) and A.device is not None
     if not is_array or A.ndim > 2 or (A.ndim == 2 and isinstance(A.dtype, CompositeType)):
         shown = f"an array of {A.dtype!r} and {A.ndim} dimensions" if is_array else type(A).__name__
         raise KernelTypeError(
             f"wp.optim.linear: a matrix is an array of numbers of two dimensions, one of one dimension for a diagonal, "
-            f"or a LinearOperator, not {shown}",
+            f"a BsrMatrix or a LinearOperator, not {shown}",
             hint="a LinearOperator multiplies by any other matrix",
         )
 
@@ -175,7 +201,7 @@ def _diagonal(A: array[Any], x: array[Any], y: array[Any], z: array[Any], alpha:
 @kernel(enable_backward=False)
 def _inverse_diagonal(A: array2d[Any], inverse: array[Any], is_absolute: int) -> None:
     i = tid()
-    j = where(A.shape[1] == 1, 0, i)
+    j = i % A.shape[1]  # of a matrix, of blocks below each other, or of numbers
     found = A[i, j]
     if is_absolute == 1:
         found = abs(found)

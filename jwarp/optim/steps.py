@@ -102,7 +102,7 @@ class _Optimizer:
         if self.params is None:
             raise LaunchError(
                 f"{name} parameters must be set before calling step(), got None",
-                hint="call set_params first", also=RuntimeError,
+                hint="call set_params first",
             )  # fmt: skip
         if len(grad) != len(self.params):
             raise LaunchError(f"wp.optim.{name}: {len(grad)} gradients for {len(self.params)} parameters")

@@ -54,7 +54,7 @@ class _Dropper(Rewriter):
                     open_.pop(array, None)
             elif node.row.adds_to_log:
                 open_.setdefault(node.array_name, []).append(_Overwritten(k))
-            elif node.name == "undo":
+            elif node.row.restores and not node.row.restores_until:
                 found = open_[node.array_name].pop() if open_.get(node.array_name) else None
                 if found is not None and found.write is not None and not found.is_read:
                     gone |= {found.save, found.write, k}

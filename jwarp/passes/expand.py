@@ -44,12 +44,12 @@ class _Expander(Rebuilder):
         return made
 
     def pairs(self, block: Block) -> frozenset[Operand]:
-        """The values of which sine and cosine are both taken in the block."""
+        """The operands of operations in the block whose partners are there, too, as sine and cosine."""
         if self.alone:
             return frozenset()
         ops = [n for n in block.nodes if isinstance(n, Op)]
-        sines = {n.args[0] for n in ops if n.name == "sin"}
-        return frozenset(n.args[0] for n in ops if n.name == "cos" and n.args[0] in sines)
+        halves = {(n.name, n.args[0]) for n in ops if n.row.partner}
+        return frozenset(n.args[0] for n in ops if n.row.partner and (n.row.partner, n.args[0]) in halves)
 
     def op(self, node: Op) -> None:
         args = self.operands(node.args)

@@ -84,7 +84,7 @@ class _Liveness(Liveness):
             field = node.attr_as(RecordField)
             self.fields.add(field)
             self.tapes.add(field.tape)
-        elif node.name == "noted":
+        elif row.reads_notes:
             self.noted.add(node.array_name)
         elif row.uses_log and row.changes_elements:
             self.undone.add(node.array_name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,10 +36,18 @@ def by_reciprocal_roots(kernel: Kernel) -> Kernel:
 
 def inverse_root(node: Op, definitions: Definitions) -> Operand | None:
     """The y of 1 / sqrt(y), of float32; None of anything else."""
-    if node.name != "div" or node.args[0] != Const(float32, 1.0) or not isinstance(node.args[1], Value):
+    quotient = _quotient(node)
+    if quotient is None or quotient[0] != Const(float32, 1.0):
         return None
-    root = definitions.get(node.args[1])
-    return root.args[0] if root is not None and root.name == "sqrt" else None
+    root = definitions.get(quotient[1]) if isinstance(quotient[1], Value) else None
+    return root.args[0] if root is not None and _POWERS.get(root.name) is _Divider.root else None
+
+
+def _quotient(node: Op) -> tuple[Operand, Operand] | None:
+    """The numerator and the divisor of a division of float32; None of anything else."""
+    if node.name != "div" or node.result is None or node.result.type is not float32:
+        return None
+    return node.args[0], node.args[1]
 
 
 class _Divider(Rewriter):
@@ -47,9 +55,10 @@ class _Divider(Rewriter):
         self.definitions = definitions_of(kernel.body)
 
     def nodes(self, node: Node) -> Iterable[Node]:
-        if not isinstance(node, Op) or node.name != "div" or node.result is None or node.result.type is not float32:
+        quotient = _quotient(node) if isinstance(node, Op) else None
+        if not isinstance(node, Op) or quotient is None:
             return super().nodes(node)
-        numerator, divisor = node.args
+        numerator, divisor = quotient
         found = self.power(divisor)
         if found is None or inverse_root(node, self.definitions) is not None:
             return (node,)
@@ -69,10 +78,15 @@ class _Divider(Rewriter):
     def power(self, x: Operand) -> _Power | None:
         """The operand as a power of a square root, the first or third one."""
         node = self.definitions.get(x) if isinstance(x, Value) else None
-        if node is not None and node.name == "sqrt" and node.result is not None:
-            return _Power(node.result, 1, 1.0)
-        if node is None or node.name != "mul":
-            return None
+        rule = _POWERS.get(node.name) if node is not None else None
+        return rule(self, node) if rule is not None and node is not None else None
+
+    def root(self, node: Op) -> _Power | None:
+        assert node.result is not None
+        return _Power(node.result, 1, 1.0)
+
+    def cube(self, node: Op) -> _Power | None:
+        """The third power of a root as the product with its square, or a power with a constant factor."""
         for one, other in (node.args, node.args[::-1]):
             if isinstance(other, Const):
                 inner = self.power(one)
@@ -84,3 +98,6 @@ class _Divider(Rewriter):
             if found is not None and found.power == 1 and self.definitions[found.root].args[0] is one:
                 return dataclasses.replace(found, power=3)
         return None
+
+
+_POWERS: dict[str, Callable[[_Divider, Op], _Power | None]] = {"sqrt": _Divider.root, "mul": _Divider.cube}

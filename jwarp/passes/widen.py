@@ -42,14 +42,14 @@ class _Widener(Rebuilder):
         self.leaving: dict[Value, Operand] = {}
 
     def op(self, node: Op) -> None:
-        if node.name == "separation":
+        if node.row.is_separation:
             assert node.result is not None
             attr, size = node.attr_as(Separation), self.operand(node.args[0])
             if attr.signed and self.found.has_scale:
                 size = self.builder.op("max", size, Const(float64, 1.0))
             relative = Const(float64, SEPARATIONS[self.order, attr.bits == float64.bits])
             self.known[node.result] = self.builder.op("mul", size, relative)
-        elif node.name == "symmetric":
+        elif node.row.is_decomposed:
             assert node.result is not None
             self.known[node.result] = self.operand(node.args[0])
             self.wide[node.result] = self.operand(node.args[1])

@@ -80,14 +80,11 @@ class _Skips(Rewriter):
         """The conditions of which each one lets the branch be skipped, and what they then are."""
         definition = self.definitions.get(cond) if isinstance(cond, Value) else None
         match definition:
-            case Op(name="not"):
+            case Op(row=row) if row.is_complement:
                 yield from self.reasons(definition.args[0], not holds)
-            case Op(name="or") if holds:
+            case Op(row=row) if row.absorbs is holds:
                 for part in definition.args:
-                    yield from self.reasons(part, True)
-            case Op(name="and") if not holds:
-                for part in definition.args:
-                    yield from self.reasons(part, False)
+                    yield from self.reasons(part, holds)
             case _:
                 yield cond, holds
 
@@ -96,15 +93,11 @@ class _Skips(Rewriter):
         cond, holds = reason
         definition = self.definitions.get(cond) if isinstance(cond, Value) else None
         match definition:
-            case Op(name="not"):
+            case Op(row=row) if row.is_complement:
                 return self.zeros((definition.args[0], not holds))
-            case Op(name="and") if holds:
-                parts = [self.zeros((part, True)) for part in definition.args]
-            case Op(name="or") if not holds:
-                parts = [self.zeros((part, False)) for part in definition.args]
-            case Op(name="eq") if holds:
-                return _compared(definition)
-            case Op(name="ne") if not holds:
+            case Op(row=row) if row.absorbs is (not holds):
+                parts = [self.zeros((part, holds)) for part in definition.args]
+            case Op(row=row) if row.equality is holds:
                 return _compared(definition)
             case _:
                 return set()

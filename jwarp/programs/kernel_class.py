@@ -15,6 +15,7 @@ from jwarp.frontend.kernel import kernel_of
 from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.options import OF_KERNELS, checked
 from jwarp.frontend.syntax.source import Definition, check_function
+from jwarp.frontend.syntax.static_values import defined
 
 
 class _MadeOfFunctions(type):
@@ -71,9 +72,9 @@ def make_kernel(
 
 def _definition(func: Callable, transformers: Sequence[ast.NodeTransformer], source: str | None) -> Definition:
     """The function's definition, with the text and the changes to its tree that are given."""
-    found = Definition.of(func)
     if not transformers and source is None:
-        return found
+        return defined(func)
+    found = Definition.of(func)
 
     def tree(lines: list[str]) -> ast.FunctionDef:
         made = ast.parse(textwrap.dedent("".join(lines)))

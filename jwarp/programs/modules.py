@@ -78,6 +78,7 @@ _COUNTERPARTS = {
     f"{PACKAGE}.autograd": "jwarp.autograd",
     f"{PACKAGE}.optim": "jwarp.optim",
     f"{PACKAGE}.optim.linear": "jwarp.optim.linear",
+    f"{PACKAGE}.sparse": "jwarp.sparse",
 }
 # Names that mean something else in programs than in jwarp, or that only programs have.
 _OF_PROGRAMS: dict[str, dict[str, Any]] = {PACKAGE: {"Kernel": Kernel, "Launch": Launch}}

@@ -10,7 +10,6 @@ _FEATURES = {
     "warp.build_experimental": "functions added to Warp's own compiler (wp.func, wp.jax_func, wp.cuda_kernel)",
     "warp.fem": "finite elements",
     "warp.sim": "simulators of its own (Newton took the place of Warp's; see wp.functionalize)",
-    "warp.sparse": "sparse matrices (jax.experimental.sparse)",
 }
 
 # The names in these modules.
@@ -62,13 +61,6 @@ _NAMES = {
         "TrianglePolynomialShapeFunctions TriangleRaviartThomasShapeFunctions TriangleShapeFunction"
     ),
     "warp.fem.utils": "grid_to_hexes grid_to_quads grid_to_tets grid_to_tris",
-    "warp.sparse": (
-        "BSR_STATUS_ROW_CAPACITY_EXCEEDED BSR_STATUS_SUCCESS BsrMatrix BsrTripletMap bsr_assign bsr_axpy "
-        "bsr_axpy_work_arrays bsr_block_index bsr_compress bsr_copy bsr_diag bsr_from_triplets bsr_get_diag "
-        "bsr_identity bsr_matrix_t bsr_mm bsr_mm_work_arrays bsr_mv bsr_row_index bsr_scale bsr_set_diag "
-        "bsr_set_from_mapped_values bsr_set_from_triplets bsr_set_identity bsr_set_transpose bsr_set_zero "
-        "bsr_transposed bsr_zeros"
-    ),
 }
 
 # Names missing in modules that are there otherwise: by module, what they belong to, and the names.
@@ -92,7 +84,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "from_paddle to_paddle dtype_from_paddle dtype_to_paddle device_from_paddle device_to_paddle "
             "stream_from_paddle"
         ),
-        "arrays of Omniverse's Fabric": "fabricarrayarray indexedfabricarrayarray",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
@@ -104,7 +95,7 @@ _MISSING: dict[str, dict[str, str]] = {
         "memory of one's own": "AllocatorRmm",
     },
     "warp.optim.linear": {
-        "sparse matrices (jax.experimental.sparse)": "FSAI",
+        "sparse approximate inverses (wp.optim.linear.preconditioner)": "FSAI",
     },
 }
 
@@ -119,11 +110,10 @@ PRIVATE = {
     ),
     "types": (
         "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "
-        "_validate_array_subclass_descriptor _IndexedArrayAnnotation array_type_id concrete_array_type "
-        "get_signature get_type_code infer_argument_types type_matches_template "
+        "_validate_array_subclass_descriptor _IndexedArrayAnnotation concrete_array_type "
+        "get_signature infer_argument_types type_matches_template "
         "types_equal_generic hash_grid_query_type"
     ),
-    "utils": "map_cache",
     "codegen": (
         "Adjoint Var codegen_func_forward codegen_func_reverse codegen_kernel codegen_module "
         "cuda_kernel_forward_name cuda_kernel_backward_name cuda_module_header get_arg_type resolve_grid_stride "
@@ -150,7 +140,8 @@ PRIVATE = {
 }
 
 # The modules that exist with these names alone, and which of their names are modules.
-MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp.autograd", "warp.optim", "warp._src"} - {"warp"}
+_OTHERS = ["types", "config", "autograd", "optim", "sparse", "_src"]
+MODULES = {*_NAMES, *_MISSING, *(f"warp.{name}" for name in _OTHERS)} - {"warp"}
 _WHY = {
     **{
         (module, name): _FEATURES[".".join(module.split(".")[:2])]

@@ -83,7 +83,7 @@ class _Lifetimes:
 
     def before(self, ops: Iterable[Op]) -> None:
         for op in ops:
-            if op.name == "take":
+            if op.row.takes_element:
                 self.position += STEP
                 self.use(op.args[:1], (), READ_ANY)
 
@@ -128,7 +128,7 @@ class _Lifetimes:
         inside = frozenset(r for node in nest.nodes for r in results(node) if shape_of(r.type) == nest.shape)
         whole = READ_ANY if nest.closed or nest.reduced else READ
         for node in nest.nodes:
-            if isinstance(node, Op) and node.name == "take":
+            if isinstance(node, Op) and node.row.takes_element:
                 self.use(node.args[:1], (), READ_ANY)
                 self.use(node.args[1:], nest.shape, whole, inside)
                 continue

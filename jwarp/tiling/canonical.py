@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,9 @@ class _Simpler(Cloner):
         super().__init__()
         self.additions = _additions(kernel)
         self.gone = {addend for _, addend in self.additions.values()}
-        self.transposes = {n.result: n.args[0] for n in walk(kernel.body) if isinstance(n, Op) and _is_transpose(n)}
+        self.transposes: dict[Operand, Operand] = {
+            result_of(n): n.args[0] for n in walk(kernel.body) if isinstance(n, Op) and _is_transpose(n)
+        }
 
     def fresh(self, value: Value) -> Value:
         return value
@@ -44,28 +48,25 @@ class _Simpler(Cloner):
         builder.span = node.span
         if node in self.gone:
             return []
-        match node:
-            case Op(name="arg"):
-                made = _first(builder, self.operands(node.args)[0], node.text)
-            case Op(name="spread"):
-                made = _spread(builder, self.operands(node.args)[0], node.attr_as(Strided))
-            case Op(name="add") if node in self.additions:
-                return [self.addition(node)]
-            case Op(name="tri_solve", args=(Value() as t, b)) if t in self.transposes:
-                triangle = node.attr_as(Triangle)
-                flipped = Triangle(not triangle.lower, not triangle.transposed)
-                args = self.operands((self.transposes[t], b))
-                return [dataclasses.replace(node, args=args, attr=flipped)]
-            case _:
-                return super().nodes(node)
-        self.known[result_of(node)] = made
+        if not isinstance(node, Op):
+            return super().nodes(node)
+        if node in self.additions:
+            return [self.addition(node)]
+        matrix = self.transposes.get(node.args[0]) if node.row.attribute is Triangle else None
+        if matrix is not None:
+            triangle = node.attr_as(Triangle)
+            flipped = Triangle(not triangle.lower, not triangle.transposed)
+            return [dataclasses.replace(node, args=self.operands((matrix, node.args[1])), attr=flipped)]
+        rule = _CANONICAL.get(node.name)
+        if rule is None:
+            return super().nodes(node)
+        self.known[result_of(node)] = rule(builder, self.operand(node.args[0]), node.attr)
         return builder.nodes
 
     def addition(self, node: Op) -> Op:
         """Add the few elements to the tile itself."""
         tile, addend = self.additions[node]
-        name = "put_add" if addend.name == "put_add" else "spread_add"
-        rest = addend.args[1:] if addend.name == "put_add" else addend.args
+        name, rest = ("put_add", addend.args[1:]) if addend.row.adds_to_tile else ("spread_add", addend.args)
         return Op(name, self.operands((tile, *rest)), addend.attr, node.result, node.span)
 
 
@@ -85,7 +86,7 @@ def _additions(kernel: Kernel) -> dict[Op, tuple[Operand, Op]]:
     found: dict[Op, tuple[Operand, Op]] = {}
     taken: set[Op] = set()
     for node in ops:
-        if node.name != "add" or not shape_of(result_of(node).type):
+        if node.row.signs != (1, 1) or not shape_of(result_of(node).type):
             continue
         for tile, addend in (node.args, node.args[::-1]):
             made = few.get(addend) if isinstance(addend, Value) else None
@@ -97,7 +98,7 @@ def _additions(kernel: Kernel) -> dict[Op, tuple[Operand, Op]]:
 
 
 def _is_mostly_zero(node: Op) -> bool:
-    if node.name == "put_add":
+    if node.row.adds_to_tile:
         return node.args[0] == zero(node.args[0].type)
     if node.name != "spread":
         return False
@@ -107,7 +108,7 @@ def _is_mostly_zero(node: Op) -> bool:
     return np.unique(numbers).size == numbers.size < size_of(result_of(node).type)
 
 
-def _first(builder: Builder, x: Operand, kind: str) -> Operand:
+def _first(builder: Builder, x: Operand, kind: Any) -> Operand:
     """The number of the first element that is the minimum or maximum; of the first NaN, if there is one."""
     shape = shape_of(x.type)
     best = builder.op("reduce", x, attr=Reduction(kind, tuple(range(len(shape)))))
@@ -122,7 +123,7 @@ def _first(builder: Builder, x: Operand, kind: str) -> Operand:
     return builder.op("reduce", found, attr=Reduction("min", tuple(range(len(shape)))))
 
 
-def _spread(builder: Builder, x: Operand, view: Strided) -> Operand:
+def _spread(builder: Builder, x: Operand, view: Any) -> Operand:
     """Elements with one place are added up first."""
     shape, strides = view.shape, view.strides
     extents = shape_of(x.type)
@@ -139,3 +140,7 @@ def _spread(builder: Builder, x: Operand, view: Strided) -> Operand:
         indices.insert(0, Const(int32, rest % extent))
         rest //= extent
     return builder.op("put", zero(tile_type(scalar_of(total.type), shape)), *indices, total)
+
+
+# The operations that are written as others: from the builder, the operand and the attribute.
+_CANONICAL: dict[str, Callable[[Builder, Operand, Any], Operand]] = {"arg": _first, "spread": _spread}

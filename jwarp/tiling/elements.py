@@ -79,10 +79,10 @@ class Elements:
         whole = self.forms.of(tile)
         assert isinstance(whole, Viewed)
         place = self.place(shape_of(tile.type), 0, whole.strides, indices, size_of(tile.type))
-        if node.name == "put_add" and atomic:
+        if node.row.adds_to_tile and atomic:
             self.builder.effect("atomic_add", place, value, attr=self.array(tile))
             return
-        if node.name == "put_add":
+        if node.row.adds_to_tile:
             value = self.builder.op("add", self.load(tile, place), value)
         self.store(tile, place, value)
 

@@ -86,7 +86,7 @@ class Lowering:
     def scalar(self, node: Op) -> None:
         """Write an operation on scalars, or one that takes or puts a single element of a tile."""
         self.builder.span = node.span
-        if node.name == "take":
+        if node.row.takes_element:
             assert node.result is not None
             self.elements.known[node.result] = self.elements.take(node.args[0], self.elements.operands(node.args[1:]))
         elif node.row.is_tile:  # an element is put there

@@ -92,7 +92,7 @@ class NestWriter:
     def __init__(self, elements: Elements, nest: Nest, written: Iterable[Value], lanes: int = 0):
         self.memory, self.builder, self.forms = elements, elements.builder, elements.forms
         self.nest, self.shape = nest, nest.shape
-        self.reductions = [n for n in nest.nodes if isinstance(n, Op) and n.name == "reduce"]
+        self.reductions = [n for n in nest.nodes if isinstance(n, Op) and n.row.is_reduction]
         partial = [n for n in self.reductions if shape_of(result_of(n).type)]
         self.partial = partial
         self.whole = [n for n in self.reductions if n not in partial]
@@ -240,7 +240,7 @@ class NestWriter:
         after = dict(carried)
         for node in self.nest.nodes:
             self.builder.span = node.span
-            if isinstance(node, Op) and node.name == "reduce":
+            if isinstance(node, Op) and node.row.is_reduction:
                 after[node] = self.builder.op(
                     node.attr_as(Reduction).operation, carried[node], self.element(node.args[0])
                 )
@@ -299,7 +299,7 @@ class NestWriter:
                 node = form.node
                 assert node.result is not None
                 args = self.elements(node.args)
-                if node.name == "lane_max" and isinstance(args[0], Const):
+                if node.row.is_common and isinstance(args[0], Const):
                     return args[0]
                 return self.builder.op(node.name, *args, attr=node.attr, type=scalar_of(node.result.type))
             case _:
@@ -379,7 +379,7 @@ class NestWriter:
         numbers = places(self.shape, view.offset, view.strides)
         if np.unique(numbers).size == numbers.size:
             value = self.element(x)
-            if node.name == "spread_add":
+            if node.row.adds_to_tile:
                 value = self.builder.op("add", self.memory.load(target, place), value)
             self.memory.store(target, place, value)
         else:

@@ -29,7 +29,7 @@ def write_whole(elements: Elements, routines: Container[str], part: Whole, alone
 
     Where a block runs `alone` in its lane, no loop is for vectors of elements.
     """
-    if part.node.name == "matmul":
+    if part.node.row.attribute is Transposes:
         m, n = _shape(part.target)
         k = _tile(part.reads[0]).size // m
         c, a, b = (elements.array(x) for x in (part.target, *part.reads))

@@ -54,4 +54,6 @@ class Operators:
         return operate[0]("pos", self)
 
     def __matmul__(self, other: Any) -> Any:
+        if getattr(other, "__array_ufunc__", self) is None:  # it has operators of its own, NumPy's way to say so
+            return NotImplemented
         raise KernelTypeError("arrays have no @; functions of tiles multiply matrices in kernels")

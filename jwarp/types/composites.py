@@ -314,7 +314,9 @@ class Composite(CompositeValue, metaclass=CompositeType):
         elif values.size in (0, *(part.first for _, part in cls.kind.parts)):
             values = np.concatenate([values, initial[values.size :]])
         if values.size != cls._length_:
-            raise KernelTypeError(f"{cls.name} has {cls._length_} components, {values.size} values given")
+            counts = f"expected {cls._length_} elements, got {values.size}"
+            fault = f"Invalid number of arguments in {cls.kind.name} constructor, {counts}"
+            raise KernelTypeError(f"{cls.name}: {fault}", also=ValueError)
         return cls._over(values.astype(cls._wp_scalar_type_.dtype))
 
     @classmethod
@@ -373,6 +375,7 @@ def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> Com
     assert len(shape) == kind.rank and kind.shape in (None, shape)
     name = kind.name_of(shape, dtype)
     fields = {"_name": name, "kind": kind, "_wp_scalar_type_": dtype, "_shape_": shape, "_length_": math.prod(shape)}
+    fields["_wp_generic_type_str_"] = f"{kind.stem}_t"  # as Warp's types have it
     made = CompositeType(name, (Composite,), {**fields, "__module__": "jwarp", "__doc__": f"{name} of {dtype}."})
     made._plain = made
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -230,6 +231,18 @@ def size_and_alignment(kind: Any) -> tuple[int, int]:
         raise TypeError(f"wp.types.type_size_in_bytes: {type_repr(kind)} is no type of values")
     size = scalar.dtype.itemsize
     return size, size
+
+
+def no_overload(name: str, types: Iterable[Any]) -> str:
+    """The reason why a kernel cannot call a function with arguments of these types."""
+    given = ", ".join(t if isinstance(t, str) else type_repr(t) for t in types)
+    return f"Couldn't find function overload for '{name}' that matched inputs with types: [{given}]"
+
+
+def no_function(name: str, values: Iterable[Any]) -> str:
+    """The reason why a function of the kernel language cannot be called with these values outside kernels."""
+    types = (type_repr(type(x)) if type_is_composite(type(x)) else type(x).__name__ for x in values)
+    return f"Couldn't find a function '{name}' compatible with the arguments '{', '.join(types)}'"
 
 
 def type_repr(t: Any) -> str:

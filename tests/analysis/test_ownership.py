@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from textual_ir import read
 
-from jwarp.analysis.ownership import MAX_OFFSET, owned_arrays, reaches, stencils
+from jwarp.analysis.ownership import MAX_OFFSET, owned_arrays, reaches
+from jwarp.analysis.stencils import stencils
 from jwarp.backend.interpreter.machine import run
 
 pytestmark = pytest.mark.quick

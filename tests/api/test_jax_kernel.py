@@ -95,7 +95,7 @@ def test_kernels_without_arrays_need_launch_dims():
         ({"in_out_argnames": ["x", "y"]}, wp.LaunchError, "counts the 2 names"),
         ({"output_dims": {"x": 3}}, wp.LaunchError, "output_dims has 'x'"),
         ({"output_dims": {}}, wp.LaunchError, "output_dims has no shape for output 'y'"),
-        ({"launch_dims": -1}, wp.LaunchError, "launch_dims must not be negative"),
+        ({"launch_dims": -1}, wp.LaunchError, "launch_dims must be non-negative"),
         ({"launch_dims": 1.5}, wp.LaunchError, "launch_dims must be an int"),
         ({"block_dim": -1}, wp.LaunchError, "block_dim"),
     ],
@@ -123,7 +123,7 @@ def test_in_out_after_an_output():
         ((X, 1.0), {"launch_dims": "5"}, wp.LaunchError, "launch_dims"),
         ((X, 1.0), {"output_dims": (5, 2)}, wp.LaunchError, "output 'y'"),
         ((X, 1.0), {"output_dims": {"x": 5}}, wp.LaunchError, "output_dims has 'x'"),
-        ((X, 1.0), {"output_dims": -1}, wp.LaunchError, "output_dims for 'y' must not be negative"),
+        ((X, 1.0), {"output_dims": -1}, wp.LaunchError, "output_dims for 'y' must be non-negative"),
     ],
 )
 def test_refused_at_a_call(args, keywords, error, text):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.config import surface
 
 rng = np.random.default_rng(0)
 X = jnp.asarray(rng.normal(size=5), jnp.float32)
@@ -164,9 +165,22 @@ def test_kernels_call_functions_that_are_made_of_functions(f):
         (lambda: wp.map(lambda x: wp.printf("%f", x), X), K, "gives nothing, and not numbers"),
         (lambda: wp.map(wp.tile_sum, X), K, "wp.map needs a function"),
         (lambda: wp.map(eval("lambda x: x"), X), wp.CompileError, "the text of the lambda is not found"),
-        (lambda: wp.map(lambda x: x + 1, X), K, "needs arguments of one type, got float32, int32"),
+        (lambda: wp.map(lambda x: x + 1, X), K, r"must be the same, got \['float32', 'int32'\]"),
     ],
 )
 def test_what_is_refused(run, error, words):
     with pytest.raises(error, match=words):
         run()
+
+
+@pytest.mark.parametrize("in_program", [False, True])
+def test_several_results_are_a_list_in_programs(monkeypatch, in_program):
+    monkeypatch.setattr(surface, "is_warps", in_program)
+
+    @wp.func
+    def both(a: float):
+        return a + 2.0, 3.0 * a
+
+    found = wp.map(both, wp.array([1.0, 2.0], dtype=float))
+    assert type(found) is (list if in_program else tuple)
+    assert [x.numpy().tolist() for x in found] == [[3.0, 4.0], [3.0, 6.0]]

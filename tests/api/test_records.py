@@ -175,7 +175,7 @@ def test_faults_of_setters_are_named():
         record.set_params([x, y])
     with pytest.raises(wp.LaunchError, match="no adjoint of 'x'"):
         record.set_param_by_name("x", y, adjoint=True)
-    with pytest.raises(wp.LaunchError, match="not be negative"):
+    with pytest.raises(wp.LaunchError, match="be non-negative"):
         record.set_dim(-1)
     with pytest.raises(wp.LaunchError, match="for adjoint launches"):
         wp.launch(axpy, 5, [x, y, 2.0, 3], [5], record_cmd=True, adj_outputs=[x])

@@ -347,3 +347,57 @@ def test_a_kernel_fails_in_a_graph_with_a_tape():
             wanted = np.zeros(N)
             wanted[2] = 2 * N * x.numpy()[2]
             assert_allclose(x.grad.numpy(), wanted, rtol=1e-5)
+
+
+@wp.kernel
+def maybe(x: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    if z:
+        z[i] = x[i]
+
+
+def test_launches_that_are_given_none_of_what_they_write_are_native(backs):
+    x, y, z, loss = new(3), new(4), new(), new(n=1)
+
+    def both():
+        tape = wp.Tape()
+        with tape:
+            loss.zero_()
+            wp.launch(maybe, N, [x], [None])
+            wp.launch(product, N, [x, y], [z])
+            wp.launch(dot, N, [z, x], [loss])
+        tape.backward(loss)
+
+    with wp.ScopedCapture() as capture:
+        both()
+    for run in range(4):
+        x.assign(np.random.default_rng(run).uniform(0.5, 1.5, N).astype(np.float32))
+        x.grad.zero_(), y.grad.zero_(), z.grad.zero_()
+        before = len(backs)
+        wp.capture_launch(capture.graph)
+        assert (len(backs) == before) is (run > 1)
+        found = x.numpy().astype(float)
+        assert_allclose(x.grad.numpy(), 2 * found * y.numpy(), rtol=1e-5)
+        assert_allclose(y.grad.numpy(), found**2, rtol=1e-5)
+
+
+def test_zero_is_seen_by_who_kept_the_gradients_and_counts_for_new_ones():
+    x, y, z, loss = new(3), new(4), new(), new(n=1)
+    tape = wp.Tape()
+    for run in range(5):
+        with tape:
+            wp.launch(product, N, [x, y], [z])
+            wp.launch(dot, N, [z, x], [loss])
+        tape.backward(loss)
+        assert np.abs(x.grad.numpy()).min() > 0.1
+        kept = x.grad.memory.keep(x.grad.layout)
+        before = x.grad.numpy().copy()
+        if run == 3:
+            y.grad = wp.ones(N, dtype=float)
+            tape.gradients[y] = y.grad
+        version = y.grad.memory.version
+        tape.zero()
+        assert_allclose(np.asarray(kept.array()), before)
+        assert y.grad.memory.version != version
+        assert not any(a.grad.numpy().any() for a in (x, y, z, loss))
+        tape.launches.clear()

@@ -8,8 +8,17 @@ from numpy.testing import assert_allclose
 
 import jwarp as wp
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
+from jwarp.dispatch.tape.entries import LaunchEntry
 
 N, H, STEPS = 40, 0.4, 3
+
+
+@pytest.fixture
+def backs(monkeypatch):
+    """How often Python went back through a launch."""
+    calls, back = [], LaunchEntry.back
+    monkeypatch.setattr(LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    return calls
 
 
 @wp.kernel
@@ -188,3 +197,97 @@ def test_native_graphs_stay_native_where_a_grid_stays(monkeypatch):
     for _ in range(4):
         wp.capture_launch(capture.graph)
     assert len(calls) == 1
+
+
+@wp.kernel
+def pulls(grid: wp.uint64, x: wp.array[wp.vec3], w: wp.array[float], h: float, e: wp.array[float]):
+    i = wp.tid()
+    for j in wp.hash_grid_query(grid, x[i], h):
+        d = wp.length_sq(x[j] - x[i])
+        if d < h * h:
+            wp.atomic_add(e, 0, w[i] * w[j] * (h * h - d))
+
+
+def test_graphs_on_grids_that_stay_are_native_until_these_are_built_anew(backs):
+    rng = np.random.default_rng(5)
+    x = wp.array(rng.random((N, 3)).astype(np.float32), dtype=wp.vec3, requires_grad=True)
+    w, e = wp.zeros(N, dtype=float, requires_grad=True), wp.zeros(1, dtype=float, requires_grad=True)
+    grid = wp.HashGrid(8, 8, 8)
+    grid.build(x, H)
+
+    def both():
+        tape = wp.Tape()
+        with tape:
+            e.zero_()
+            wp.launch(pulls, N, [grid.id, x, w, H, e])
+        tape.backward(e)
+        return tape
+
+    def gradients(run):
+        for a in (x, w, e):
+            a.grad.zero_()
+        run()
+        return [a.numpy().copy() for a in (x.grad, w.grad, e)]
+
+    with wp.ScopedCapture() as capture:
+        both()
+    native = []
+    for run in range(10):
+        w.assign(rng.uniform(0.5, 1.5, N).astype(np.float32))
+        if run == 5:
+            x.assign(rng.random((N, 3)).astype(np.float32))
+            grid.build(x, H)
+        before = len(backs)
+        found = gradients(lambda: wp.capture_launch(capture.graph))
+        native.append(len(backs) == before)
+        for one, other in zip(found, gradients(both), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert all(np.abs(part).max() > 0.1 for part in found)
+    assert native == [False, False, True, True, True, False, False, True, True, True]
+
+
+@wp.kernel
+def heights_by_ids(ids: wp.array[wp.uint64], x: wp.array[wp.vec3], e: wp.array[float]):
+    i = wp.tid()
+    hit = wp.mesh_query_ray(ids[i % 2], x[i], wp.vec3(0.0, 0.0, -1.0), 10.0)
+    if hit.result:
+        wp.atomic_add(e, 0, hit.t * hit.t)
+
+
+def flat(height, requires_grad=False):
+    points = np.array([[-5, -5, height], [5, -5, height], [0, 9, height]], np.float32)
+    return wp.Mesh(wp.array(points, dtype=wp.vec3, requires_grad=requires_grad), wp.array(np.arange(3, dtype=np.int32)))
+
+
+def test_graphs_that_look_meshes_up_are_native_and_see_what_ids_name_by_then(backs):
+    meshes = [flat(0.0), flat(-1.0), flat(-3.0)]
+    ids = wp.array(np.array([int(m.id) for m in meshes[:2]], np.uint64))
+    x = wp.array(np.random.default_rng(1).random((N, 3)).astype(np.float32), dtype=wp.vec3, requires_grad=True)
+    e = wp.zeros(1, dtype=float, requires_grad=True)
+
+    def both():
+        tape = wp.Tape()
+        with tape:
+            e.zero_()
+            wp.launch(heights_by_ids, N, [ids, x, e])
+        tape.backward(e)
+
+    with wp.ScopedCapture() as capture:
+        both()
+    native = []
+    for run in range(6):
+        x.assign(np.random.default_rng(run).random((N, 3)).astype(np.float32))
+        if run == 3:
+            ids.assign(np.array([int(m.id) for m in meshes[1:]], np.uint64))
+        x.grad.zero_()
+        before = len(backs)
+        wp.capture_launch(capture.graph)
+        native.append(len(backs) == before)
+        t = x.numpy()[:, 2] - np.where(np.arange(N) % 2, -1.0 if run < 3 else -3.0, 0.0 if run < 3 else -1.0)
+        assert_allclose(e.numpy()[0], (t * t).sum(), rtol=1e-5)
+        assert_allclose(x.grad.numpy()[:, 2], 2 * t, rtol=1e-5)
+    assert native[-1], native
+    graded = flat(2.0, requires_grad=True)  # which ids may name from now on
+    ids.assign(np.array([int(graded.id), int(meshes[0].id)], np.uint64))
+    with pytest.raises(wp.NotDifferentiableError, match="gradient"):
+        wp.capture_launch(capture.graph)

@@ -13,7 +13,7 @@ from fuzz_profiles import LONG, SECONDS, first_seed, quick
 from kernel_sources import Writer
 from random_kernel_checks import check
 
-GROUPS, GROUP_SIZE = 8, 12
+GROUPS, GROUP_SIZE = 6, 12
 
 
 @pytest.mark.skipif(LONG, reason="the long profile runs instead")

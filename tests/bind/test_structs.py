@@ -370,7 +370,7 @@ def added(p: P, ps: wp.array[P], out: wp.array[float]):
         (arithmetic, "P"),
         (other_struct, "holds P, the value is Inner"),
         (no_array, "the field `m` has no array yet"),
-        (added, "P has no arithmetic"),
+        (added, "must be a scalar, not P"),
     ],
 )
 def test_faults_of_kernels_name_the_line(kernel, text):

@@ -153,7 +153,7 @@ BODIES = {
     "compared with another kind": ("u = «z == v»", T, "`==` does not take (cplx, vec2)", "components"),
     "made a vector": ("u = «wp.vec2(z)»", T, "cplx cannot become vec2", ""),
     "made of a vector": ("u = «cplx(v)»", T, "vec2 cannot become cplx", ""),
-    "made of one number": ("u = «cplx(1.0)»", T, "cplx has 2 components, 1 values given", ""),
+    "made of one number": ("u = «cplx(1.0)»", T, "cplx has 2 components: incompatible number of values given (1)", ""),
     "function of vectors": ("u = «wp.dot(z, z)»", T, "wp.dot takes 2 vectors of one type, got (cplx, cplx)", ""),
     "function of scalars": ("u = «wp.abs(z)»", T, "wp.abs does not take (cplx)", ""),
     "composed function": ("u = wp.sign(«z»)", T, "must be a scalar, not cplx", ""),

@@ -58,6 +58,14 @@ COUNTED = {
     "type of a number": (KERNEL.format("x[i] * float(GIVEN)"), 1, True),
     "vector": (KERNEL.format("x[i] * GIVEN[1]"), wp.vec2(1.0, 2.0), wp.vec2(1.0, 3.0)),
     "array": ("a = wp.static\n" + KERNEL.format("x[i] * wp.static(float(GIVEN[0]))"), np.ones(2), np.zeros(2)),
+    "attribute of a module that a function imports": (
+        "import sys\nspace = types.ModuleType('space_of_content')\nspace.size = GIVEN\n"
+        "sys.modules['space_of_content'] = space\n"
+        "def helper():\n    from space_of_content import size\n    return size\n"
+        + KERNEL.format("x[i] * wp.static(helper())"),
+        2.0,
+        4.0,
+    ),
     "attribute": (
         "class Part:\n    size = GIVEN\nspace = types.ModuleType('space')\nspace.Part = Part\n"
         + KERNEL.format("x[i] * space.Part.size"),
@@ -233,6 +241,10 @@ UNKNOWN = {
     + KERNEL.format("x[i] * wp.static(float(f('/dev/null')))"),
     "random of NumPy, by another name": "from numpy import random as r\n" + KERNEL.format("x[i] * wp.static(r.rand())"),
     "module that a function imports": "def f():\n    import time\n    return time.time()\n"
+    + KERNEL.format("x[i] * wp.static(f())"),
+    "module that has not been imported": "def f():\n    import space_of_nobody\n    return 1.0\n"
+    + KERNEL.format("x[i] * wp.static(f())"),
+    "name that a module has not got": "def f():\n    from math import nothing\n    return 1.0\n"
     + KERNEL.format("x[i] * wp.static(f())"),
     "settings of jwarp": KERNEL.format("x[i] * float(wp.static(len(wp.config.cache_dir)))"),
     "attribute in a text": "def f():\n    return float('{0.pi}'.format(math))\n"
@@ -419,6 +431,91 @@ def test_another_process_does_not_read_a_kernel_again(tmp_path):
     assert sorted(set(read)) == ["plain", "tiled", "warns"]
     assert not again
     assert config.settings.cache_dir  # as in this one
+
+
+PROGRAM_OF_WARP = """
+import warp as wp
+from jwarp.frontend import kernel as kernel_module
+import json, types
+
+read = []
+original = kernel_module.lower_kernel_source
+def counted(source, *args, **named):
+    read.append(source.name)
+    return original(source, *args, **named)
+kernel_module.lower_kernel_source = counted
+wp.factor = FACTOR
+
+def scale(k):
+    import math
+    return math.floor(k + 0.5)
+
+@wp.func
+def first(x: float):
+    dir = wp.vec3(x, 0.0, 0.0)  # also a function of Python's
+    return dir[0]
+
+def create(k):
+    @wp.func
+    def scaled(x: float):
+        return first(x) * wp.static(float(scale(k)))
+    return scaled
+
+scaled = create(2.2)
+
+@wp.kernel
+def plain(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = wp.static(scaled)(x[i]) * wp.factor
+
+given, out = wp.array([1.0, 2.0], dtype=float), wp.zeros(2)
+wp.launch(plain, 2, [given], [out])
+print(json.dumps([out.numpy().tolist(), read]))
+"""
+
+
+def test_another_process_does_not_read_a_kernel_of_a_program_again(tmp_path):
+    environment = {**__import__("os").environ, "JWARP_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run(factor):
+        (tmp_path / "program.py").write_text(PROGRAM_OF_WARP)
+        start = f"import builtins, runpy; builtins.FACTOR = {factor}; runpy.run_path('program.py')"
+        (tmp_path / "start.py").write_text(start)
+        done = subprocess.run(
+            [sys.executable, "-m", "jwarp", "run", "start.py"],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    assert run(3.0) == [[6.0, 12.0], ["plain"]]
+    assert run(3.0) == [[6.0, 12.0], []]
+    assert run(4.0) == [[8.0, 16.0], ["plain"]]  # the text is the same: what a program set in Warp's module counts
+
+
+SETTINGS = """
+import warp as wp
+from jwarp.frontend.content import content_of
+
+@wp.kernel
+def kernel(y: wp.array[float]):
+    y[0] = float(wp.static(int(wp.config.max_unroll)))
+
+@wp.kernel
+def other(y: wp.array[float]):
+    y[0] = float(wp.static(int(wp.pi)))
+
+for k in (kernel, other):
+    print(content_of(k.python, k._definition, k.signature) is None)
+"""
+
+
+def test_what_the_class_of_a_module_computes_has_no_digest(tmp_path):
+    (tmp_path / "program.py").write_text(SETTINGS)
+    done = subprocess.run(
+        [sys.executable, "-m", "jwarp", "run", "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.split() == ["True", "False"], done.stderr
 
 
 def test_what_warp_evaluated_when_a_kernel_was_defined_counts():

@@ -173,8 +173,9 @@ def test_what_does_not_fit_is_refused():
         wp.indexedarray[str]
     with pytest.raises(wp.KernelTypeError, match="nothing from Omniverse's Fabric"):
         wp.fabricarray({"shape": 3}, "points")
-    with pytest.raises(AttributeError, match="fabricarrayarray"):
-        getattr(wp, "fabricarray" + "array")
+    with pytest.raises(wp.KernelTypeError, match="nothing from Omniverse's Fabric"):
+        wp.indexedfabricarrayarray({"shape": 3}, "points")
+    assert wp.fabricarrayarray(dtype=float).ndim == wp.indexedfabricarrayarray(dtype=float).ndim == 2
 
 
 @wp.kernel

@@ -241,7 +241,12 @@ BODIES = {
         "`t` of `quat_slerp` must be float32, not int32",
         "",
     ),
-    "quaternion of one number": ("u = «wp.quat(x)»", T, "quat has 4 components, 1 values given", ""),
+    "quaternion of one number": (
+        "u = «wp.quat(x)»",
+        T,
+        "quat has 4 components: incompatible number of values given (1)",
+        "",
+    ),
     "quaternion of a vector": ("u = «wp.quat(wp.vec4(x, x, x, x))»", T, "vec4 cannot become quat", ""),
     "transform of the wrong parts": ("u = «wp.transform(v, v)»", T, "made of (vec3, quat), not of (vec3, vec3)", ""),
     "transform of another type": ("u = «wp.transform(w, r)»", T, "made of (vec3, quat), not of (vec3d, quatd)", ""),

@@ -126,7 +126,7 @@ def by_some(x: wp.array[float]):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (of_other_values, "the stack holds int32, the value is float32"),
+        (of_other_values, "the stack holds int32, which float32 does not match"),
         (of_no_capacity, "`capacity` must be made of constant integers"),
         (of_a_tile, "`s` must be a stack, which wp.tile_stack makes"),
         (by_some, "must reach a tile operation together"),

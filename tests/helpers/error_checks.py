@@ -38,7 +38,7 @@ def check(text, error, words, hint, tmp_path, read=lambda kernel: kernel.ir()):
     clean = text.replace("«", "").replace("»", "")
     with pytest.raises(JwarpError) as caught:
         read(load(clean, tmp_path).k)
-    assert type(caught.value) is error, caught.value
+    assert (caught.value.of or type(caught.value)) is error, caught.value
     shown, d = str(caught.value), caught.value.diagnostic
     assert words in d.message, shown
     assert hint in d.hint, shown

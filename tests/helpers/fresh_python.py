@@ -1,9 +1,11 @@
-"""Runs code in a fresh Python."""
+"""Runs code in a fresh Python, or in a fork of one that has imported jwarp."""
 
 import os
 import subprocess
 import sys
 import textwrap
+
+import forks
 
 
 def run(code, *args, **environment):
@@ -17,3 +19,10 @@ def run(code, *args, **environment):
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+def run_forked(code):
+    """Run `code` in a fork of a Python that has imported jwarp, which starts at once; all that it wrote."""
+    status, text = forks.server("jwarp").run(textwrap.dedent(code), {}, 120)
+    assert status == 0, text
+    return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -102,9 +103,9 @@ def test_launches_without_arrays_are_captured(capfd):
     assert capfd.readouterr().out == "0 of 4\n"
 
 
-def test_arrays_of_numpy_and_jax_keep_their_rules(monkeypatch):
-    y = np.zeros(3, np.float32)
-    assert wp.launch(scaled, 3, inputs=[2.0, None], outputs=[y])[0] is y
+def test_arrays_of_jax_and_of_other_programs_keep_their_rules(monkeypatch):
+    (y,) = wp.launch(scaled, 3, inputs=[2.0, jnp.ones(3)], outputs=[3])
+    assert y.tolist() == [2.0, 2.0, 2.0]
     monkeypatch.setattr(surface, "is_warps", False)
     with pytest.raises(wp.LaunchError, match="no keyword 'device' here"):
         wp.launch(hello, 2, inputs=[1], device="cpu")
@@ -140,3 +141,49 @@ def test_empty_records_refuse_what_is_not_theirs():
         Launch(scaled, "nowhere")
     with pytest.raises(wp.LaunchError, match="not set|set_"):
         Launch(scaled, "cpu").launch()
+
+
+@wp.kernel
+def doubled(x: wp.array(dtype=wp.vec2), s: float):
+    i = wp.tid()
+    x[i] = s * x[i]
+
+
+@pytest.mark.parametrize("more", [{}, {"device": "cpu"}, {"record_tape": False}])
+def test_arrays_of_numpy_are_written_in_place(more):
+    x = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    expected = x * np.float32(4.0)
+    for _ in range(2):  # the second one is a repetition
+        assert wp.launch(doubled, 5, inputs=[x, 2.0], **more) is None
+    np.testing.assert_array_equal(x, expected)
+
+
+@wp.kernel
+def checked(m: wp.mat22, v: wp.vec3):
+    wp.expect_eq(m, wp.mat22(1.0, 2.0, 3.0, 4.0))
+    wp.expect_eq(v, wp.vec3(1.0, 2.0, 3.0))
+
+
+def test_arrays_of_numpy_are_composites_by_value(capfd):
+    square = np.arange(1.0, 5.0, dtype=np.float32).reshape(2, 2)
+    for m in (square, square.ravel(), [[1, 2], [3, 4]], ((1, 2), (3, 4)), (1, 2, 3, 4), [1.0, 2, 3, 4]):
+        assert wp.launch(checked, 1, inputs=[m, np.arange(1.0, 4.0, dtype=np.float32)], device="cpu") is None
+    wp.launch(checked, 1, inputs=[square * 2, [1, 2, 3]], device="cpu")
+    assert capfd.readouterr().out.count("expect_eq") == 1
+    for m in ([1, 2, 3], (1, 2, 3, 4, 5), [[1, 2, 3, 4]], np.ones(3, np.float32)):
+        with pytest.raises(wp.KernelTypeError, match="mat22"):
+            wp.launch(checked, 1, inputs=[m, [1, 2, 3]])
+
+
+@wp.kernel
+def says_hit(mesh: wp.uint64, hit: wp.array(dtype=int)):
+    query = wp.mesh_query_ray(mesh, wp.vec3(0.2, 0.2, 1.0), wp.vec3(0.0, 0.0, -1.0), 10.0)
+    hit[wp.tid()] = int(query.result) + 1
+
+
+def test_ids_with_arrays_of_numpy():
+    points = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], dtype=wp.vec3)
+    mesh = wp.Mesh(points, wp.array([0, 1, 2], dtype=int))
+    hit = np.zeros(3, np.int32)
+    wp.launch(says_hit, 3, inputs=[mesh.id], outputs=[hit], device="cpu")
+    assert hit.tolist() == [2, 2, 2]

@@ -10,7 +10,7 @@ import types
 from pathlib import Path
 
 import pytest
-from fresh_python import run
+from fresh_python import run_forked
 
 from jwarp.programs.modules import _names as names_of
 from jwarp.programs.own_python import is_run_as_it_is
@@ -71,12 +71,12 @@ def test_every_module_of_warp_is_known():
 
 
 def test_settings_have_the_names_of_warp():
-    names = set(run("import jwarp.as_warp, warp; print(*dir(warp.config))").split())
+    names = set(run_forked("import jwarp.as_warp, warp; print(*dir(warp.config))").split())
     assert public("warp.config") - {"warp"} <= names
 
 
 def test_what_is_missing_is_absent_and_says_so():
-    said = run(
+    said = run_forked(
         """
         import jwarp.as_warp, importlib, sys
         import warp as wp, warp.fem as fem, warp.sparse, warp.optim
@@ -85,7 +85,7 @@ def test_what_is_missing_is_absent_and_says_so():
 
         assert wp.tid is jwarp.tid and wp.types.vector is jwarp.types.vector and wp.vec3 is jwarp.vec3
         assert wp.DeterministicMode is DeterministicMode and wp.__version__ == wp.config.version == "1.19.0"
-        assert not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
+        assert warp.sparse.bsr_mv is jwarp.sparse.bsr_mv and not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
         assert importlib.util.find_spec("warp.tests") is None and importlib.util.find_spec("warp.sim") is None
         assert not hasattr(wp, "ir") and not hasattr(wp, "sinn") and "tid" in dir(wp)
         wp.config.mode = "debug"
@@ -114,7 +114,7 @@ def test_what_is_missing_is_absent_and_says_so():
             "AttributeError warp._src.context.runtime.core.no_such: an internal part of Warp",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError wp.config.no_such: no such setting",
-            "AttributeError warp.optim.linear.FSAI: jwarp has no sparse matrices",
+            "AttributeError warp.optim.linear.FSAI: jwarp has no sparse approximate inverses",
             "AttributeError warp.build_experimental.add_builtin: jwarp has no",
             "AttributeError module 'warp.fem.space' has no attribute 'no_such'",
         ),
@@ -124,7 +124,7 @@ def test_what_is_missing_is_absent_and_says_so():
 
 
 def test_modules_of_python_alone_run_from_an_installed_warp():
-    run(
+    run_forked(
         """
         import jwarp.as_warp, os
         import warp as wp, warp.autograd, warp.examples, warp.geometry, warp.render
@@ -176,7 +176,7 @@ def test_jacobians_of_warps_own_autograd(tmp_path):
 
 
 def test_without_an_installed_warp_they_say_so():
-    said = run(
+    said = run_forked(
         """
         import jwarp.as_warp
         from jwarp.programs import own_python
@@ -193,7 +193,7 @@ def test_without_an_installed_warp_they_say_so():
 
 
 def test_it_is_too_late_when_warp_is_imported():
-    said = run(
+    said = run_forked(
         """
         import sys, types
         sys.modules["warp"] = types.ModuleType("warp")
@@ -208,14 +208,14 @@ def test_it_is_too_late_when_warp_is_imported():
 
 
 def test_importing_it_twice_is_one_import():
-    run(
+    run_forked(
         "import jwarp.as_warp, importlib, sys; n = len(sys.meta_path); importlib.reload(jwarp.as_warp);"
         "assert len(sys.meta_path) == n"
     )
 
 
 def test_what_libraries_use_of_the_internals():
-    run(
+    run_forked(
         """
         import jwarp.as_warp
         import warp as wp
@@ -235,11 +235,11 @@ def test_what_libraries_use_of_the_internals():
 @pytest.mark.parametrize("library", ["mujoco_warp", "newton"])
 def test_libraries_import(library):
     pytest.importorskip(library)
-    run(f"import jwarp.as_warp, {library}, warp; assert warp.tid.__module__.startswith('jwarp')")
+    run_forked(f"import jwarp.as_warp, {library}, warp; assert warp.tid.__module__.startswith('jwarp')")
 
 
 def test_native_builtins_by_name_write_to_their_results():
-    run(
+    run_forked(
         """
         import ctypes
         import jwarp.as_warp

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from fresh_python import run
+from fresh_python import run_forked
 
 # Each line is evaluated and shown with the type of what comes out, or the kind of error.
 LINES = """
@@ -118,7 +118,7 @@ for line in LINES:
 
 
 def shown(first: str, names: dict[str, str]) -> list[str]:
-    lines = run(f"{first}\nLINES = {LINES!r}\n{SHOW}").splitlines()
+    lines = run_forked(f"{first}\nLINES = {LINES!r}\n{SHOW}").splitlines()
     kept = [line for line in lines if not line.startswith(("Warp ", "Module ", "   "))]
     return [" ".join(names.get(word, word) for word in line.split(" ")) for line in kept]
 
@@ -147,7 +147,7 @@ def test_values_are_shown_and_computed_as_warp_does():
 
 
 def test_changes_of_values_are_warps():
-    run(
+    run_forked(
         """
         import jwarp.as_warp
         import copy, pickle
@@ -234,7 +234,7 @@ def test_int_and_float_by_warps_names_in_kernels(tmp_path):
 
 
 def test_components_set_to_values_of_another_shape_are_refused():
-    shown = run("""
+    shown = run_forked("""
     import jwarp.as_warp
     import warp as wp
 

@@ -14,7 +14,7 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.program import program_of
 
 pytestmark = pytest.mark.usefixtures("compiler")
-ROWS, COLUMNS, TRIPS = 3, 24, 6
+ROWS, COLUMNS, TRIPS = 3, 24, 3
 
 
 @wp.kernel

@@ -31,7 +31,7 @@ def test_kinds_of_one_shape_are_different_types(monkeypatch):
     assert repr(composite(point, (3,), wp.bfloat16)) == "point(bfloat16)"
     assert wp.array[point3] != wp.array[wp.vec3] and wp.array[point3].array_type.components == (3,)
     assert repr(wp.array2d[point3]) == "array2d[point]"
-    with pytest.raises(wp.KernelTypeError, match="point has 3 components, 1 values given"):
+    with pytest.raises(wp.KernelTypeError, match="expected 3 elements, got 1"):
         point3(1.0)
     value = point3(1, 2, 3)
     for other in (value, value * 2, copy.deepcopy(value), pickle.loads(pickle.dumps(value))):

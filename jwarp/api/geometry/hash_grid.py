@@ -61,7 +61,6 @@ class HashGrid(Geometry):
         if min(self.dims) <= 0 or math.prod(self.dims) >= 2**31 - 1:
             raise LaunchError(
                 f"wp.HashGrid: dimensions must be positive, or the cell count exceeds supported limit, got {self.dims}",
-                also=RuntimeError,
             )
         kind = float32 if dtype is None else as_type(dtype)
         if kind not in CELLS:

@@ -83,7 +83,7 @@ def restored_together(kernel: Kernel) -> frozenset[int]:
     saved = {n.array for ops in in_lanes for n in ops if n.row.adds_to_log}
     found = {
         n.array: n for n in walk(kernel.body)
-        if isinstance(n, Op) and n.name == "rollback" and n.array in saved and n not in known
+        if isinstance(n, Op) and n.row.restores_until and n.array in saved and n not in known
     }  # fmt: skip
     for ops in in_lanes:
         for array in {n.array for n in ops if n.row.adds_to_log} & found.keys():

@@ -12,7 +12,7 @@ from jwarp.backend.cuda.copies import Copies
 from jwarp.backend.cuda.rules import memory_type
 from jwarp.backend.cuda.warpgroups import ALIGNMENT as ALIGNMENT_OF_GROUPS
 from jwarp.errors import KernelTypeError
-from jwarp.ir.attributes import ArrayName, BlockMatmul
+from jwarp.ir.attributes import ArrayName, BlockMatmul, BlockScan
 from jwarp.ir.nodes import For, Kernel, Op, arrays_changed, arrays_read, used_values, walk, written_params
 
 # Names in generated code: the whole memory, the place for a value of each warp, and that of the first thread.
@@ -235,7 +235,7 @@ def _scratch_bytes(kernel: Kernel) -> int:
     """A value for each warp, where threads combine values."""
     nodes = list(walk(kernel.body))
     combines = any(isinstance(n, For) and n.lanes is not None and n.params for n in nodes)
-    scans = any(isinstance(n, Op) and n.name == "tile_scan" for n in nodes)
+    scans = any(isinstance(n, Op) and n.row.attribute is BlockScan for n in nodes)
     return -(-kernel.block_dim // WARP) * WIDEST if combines or scans else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.geometry import BlockDim
-from jwarp.types import CompositeValue, Struct, array_of, indexedarray
+from jwarp.types import ArrayType, CompositeValue, Struct, array_of, indexedarray
+from jwarp.types.handles import Id
 from jwarp.wire import Role
 
 
@@ -51,24 +53,25 @@ def holds_arrays(values: Any) -> bool:
 
 
 def is_on_arrays(inputs: Any, outputs: Any) -> bool:
-    """True if a launch follows Warp's rules: it is given mutable arrays, or no arrays at all in a program of Warp's."""
+    """True if a launch follows Warp's rules: it is given mutable arrays, or in a program of Warp's nothing of JAX."""
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         return True
-    return surface.is_warps and _holds_nothing(inputs) and (outputs is None or _holds_nothing(outputs))
+    return surface.is_warps and _holds_no_jax(inputs) and (outputs is None or _holds_no_jax(outputs))
 
 
-def _holds_nothing(values: Any) -> bool:
-    """True if none of the values of a call is an array, of JAX or of NumPy, or has one inside."""
+def _holds_no_jax(values: Any) -> bool:
+    """True if none of the values of a call is an array of JAX, a traced number or a spec, or has one inside."""
     if isinstance(values, Mapping):
         values = values.values()
     return isinstance(values, Iterable) and all(
-        isinstance(value, CompositeValue | np.generic | int | float | None)
-        or (isinstance(value, Struct) and _holds_nothing([getattr(value, name) for name in type(value).fields]))
-        or (isinstance(value, list | tuple) and _holds_nothing(value))
+        isinstance(value, CompositeValue | np.ndarray | np.generic | int | float | Id | None)
+        or (isinstance(value, Struct) and _holds_no_jax([getattr(value, name) for name in type(value).fields]))
+        or (isinstance(value, list | tuple) and _holds_no_jax(value))
         for value in values
     )
 
 
+_SEQUENCES = {list, tuple, np.ndarray}
 _PLAIN = {int, float, bool, type(None), np.ndarray, tuple, list}
 
 
@@ -131,7 +134,22 @@ def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]
     Raises:
         LaunchError: counts or names do not fit.
     """
-    return arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
+    given = arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
+    if not any(type(value) in _SEQUENCES for value in given):
+        return given
+    return tuple(_by_rows(p.type, value) for p, value in zip(kernel.signature, given, strict=True))
+
+
+def _by_rows(kind: Any, value: Any) -> Any:
+    """The components of a matrix by value in its shape, where they are given in a row as Warp takes them, too."""
+    if type(value) not in _SEQUENCES or not isinstance(kind, ArrayType) or kind.dims or len(kind.components) < 2:
+        return value
+    if len(value) != math.prod(kind.components) or np.ndim(value[0]):
+        return value
+    if type(value) is np.ndarray:
+        return value.reshape(kind.components)
+    width = kind.components[1]
+    return [value[k : k + width] for k in range(0, len(value), width)]
 
 
 def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:

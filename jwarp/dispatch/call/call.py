@@ -125,8 +125,8 @@ class Call:
         """
         if self.is_functional:
             return Kind.JAX
-        if self.is_shared and not self.parts.outputs and self.request is None:
-            # Arrays that change, which the kernel only reads.
+        if self.is_shared and self.request is None and all(self.parts.values[p] is None for p in self.parts.outputs):
+            # Arrays that change, none of which the kernel writes to.
             return Kind.DEVICE if any(map(is_on_device, self.parts.values)) else Kind.HOST
         found = kind_of(self.parts.values[p] for p in self.parts.outputs)
         if self.request is None or found is Kind.DEVICE:

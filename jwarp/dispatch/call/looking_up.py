@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.living import AllMemory, table
-from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.living import AllMemory, UnkeptMemory, table
+from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
 from jwarp.bind.compat import Tracer, is_not_tracing
@@ -28,11 +29,16 @@ from jwarp.types.scalars import SCALARS
 @cached(1)
 def argument() -> Any:
     """The value of the parameter that is all memory."""
-    made = {"words": table.words, "slots": table.slots}
-    tables = {name: array(x, dtype=uint64, device="cpu", copy=False) for name, x in made.items()}
+    tables = {"words": _table(table.words), "slots": _table(table.slots)}
     return unchecked(
         MEMORY_TYPE, {**tables, "table": _heap(uint64), **{name: _heap(kind) for name, kind in SCALARS.items()}}
     )
+
+
+def _table(words: np.ndarray) -> array:
+    """The words of a table, of which the present ones count in derivatives, too: older ones name what may be gone."""
+    memory = UnkeptMemory(words.reshape(-1).view(np.uint8), int(words.__array_interface__["data"][0]))
+    return array.of(memory, View.whole(uint64, words.shape))
 
 
 def _heap(kind: ScalarType) -> array:
@@ -174,6 +180,10 @@ class Found:
                     self._kernel.span,
                     "reach each array by its parameter alone, or by a number alone",
                 )
+
+    def are_apart(self, written: Container[Memory]) -> bool:
+        """True if none of the arrays is in the memories `written`."""
+        return not any(memory in written for known, _ in self._versions if (memory := known()) is not None)
 
     def check_contents(self) -> None:
         """Refuse to read what was written since.

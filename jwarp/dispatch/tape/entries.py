@@ -5,14 +5,14 @@ from __future__ import annotations
 import abc
 import copy
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
-from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
+from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
@@ -380,9 +380,20 @@ class LaunchEntry(Entry):
         if any(param.is_heap and param.dtype.is_float for param in used):
             found.check_gradients(by_addresses=any(param.name == f"{MEMORY}.words" for param in used))
 
+    def is_apart(self, mixed: Iterable[array], written: Container[Memory]) -> bool:
+        """True if its steps miss nothing that it may find by numbers, where others write to the memories `written`.
+
+        `mixed` are the parameters, of all such entries, that are not what the launches take them for.
+        """
+        found = Found(self.kernel)
+        try:
+            self._check_found(self.backward, found)
+            found.check_apart(mixed)
+        except NotDifferentiableError:
+            return False
+        return found.are_apart(written)
+
     def steps(self) -> list[Recorded] | None:
-        if self.found is not None:
-            return None
         if not [a for a in self.written if a._grad is not None]:
             return []
         backward, backward_pass = self.backward, self.backward_pass

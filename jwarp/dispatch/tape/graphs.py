@@ -22,6 +22,7 @@ from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
+    changed_states,
     launches_on_geometry,
     native_graph,
     steps_of,
@@ -29,7 +30,6 @@ from jwarp.dispatch.tape.native_steps import (
 )
 from jwarp.dispatch.tape.taped_graphs import TapedGraph, has_tapes
 from jwarp.errors import LaunchError
-from jwarp.types.handles import states_of
 
 Run = Callable[[], Any]
 
@@ -114,7 +114,7 @@ class Graph(Several):
             for command in part.commands:  # which recorders hear of
                 submit(command)
             return [part]
-        changed = _changed(part.geometry)
+        changed = changed_states(part.geometry)
         if changed and changed != part.changed:
             # Built in this graph, likely: what is made ready for it would keep each one that it has seen.
             for command in part.commands:
@@ -175,12 +175,6 @@ def _native_part(commands: Sequence[Command]) -> _Part:
     graph = native_graph(commands)
     assert graph is not None  # as each command has steps
     return _Part(tuple(commands), graph, tuple(written), tuple(launches))
-
-
-def _changed(launches: Sequence[ArrayLaunch]) -> list[Any]:
-    """The states of the grids, trees and meshes that have changed since launches were prepared."""
-    found = [made for launch in launches for made in launch.changed_geometry().values()]
-    return [state for made in found for state in states_of(made) or [object()]]  # what has none is another each time
 
 
 log = logging.getLogger("jwarp")

@@ -17,6 +17,7 @@ from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.host_executor import Native, Recorded, Scratch, copying, filling, native_steps
+from jwarp.types.handles import states_of
 
 
 class Several(Command):
@@ -172,3 +173,9 @@ def launches_on_geometry(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
     for command in all_of(commands):
         if isinstance(command, ArrayLaunch) and command.geometry:
             yield command
+
+
+def changed_states(launches: Sequence[ArrayLaunch]) -> list[Any]:
+    """The states of the grids, trees and meshes that have changed since launches were prepared."""
+    found = [made for launch in launches for made in launch.changed_geometry().values()]
+    return [state for made in found for state in states_of(made) or [object()]]  # what has none is another each time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,10 +14,11 @@ from jwarp.arrays.memory import SAVES, HostMemory, Kept, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded, Scratch, copying, native_steps
-from jwarp.dispatch.tape.entries import Entry
+from jwarp.dispatch.tape.entries import Entry, LaunchEntry
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
+    changed_states,
     launches_on_geometry,
     steps_of,
     written_by,
@@ -39,6 +41,8 @@ class TapedGraph:
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = commands
+        self._geometry = list(launches_on_geometry(commands))
+        self._changed: list[Any] = []
         self._known: _Steps | None = None
         self._left = MAX_TAKES
 
@@ -46,11 +50,18 @@ class TapedGraph:
         """Run them; False where Python has to, and then nothing has run."""
         if LISTENING and listeners.here.recorders:
             return False
+        if changed := changed_states(self._geometry):
+            self._known = None
+            if changed != self._changed:  # built in this graph, likely
+                self._changed = changed
+                return False
+            for launch in self._geometry:
+                launch.renew()
         if self._known is not None and self._known.holds():
             self._known.run()
             return True
         self._known = None
-        if self._left <= 0 or any(launches_on_geometry(self.commands)):
+        if self._left <= 0:
             return False
         self._left -= 1
         self._known = _taken(self.commands)
@@ -74,7 +85,13 @@ class _Steps:
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
         self._graded = [(a, a._grad) for a in given.values()]
         grads = [g.memory for tape in tapes for g in tape.gradients.values()]
-        self._written: list[Memory] = list(dict.fromkeys([*written_by(commands), *grads]))
+        self._written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads])
+        entries = [entry for _, entries, _ in self._tapes for entry in entries]
+        self._finding: dict[Any, tuple[LaunchEntry, dict[int, array]]] = {}
+        for entry in entries:
+            if isinstance(entry, LaunchEntry) and entry.found is not None:
+                _, mixed = self._finding.setdefault(entry.backward and entry.backward.program, (entry, {}))
+                mixed.update((id(a), a) for a in entry.mixed)
         in_place: dict[Memory, list[Kept]] = {}
         for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):
             if not kept.is_saved:
@@ -90,6 +107,7 @@ class _Steps:
             and all(launch.values is values for launch, values in self._launches)
             and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
+            and all(entry.is_apart(mixed.values(), self._written) for entry, mixed in self._finding.values())
         )
 
     def run(self) -> None:
@@ -112,24 +130,33 @@ class _Steps:
 class _InPlace:
     """The handles of tapes to a memory whose content is still there, as nothing has been written since."""
 
-    __slots__ = ("_handles", "_memory", "_own", "_refs")
+    __slots__ = ("_handles", "_keepers", "_memory", "_refs")
 
     def __init__(self, memory: Memory, handles: list[Kept]):
         self._memory, self._handles = memory, handles
-        self._refs: list[weakref.ref[Kept]] = list(map(weakref.ref, handles))
-        self._own = frozenset(map(id, self._refs))
+        self._refs: tuple[weakref.ref[Kept], ...] = tuple(map(weakref.ref, handles))
+        self._keepers: list[weakref.ref[Kept]] = []  # the memory's list after a run
 
     def let_go(self) -> None:
         """Before a run: the tapes begin anew."""
-        memory, own = self._memory, self._own
+        memory, keepers = self._memory, self._keepers
+        is_same = memory.keepers is keepers and len(keepers) == len(self._refs)
+        if is_same and all(map(operator.is_, keepers, self._refs)):
+            memory.keepers = []  # nothing has been saved, and nobody else keeps anything
+            return
+        self._keepers = []
+        own = frozenset(map(id, self._refs))
         memory.keepers = [known for known in memory.keepers if id(known) not in own]
 
     def keep_anew(self) -> None:
         """After a run: keep what is there now."""
         memory = self._memory
-        for kept in self._handles:
-            kept.keep_anew()
-        memory.keepers += self._refs
+        if self._keepers and not memory.keepers:
+            memory.keepers = self._keepers
+        else:
+            for kept in self._handles:
+                kept.keep_anew()
+            memory.keepers = self._keepers = [*memory.keepers, *self._refs]
         memory.is_watched = True
         if isinstance(memory, HostMemory) and (memory.exposed_views or memory.is_exposed) and memory.is_open:
             memory.will_write()
@@ -163,7 +190,10 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
         steps += [copying(saved, buffer) for saved, buffer, _ in saves]
         steps += own
     native = native_steps(steps, Scratch()) if is_whole else None
-    return None if native is None else _Steps(commands, native, met)
+    if native is None:
+        return None
+    made = _Steps(commands, native, met)
+    return made if made.holds() else None
 
 
 def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:

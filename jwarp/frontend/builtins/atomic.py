@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jwarp.config import surface
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import Builtin, check_count, define
@@ -9,6 +10,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, describe
 from jwarp.types import CompositeType
+from jwarp.types.queries import type_repr
 
 
 def _atomic(name: str, operation: str, doc: str) -> Builtin:
@@ -32,6 +34,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
         check_count(name, args, (1 + array.type.dims + count,), span)
         if not _takes("sub" if name == "atomic_sub" else operation, array):
             raise KernelTypeError(f"wp.{name} does not take {array.type.element}", span)
+        _check_portable(name, operation, array, span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":
             values = [operator_table.negated(ctx, values[0], span)]
@@ -43,6 +46,30 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
         There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
         Gives what the element held before; zero, where the array has no such element."""
     return define(indexed(f"{name}(arr: array[T], *index, {values}) -> T"), text, lower)
+
+
+# The scalars that Warp's atomic operations take; others are an extension.
+_INTEGERS = ("int32", "uint32", "int64", "uint64")
+_WARPS_SCALARS = {
+    "add": (*_INTEGERS, "float16", "bfloat16", "float32", "float64"),
+    **dict.fromkeys(("min", "max"), (*_INTEGERS, "bfloat16", "float32", "float64")),
+}
+
+
+def _check_portable(name: str, operation: str, array: ArrayRef, span: Span) -> None:
+    """Refuse, in programs, elements that the operation does not take in Warp: there the program would not compile."""
+    kind = array.type.element
+    scalar = kind.dtype if isinstance(kind, CompositeType) else kind
+    known = _WARPS_SCALARS.get(operation)
+    if not surface.is_warps or known is None or scalar.name in known:
+        return
+    shown = "[u]int32, [u]int64, " + ", ".join(known[4:-1]) + f", or {known[-1]}"
+    raise KernelTypeError(
+        f"`{array.name}` holds {kind}: {name}() operations only work on arrays with {shown} as the underlying scalar "
+        f"types, but got {type_repr(kind)} (with scalar type {type_repr(scalar)})",
+        span,
+        "use an array of one of these; under the name jwarp, all scalars are taken",
+    )
 
 
 def _takes(operation: str, array: ArrayRef) -> bool:

@@ -57,5 +57,7 @@ def static(value: T) -> T:
 def constant(value: T) -> T:
     """Mark a number, a vector or a matrix as a constant for kernels; gives it back unchanged."""
     if not isinstance(value, (bool, int, float, np.generic, CompositeValue)):
-        raise TypeError(f"wp.constant takes a number, a bool, a vector or a matrix, not {type(value).__name__}")
+        raise TypeError(
+            f"wp.constant takes a number, a bool, a vector or a matrix. Invalid constant type: {type(value)}"
+        )
     return value

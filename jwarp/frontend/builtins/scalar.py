@@ -32,6 +32,7 @@ from jwarp.ir.nodes import Op, Operand, Value
 from jwarp.ir.operation import FLOAT, NUMBER, Kinds
 from jwarp.ir.ops import OPS
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, float64, int32
+from jwarp.types.queries import no_overload
 
 # -- one operation each
 
@@ -233,7 +234,8 @@ def _composed(
         type = scalars[0].type
         if type.kind not in kinds:
             hint = "it is for floats: convert with float(x)" if kinds == FLOAT else ""
-            raise KernelTypeError(f"wp.{row.name} does not take {type.name}", span, hint)
+            why = no_overload(row.name, (type,))
+            raise KernelTypeError(f"wp.{row.name} does not take {type.name}: {why}", span, hint)
         return steps(_Steps(ctx, type, span), *scalars)
 
     def by_component(

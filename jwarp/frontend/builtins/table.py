@@ -17,6 +17,7 @@ from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
 from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, CompositeValue, from_dtype, number
+from jwarp.types.queries import no_function
 
 Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
@@ -94,7 +95,8 @@ class Builtin(Described):
         fits = len(kinds) == len(args) == row.arity
         result = row.result(kinds) if fits and row.result is not None else None
         if result is None:
-            raise KernelTypeError(f"wp.{self.name} does not take ({', '.join(str(a.dtype) for a in arrays)})")
+            given = ", ".join(str(a.dtype) for a in arrays)
+            raise KernelTypeError(f"wp.{self.name} does not take ({given}): {no_function(self.name, args)}")
         return number(result, evaluate(self.operation, arrays, result)[()])
 
 

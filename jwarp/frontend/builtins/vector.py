@@ -16,6 +16,7 @@ from jwarp.frontend.values.spatial import identity as without_rotation
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import MATRIX, QUATERNION, VECTOR, CompositeKind, uint32
+from jwarp.types.queries import no_overload
 
 Rule = Callable[[Emitter, Sequence[Binding], Span], Binding]
 
@@ -272,7 +273,8 @@ def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], 
             return unary(e, f"wp.{name}", operation, args[0], span)
         if operation == "abs" and args[0].type.kind.takes(operation):
             return elementwise(e, operation, (args[0],), span)
-    raise KernelTypeError(f"wp.{name} does not take {_given(args)}", span, "apply it to each component")
+    why = no_overload(name, map(describe, args))
+    raise KernelTypeError(f"wp.{name} does not take {_given(args)}: {why}", span, "apply it to each component")
 
 
 # -- rows

@@ -88,7 +88,8 @@ def _items(ctx: Context, value: Binding, span: Span) -> Sequence[Binding]:
         return tuple(ctx.load(value, (Const(int32, k),), span) for k in range(length))
     is_array = isinstance(value, (ArrayRef, StructArray))
     raise KernelTypeError(
-        f"`*` unpacks a vector, a matrix, a tuple or a slice of an array, not {describe(value)}",
+        f"Starred expressions are only supported for vectors, matrices, tuples and slices of arrays, not "
+        f"{describe(value)}",
         span,
         "give the slice constant bounds: *a[0:3]" if is_array else "write the values one by one",
     )

@@ -181,8 +181,8 @@ def _row_error(place: Place, span: Span) -> CompileError:
 def read(ctx: Context, place: Place, span: Span) -> Binding:
     """Read the current value of a target."""
     if isinstance(place.array, StructArray):
-        kind = place.array.type.struct
-        raise KernelTypeError(f"{kind!r} has no arithmetic", span, "change its fields one by one")
+        assert place.indices is not None
+        return array_views.element(ctx, place.array, place.indices, span)
     if place.array is not None:
         if place.indices is None:
             raise _row_error(place, span)

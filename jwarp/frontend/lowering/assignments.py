@@ -13,7 +13,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import assignment_targets, indexed_composites
 from jwarp.frontend.lowering.local_array_copies import copied_if_own
 from jwarp.frontend.lowering.names import assign, read_name
-from jwarp.frontend.lowering.operators import combined
+from jwarp.frontend.lowering.operators import combined, overloaded, own_operator
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
 from jwarp.frontend.syntax.python_operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import Source
@@ -217,12 +217,30 @@ def augmented_assignment(ctx: Context, node: ast.AugAssign) -> None:
     place = assignment_targets.place_of(ctx, target)
     value = lower(ctx, node.value)
     atomic = _atomic_operation(place, operator, span)
+    if atomic and (isinstance(target, ast.Attribute) or place.selectors):
+        own = _by_own_operator(ctx, place, value, node)
+        if own is not None:
+            return assignment_targets.change(ctx, place, "store", own, value_span)
     if atomic:
         if isinstance(operator, ast.Sub) and layout(value, value_span) is place.kind:
             value = operator_table.negated(ctx, value, span)
         return assignment_targets.change(ctx, place, atomic, value, value_span)
     result = combined(ctx, operator, assignment_targets.read(ctx, place, span), value, node)
     return assignment_targets.change(ctx, place, "store", result, value_span)
+
+
+def _by_own_operator(
+    ctx: Context, place: assignment_targets.Place, value: Binding, node: ast.AugAssign
+) -> Binding | None:
+    """The result of a user's operator on a field or component in an array; None if none takes it.
+
+    On whole elements, an operator is the atomic operation even where the user has one, as in Warp.
+    """
+    name, span = BINARY_OPERATORS[type(node.op)][1], ctx.span(node)
+    if own_operator(ctx, name) is None:
+        return None
+    current = assignment_targets.read(ctx, place, span)
+    return overloaded(ctx, name, [current, value], [ctx.span(node.target), ctx.span(node.value)], span)
 
 
 def _augment_name(ctx: Context, target: ast.Name, node: ast.AugAssign) -> None:

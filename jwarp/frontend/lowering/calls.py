@@ -216,7 +216,9 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     try:
         result = eval(compile(expression, source.file, "eval"), namespace)
     except Exception as error:
-        raise CompileError(f"wp.static: {type(error).__name__}: {error}", ctx.span(parts[0])) from error
+        raise CompileError(
+            f"wp.static: {type(error).__name__}: Error evaluating static expression: {error}", ctx.span(parts[0])
+        ) from error
     return bind_python(result, "wp.static(…)", ctx.span(node))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ from jwarp.frontend.builtins.table import BUILTINS, OUTSIDE
 from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.calls import apply, called
+from jwarp.frontend.lowering.host_programs import program_for
 from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, bind_python
 from jwarp.ir.nodes import Const
 from jwarp.types import OPERATE, PLAIN, CompositeValue, composite, from_dtype, number
+from jwarp.types.queries import no_function
 
 # Loops of the library run over the components of vectors and matrices.
 MAX_ITERATIONS = 1024
@@ -30,6 +32,7 @@ MAX_ITERATIONS = 1024
 # The source of calls outside kernels: an empty one.
 (_TREE,) = ast.parse("def outside(): ...").body
 assert isinstance(_TREE, ast.FunctionDef)
+_NOWHERE = Span("<outside>", 0)
 _NOTHING = Source(lambda: None, _TREE, "", [], 0, {})
 
 
@@ -41,24 +44,45 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     Raises:
         KernelTypeError: it does not take these, or gives what there is in kernels only.
     """
+    if not named and (program := program_for(function, args, _context, _reading(function))):
+        return program(args)
     span = _place()
     values = _typed([_bound(value, span) for value in (*args, *named.values())], span)
     positional, rest = values[: len(args)], values[len(args) :]
     keywords = dict(zip(named, rest, strict=True))
     spans = dict.fromkeys(named, span)
     given = Arguments(positional, [span] * len(args), keywords, spans, span, span, [None] * len(args), {})
-    rule, reading = called(function, span)
-    if not reading.has_values_only:
-        raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span)
-    ctx = Context(Frame(_NOTHING), apply, MAX_ITERATIONS)
     try:
-        found = rule(ctx, function, given)
+        found = _applied(_context(), function, given)
     except UsesTiles:
         raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span) from None
     except JwarpError as error:
         d = error.diagnostic
-        raise KernelTypeError(d.message, span, d.hint) from None
+        why = f": {no_function(function.name, (*args, *named.values()))}" if isinstance(error, KernelTypeError) else ""
+        raise KernelTypeError(d.message + why, span, d.hint) from None
     return _value(found, f"wp.{function.name}", span)
+
+
+def _context() -> Context:
+    return Context(Frame(_NOTHING), apply, MAX_ITERATIONS)
+
+
+def _applied(ctx: Context, function: Any, given: Arguments) -> Binding:
+    rule, reading = called(function, given.span)
+    if not reading.has_values_only:
+        raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", given.span)
+    return rule(ctx, function, given)
+
+
+def _reading(function: Any) -> Callable[[Context, list[Binding]], Binding]:
+    """The reading of a call on values."""
+
+    def read(ctx: Context, values: list[Binding]) -> Binding:
+        spans = [_NOWHERE] * len(values)
+        given = Arguments(values, spans, {}, {}, _NOWHERE, _NOWHERE, [None] * len(values), {})
+        return _applied(ctx, function, given)
+
+    return read
 
 
 def operate(name: str, x: Any, y: Any) -> Any:
@@ -69,11 +93,15 @@ def operate(name: str, x: Any, y: Any) -> Any:
     """
     if not any(isinstance(side, CompositeValue) for side in (x, y)):
         return BUILTINS[name](x, y)
+
+    def read(ctx: Context, sides: list[Binding]) -> Binding:
+        return operator_table.binary(ctx, SYMBOLS[name], name, sides[0], sides[1], _NOWHERE)
+
+    if program := program_for(name, (x, y), _context, read):
+        return program((x, y))
     span = _place()
     sides = _typed([_bound(side, span) for side in (x, y)], span)
-    found = operator_table.binary(
-        Context(Frame(_NOTHING), apply, MAX_ITERATIONS), SYMBOLS[name], name, sides[0], sides[1], span
-    )
+    found = operator_table.binary(_context(), SYMBOLS[name], name, sides[0], sides[1], span)
     return _value(found, f"`{SYMBOLS[name]}`", span)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from typing import Any
 
@@ -36,6 +37,7 @@ from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.nodes import Block, If, Node, Op, Value
 from jwarp.ir.visit import map_ops
 from jwarp.types import Bound, StructType, filled, fits, uint64
+from jwarp.types.queries import no_overload
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -185,7 +187,7 @@ def _recalling(ctx: Context, replay: Func, node: Node) -> Node:
         if op.row.is_write or op.row.is_lasting or (op.row.is_load and op.array >= ctx.first_local):
             what = "prints or checks" if not op.row.is_write else "writes to an array"
             raise CompileError(
-                f"the replay `{replay.name}` {'reads a local array' if op.name == 'load' else what}",
+                f"the replay `{replay.name}` {'reads a local array' if op.row.is_load else what}",
                 op.span,
                 "it reads what the launch has left in the kernel's arrays",
             )
@@ -234,12 +236,28 @@ def result_of(ctx: Context, function: Func, span: Span) -> Binding:
     if expected is not None and not _fits(type_of(result, span), expected, ctx.frame.variables):
         returns = function.source.tree.returns
         assert returns is not None
-        shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
+        fault = (
+            f"The function `{function.name}` has its return type annotated as {_annotated(expected, result, returns)}"
+        )
         raise KernelTypeError(
-            f"`{function.name}` is declared to return {shown} and returns {describe(result)}",
-            function.source.span(returns),
+            f"{fault} but the code returns {_returned(result, expected)}.", function.source.span(returns)
         )
     return result
+
+
+def _annotated(expected: Any, result: Binding, returns: ast.expr) -> str:
+    """The annotated result of a function: how many values, if that is the fault, or its text."""
+    is_count = isinstance(expected, tuple) and isinstance(result, tuple) and len(expected) != len(result)
+    return f"a tuple of {len(expected)} elements" if is_count else f"`{ast.unparse(returns).replace('wp.', '')}`"
+
+
+def _returned(result: Binding, expected: Any) -> str:
+    """The result of a function, to stand after `returns`."""
+    if not isinstance(result, tuple):
+        return f"a value of type `{describe(result)}`"
+    types = ", ".join(map(describe, result))
+    is_alike = isinstance(expected, tuple) and len(expected) == len(result)
+    return f"a tuple with types `({types})`" if is_alike else f"{len(result)} values" if result else "no value"
 
 
 def _overload(function: Func, given: Arguments, *, may_look_up: bool = True) -> Func:
@@ -254,7 +272,8 @@ def _overload(function: Func, given: Arguments, *, may_look_up: bool = True) -> 
         _refuse_unnamed(each, given)
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(f.heading for f in function.overloads)
-    raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
+    why = no_overload(function.name, [types])
+    raise KernelTypeError(f"no overload of `{function.name}` takes ({types}): {why}", given.span, f"there are {known}")
 
 
 def _refuse_unnamed(function: Func, given: Arguments) -> None:

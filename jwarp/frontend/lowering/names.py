@@ -81,7 +81,9 @@ def read_name(ctx: Context, name: str, span: Span) -> Binding:
     except KeyError:
         found = public(name)  # as in Warp, where `vec3(…)` is `wp.vec3(…)`
         if found is None:
-            raise CompileError(f"`{name}` is not defined", span, suggestion(name)) from None
+            raise CompileError(
+                f"`{name}` is not defined. Referencing undefined symbol: {name}", span, suggestion(name), also=KeyError
+            ) from None
     if isinstance(found, TypeVar):
         found = frame.variables.get(found, found)
     return bind_python(found, name, span)

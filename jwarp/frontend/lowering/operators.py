@@ -33,7 +33,7 @@ def unary(ctx: Context, node: ast.UnaryOp) -> Binding:
         if isinstance(node.op, ast.UAdd):
             return operand
     own = UNARY_OPERATORS.get(type(node.op))
-    if own and (found := _overloaded(ctx, own, [operand], [ctx.span(node.operand)], span)) is not None:
+    if own and (found := overloaded(ctx, own, [operand], [ctx.span(node.operand)], span)) is not None:
         return found
     if isinstance(operand, Composite):
         if isinstance(node.op, ast.UAdd):
@@ -70,7 +70,7 @@ def combined(
     symbol, name = BINARY_OPERATORS[type(operator)]
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
     places = [ctx.span(side) for side in sides]
-    if (found := _overloaded(ctx, name, [left, right], places, span)) is not None:
+    if (found := overloaded(ctx, name, [left, right], places, span)) is not None:
         return found
     if isinstance(left, TileRef) or isinstance(right, TileRef):
         return tiles.binary(ctx, symbol, name, left, right, span)
@@ -85,18 +85,24 @@ def combined(
     return ctx.emit(name, x, y, span=span)
 
 
-def _overloaded(ctx: Context, name: str, values: list[Binding], places: list[Span], span: Span) -> Binding | None:
-    """The result of a user function with the operator's name; None if none takes the operands.
-
-    Such a function says the types of all its parameters, and is not being read itself.
-    """
+def own_operator(ctx: Context, name: str) -> Func | None:
+    """The user's function with the name of an operator, which is called in its place where it takes the operands."""
     source = ctx.frame.source
     known = OVERLOADS[name]
     found = source.captured.get(known) or source.function.__globals__.get(known)
     if found is None:  # as for almost every operator
         return None
     function = canonical(found)
-    if not isinstance(function, Func):
+    return function if isinstance(function, Func) else None
+
+
+def overloaded(ctx: Context, name: str, values: list[Binding], places: list[Span], span: Span) -> Binding | None:
+    """The result of a user function with the operator's name; None if none takes the operands.
+
+    Such a function says the types of all its parameters, and is not being read itself.
+    """
+    function = own_operator(ctx, name)
+    if function is None:
         return None
     given = Arguments(values, places, {}, {}, span, span, [None] * len(values), {})
     fitting = [

@@ -92,4 +92,5 @@ def unsupported(ctx: Context, node: ast.AST, construct: type[ast.AST] | None = N
     """The error for a Python construct, met at `node`, that kernels do not have."""
     word = (construct or type(node)).__name__
     name, way_out = REFUSED.get(word, (word, DEFAULT_WAY_OUT))
-    return CompileError(f"{name} is not part of the kernel language", ctx.span(node), way_out)
+    fault = f"{name} is not part of the kernel language: Construct `ast.{word}` not supported in kernels."
+    return CompileError(fault, ctx.span(node), way_out)

@@ -132,7 +132,7 @@ def _selector(ctx: Context, node: ast.expr, extent: int) -> composites.Selector:
     parts = (node.lower, node.upper, node.step)
     bounds = [None if part is None else _constant_integer(ctx, part) for part in parts]
     if bounds[2] == 0:
-        raise CompileError("the step of a slice must not be zero", ctx.span(node))
+        raise CompileError("Slice step cannot be zero", ctx.span(node))
     return range(extent)[slice(*bounds)]
 
 
@@ -195,7 +195,7 @@ def _selected(ctx: Context, array: ArrayRef, item: ast.expr) -> array_views.Sele
     parts = (item.lower, item.upper, item.step)
     start, stop, step = (None if part is None else _slice_bound(ctx, array, part) for part in parts)
     if isinstance(step, Const) and step.value == 0:
-        raise CompileError("the step of a slice must not be zero", ctx.span(item))
+        raise CompileError("Slice step cannot be zero", ctx.span(item))
     return array_views.Slice(start, stop, step or array_views.ONE)
 
 

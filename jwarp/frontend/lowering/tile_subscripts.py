@@ -44,7 +44,7 @@ def _entries(ctx: Context, ref: TileRef, node: ast.Subscript) -> list[Entry]:
         position = ctx.tiles.position(binding, "an index of a tile", span)
         if isinstance(position, int) and extent is not None:
             if not -extent <= position < extent:
-                raise CompileError(f"index {position} is outside 0 to {extent - 1}", span)
+                raise CompileError(f"index {position} is out of bounds: it is outside 0 to {extent - 1}", span)
             position %= extent
         found.append(position)
     return found

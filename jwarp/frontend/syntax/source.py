@@ -115,7 +115,7 @@ class Source:
     @property
     def namespace(self) -> dict[str, Any]:
         """The outer names, for evaluating Python expressions as the function would."""
-        return {**self.function.__globals__, **self.captured}
+        return {**self.function.__globals__, **capture(self.function), **self.captured}
 
 
 _NUMBERS = (int, float, np.generic, CompositeValue)
@@ -124,21 +124,26 @@ _NUMBERS = (int, float, np.generic, CompositeValue)
 def capture(function: Callable) -> dict[str, Any]:
     """Outer names that `function` refers to, with their values now.
 
-    Numbers of its module are not among them in programs of Warp's, where they count as they are at the first launch.
+    Numbers are not among them in programs of Warp's, where they count as they are at the first launch.
     """
-    code = function.__code__
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    captured: dict[str, Any] = {}
-    for name, cell in cells:
-        with contextlib.suppress(ValueError):  # defined later in the enclosing function, or never
-            captured[name] = cell.cell_contents
-    for name in code.co_names:
-        if name in function.__globals__:
-            value = function.__globals__[name]
-            if not (surface.is_warps and isinstance(value, _NUMBERS)):
-                captured.setdefault(name, value)
+    captured = outer_values(function)
+    if surface.is_warps:
+        captured = {name: value for name, value in captured.items() if not isinstance(value, _NUMBERS)}
     # Vectors and matrices can change later, numbers cannot.
     return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
+
+
+def outer_values(function: Callable) -> dict[str, Any]:
+    """The values now of all outer names that `function` refers to, as far as they have one."""
+    code = function.__code__
+    found: dict[str, Any] = {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # defined later in the enclosing function, or never
+            found[name] = cell.cell_contents
+    for name in code.co_names:
+        if name in function.__globals__:
+            found.setdefault(name, function.__globals__[name])
+    return found
 
 
 def file_lines(function: Callable) -> list[str]:
@@ -181,6 +186,12 @@ class Definition:
         now = capture(function)
         return dataclasses.replace(self, captured={name: now.get(name, x) for name, x in self.captured.items()})
 
+    def completed(self, function: Callable) -> Definition:
+        """The same, with the values now of the names that were not captured."""
+        captured = {**outer_values(function), **self.captured}
+        captured = {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
+        return dataclasses.replace(self, captured=captured)
+
 
 class Defined:
     """Base of objects made of a Python function: its definition, and its source, read when it is first needed."""
@@ -188,6 +199,7 @@ class Defined:
     python: Callable  # the function
     _definition: Definition
     _is_old = False  # whether names are to be captured anew
+    _first_read: Definition | None = None
 
     @property
     def definition(self) -> Definition:
@@ -196,10 +208,19 @@ class Defined:
             self._is_old, self._definition = False, self._definition.renewed(self.python)
         return self._definition
 
+    @property
+    def first_read(self) -> Definition:
+        """The definition that is read. In programs of Warp, it has numbers as they were when this was first asked."""
+        if self._first_read is None or self._is_old:
+            self._first_read = self.definition
+            if surface.is_warps:
+                self._first_read = self._first_read.completed(self.python)
+        return self._first_read
+
     @functools.cached_property
     def source(self) -> Source:
         """The syntax tree, read when it is first needed."""
-        known = self.definition
+        known = self.first_read
         return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
 
     def forget_source(self) -> None:

@@ -214,7 +214,7 @@ class Masked:
         """Append what reads or changes elements of tiles."""
         lifter = self.lifter
         match node:
-            case Op(name="take"):
+            case Op(row=row) if row.takes_element:
                 lifter.op_take(node, out)
             case Op():
                 self.put(node, out, mask)

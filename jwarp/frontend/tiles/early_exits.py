@@ -44,6 +44,6 @@ def _works_together(block: Block) -> bool:
     """True if a block contains an operation that all lanes perform together."""
     ops = (n for n in walk(block) if isinstance(n, Op))
     return any(
-        n.row.is_tile or n.name == "barrier" or any(isinstance(x.type, TileType) for x in (*n.args, n.result) if x)
+        n.row.is_tile or n.row.is_barrier or any(isinstance(x.type, TileType) for x in (*n.args, n.result) if x)
         for n in ops
     )

@@ -55,7 +55,7 @@ class _Settler:
         """True if a test, `index >= 0` or `index < end`, plainly holds."""
         index, end = test.args
         index = self.unwrapped(index)
-        if test.name == "ge":
+        if _is_sign_test(test):
             return self.intervals.is_count(index)
         return isinstance(index, Value) and index in self.loops and self.loops[index].hi == end
 
@@ -66,5 +66,9 @@ class _Settler:
             return index
         condition, x, _ = node.args
         test = self.definitions.get(condition) if isinstance(condition, Value) else None
-        is_sign_test = test is not None and test.name == "ge" and test.args == (x, zero(index.type))
-        return x if is_sign_test and self.intervals.is_count(x) else index
+        is_own_test = test is not None and _is_sign_test(test) and test.args[0] == x
+        return x if is_own_test and self.intervals.is_count(x) else index
+
+
+def _is_sign_test(test: Op) -> bool:
+    return test.name == "ge" and test.args[1] == zero(test.args[1].type)

@@ -99,7 +99,7 @@ class LaneVariation(Variation):
         rule = _OF_BLOCK.get(node.name)
         if rule is not None and rule(self, node):
             return False
-        if node.name == "own":
+        if node.row.is_element_of_thread:
             return True
         if isinstance(node.attr, Detached) and node.attr.rule in self.rules:
             return True
@@ -195,7 +195,7 @@ class Lanes(Lifter):
         """The error for a tile that some lanes only would change."""
         self.control = self.control or node.span
         for inside in walk_node(node):
-            if isinstance(inside, Op) and is_tile(inside.result) and inside.name != "own":
+            if isinstance(inside, Op) and is_tile(inside.result) and not inside.row.is_element_of_thread:
                 return self.together(inside.span)
         return CompileError(
             f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",

@@ -69,10 +69,12 @@ def indexed(ctx: Context, ref: TileRef, given: Sequence[Entry], span: Span) -> T
 def sliced(view: views.View, axis: int, part: slice, span: Span) -> views.View:
     """The view of the elements of a slice along an axis."""
     if part.step == 0:
-        raise CompileError("the step of a slice must not be zero", span)
+        raise CompileError("Slice step cannot be zero", span)
     chosen = range(view.shape[axis])[part]
     if not chosen:
-        raise CompileError(f"this slice of {view.shape[axis]} elements is empty", span, "a tile has elements")
+        raise CompileError(
+            f"this slice of {view.shape[axis]} elements is empty: no zero-length axis", span, "a tile has elements"
+        )
     return views.sliced(view, axis, chosen.start, chosen.step, len(chosen))
 
 
@@ -81,7 +83,7 @@ def gathered(ctx: Context, ref: TileRef, given: Sequence[Entry], span: Span) -> 
     others = [x for x in given if not isinstance(x, TileRef)]
     if len(others) != len(given) - 1 or any(x != slice(None) for x in others):
         raise KernelTypeError(
-            "one tile of indices selects along one axis, all others are taken whole",
+            "one tile of indices selects along one axis and requires ':' on all other axes",
             span,
             "write t[indices, :], and index or slice the result",
         )
@@ -89,7 +91,7 @@ def gathered(ctx: Context, ref: TileRef, given: Sequence[Entry], span: Span) -> 
     indices = given[axis]
     assert isinstance(indices, TileRef)
     if len(indices.shape) != 1 or not isinstance(indices.dtype, ScalarType) or not indices.dtype.is_int:
-        raise KernelTypeError(f"the indices must be a tile of integers with one axis, not {describe(indices)}", span)
+        raise KernelTypeError(f"the indices must be an integer index tile with one axis, not {describe(indices)}", span)
     shape = (*ref.shape[:axis], indices.shape[0], *ref.shape[axis + 1 :])
     places = [
         along_axis(ctx, indices, shape, axis, span) if k == axis else ctx.tiles.iota(shape, k, span)
@@ -123,7 +125,8 @@ def assign(ctx: Context, target: TilePlace, value: Binding, span: Span) -> None:
     if target.ref.shape:
         if not isinstance(value, TileRef) or value.type != target.kind:
             raise KernelTypeError(
-                f"`{target.name}` is {target.kind!r} there, the value is {describe(value)}",
+                f"`{target.name}` is {target.kind!r} there, and requires a tile of matching shape: "
+                f"{describe(value)} does not fit",
                 span,
                 "give a tile of that shape" if not isinstance(value, TileRef) else "",
             )

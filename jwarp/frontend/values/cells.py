@@ -41,7 +41,7 @@ from jwarp.types import (
 MAX_TILE_BYTES = 1 << 20
 
 # Changes of elements by a bitwise operation, which every thread that makes one takes part in; not in the finished IR.
-COMBINING = {name: row.combines for name, row in OPS.items() if row.changes_tile and row.combines}
+COMBINING = {name: row.combines for name, row in OPS.items() if row.changes_tile and row.is_logical}
 
 _AMBIGUOUS = Unusable(
     "this tile may be the same as one that was changed since, depending on a condition",
@@ -118,7 +118,9 @@ class TileMemory:
         """An index or offset: a number where it is constant, else int32."""
         operand = as_operand(binding, span)
         if operand is None or not operand.type.is_int:
-            raise KernelTypeError(f"{what} must be an integer, not {describe(binding)}", span)
+            raise KernelTypeError(
+                f"{what} must be an integer, not {describe(binding)}: they must be integers or slices", span
+            )
         if isinstance(operand, Const):
             return int(operand.value)
         if operand.type in (int64, uint32, uint64):  # what does not fit int32 is outside any tile

@@ -26,6 +26,7 @@ from jwarp.types import (
     of_components,
     vector,
 )
+from jwarp.types.queries import type_repr
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,27 @@ def from_components(e: Emitter, type: CompositeType, args: Sequence[Binding], sp
         given = ", ".join(map(describe, args))
         way = f"wp.matrix_from_rows and wp.matrix_from_cols take vectors; {_FROM_PARTS}" if type.kind is MATRIX else ""
         raise KernelTypeError(f"{type.name} is made of scalars, not of ({given})", span, way or "give each component")
-    scalars = [component(e, type.dtype, a, span) for a in args] or [zero(type.dtype)]
+    noun = type.kind.name
+    fault = (
+        f"all values used to initialize this {noun} are" if len(args) > 1 else f"the value used to fill this {noun} is"
+    )
+    scalars = [component(e, type.dtype, a, span, fault) for a in args] or [zero(type.dtype)]
     if len(scalars) != type.size and (len(scalars) > 1 or (args and not type.kind.repeats)):
-        raise KernelTypeError(f"{type.name} has {type.size} components, {len(scalars)} values given", span)
+        raise KernelTypeError(
+            f"{type.name} has {type.size} components: incompatible number of values given ({len(scalars)}) "
+            f"when constructing {_noun(type)}",
+            span,
+        )
     return Composite(type, tuple(scalars if len(scalars) == type.size else scalars * type.size))
 
 
-def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span) -> Operand:
+def _noun(type: CompositeType) -> str:
+    """The kind of a type and its extents, with an article."""
+    shape = f"shape {type.shape}" if type.kind is MATRIX else f"length {type.size}"
+    return f"a {type.kind.name} of {shape}"
+
+
+def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span, fault: str = "the component is") -> Operand:
     """One value as a component of type `kind`; literals convert, values must have the type."""
     if isinstance(binding, Number):
         if isinstance(binding.value, float) and not kind.is_float:
@@ -78,14 +93,18 @@ def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span) -> Ope
     scalar = e.scalar(binding, span, "component")
     if scalar.type is not kind:
         way = f"convert it: {spelling(kind)}(…)"
-        raise KernelTypeError(f"the components have type {kind}, this value is {scalar.type}", span, way)
+        raise KernelTypeError(f"this value is {scalar.type}: {fault} expected to be of the type `{kind}`", span, way)
     return scalar
 
 
 def convert(e: Emitter, type: CompositeType, value: Composite, span: Span) -> Composite:
     """A value of the same kind and shape with components of another type."""
     if not value.type.is_like(type):
-        raise KernelTypeError(f"{describe(value)} cannot become {type.name}", span)
+        raise KernelTypeError(
+            f"{describe(value)} cannot become {type.name}: incompatible {_noun(type)[2:]} given when copy constructing "
+            f"{_noun(value.type)}",
+            span,
+        )
     return Composite(type, tuple(e.emit("cast", x, span=span, type=type.dtype) for x in value.items))
 
 
@@ -102,7 +121,11 @@ def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     elif len(values) > 1:
         extent = len(values)
     else:
-        raise KernelTypeError("wp.vector needs its length", span, "wp.vector(length=3, dtype=float)")
+        raise KernelTypeError(
+            f"the `length` argument must be specified when {'filling' if values else 'zero-initializing'} a vector",
+            span,
+            "wp.vector(length=3, dtype=float)",
+        )
     return from_components(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
 
 
@@ -124,7 +147,11 @@ def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     elif len(values) == 1 and isinstance(values[0], Composite) and not values[0].type.is_vector:
         extents = values[0].type.shape
     else:
-        raise KernelTypeError("wp.matrix needs its shape", span, "wp.matrix(shape=(2, 3), dtype=float)")
+        raise KernelTypeError(
+            "the `shape` argument must be specified when initializing a matrix by value",
+            span,
+            "wp.matrix(shape=(2, 3), dtype=float)",
+        )
     kind = component_type(e, values, dtype, "wp.matrix", span)
     return from_components(e, matrix((extents[0], extents[1]), kind), values, span)
 
@@ -171,7 +198,10 @@ def component_type(e: Emitter, values: Sequence[Binding], dtype: Binding | None,
     kinds = [v.type.dtype if isinstance(v, Composite) else e.scalar(v, span, "component").type for v in values]
     if len(set(kinds)) > 1:
         raise KernelTypeError(
-            f"{name} needs values of one type, got {', '.join(k.name for k in kinds)}", span, "add dtype="
+            f"{name} got {', '.join(k.name for k in kinds)}: all values given when constructing a "
+            f"{name.removeprefix('wp.')} must have the same type",
+            span,
+            "add dtype=",
         )
     return kinds[0] if kinds else float32
 
@@ -333,7 +363,10 @@ def check_alike(symbol: str, values: Sequence[Composite], span: Span) -> None:
     """Refuse values that are not all of one type."""
     if any(v.type is not values[0].type for v in values):
         given = ", ".join(describe(v) for v in values)
-        raise KernelTypeError(f"`{symbol}` needs vectors or matrices of one type, got {given}", span)
+        equality = "Can't test equality for objects with different types"
+        types = f"Input types must be exactly the same, got {[type_repr(v.type) for v in values]}"
+        why = equality if symbol in ("==", "!=") else types
+        raise KernelTypeError(f"`{symbol}` needs vectors or matrices of one type, not {given}: {why}", span)
 
 
 def each(e: Emitter, symbol: str, name: str, x: Composite, nothing: None, span: Span) -> Composite:

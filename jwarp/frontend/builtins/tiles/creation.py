@@ -55,22 +55,30 @@ def _full(given: Given) -> TileRef:
 def _arange(given: Given) -> TileRef:
     dtype = given.dtype()
     if not isinstance(dtype, ScalarType) or dtype.kind not in NUMBER:
-        raise given.type_error("dtype", "a numeric scalar type")
+        raise given.type_error("dtype", "a numeric scalar type: tile_arange() requires a numeric scalar dtype")
     numbers = [_bound(given, value, dtype) for value in given.values["args"]]
     if not 1 <= len(numbers) <= 3:
-        raise given.error(f"takes 1 to 3 numbers, {len(numbers)} given", "wp.tile_arange(start, stop, step)")
+        raise given.error(
+            f"takes 1 to 3 numbers: tile_arange() accepts at most 3 positional arguments, got {len(numbers)}",
+            "wp.tile_arange(start, stop, step)",
+        )
     start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
     if step == 0:
-        raise given.error("`step` must not be zero")
+        raise given.error("the step cannot be zero")
     if (stop - start) * step <= 0:
-        raise given.error(f"the range from {start} to {stop} in steps of {step} is empty", "a tile has elements")
+        raise given.error(
+            f"the range from {start} to {stop} in steps of {step} is empty: a tile needs a non-empty range",
+            "a tile has elements",
+        )
     if dtype.is_int:
         count = -((stop - start) // -step)
     else:  # counted from what the type can hold, the quotient too
         quotient = float(dtype.dtype.type((stop - start) / step))
         count = max(1, math.ceil(quotient)) if math.isfinite(quotient) else 0
     if not 1 <= count <= types.MAX_TILE_ELEMENTS:
-        raise given.error(f"the range from {start} to {stop} in steps of {step} has too many elements")
+        raise given.error(
+            f"the range from {start} to {stop} in steps of {step} spans more elements than can be counted"
+        )
     kind, span, memory = tile_type(dtype, (count,)), given.span, given.memory
     index = memory.op("cast", memory.iota((count,), 0, span), span=span, type=kind)
     items = memory.op("mul", index, Const(kind, _as(step, dtype)), span=span)
@@ -87,7 +95,9 @@ def _bound(given: Given, value: Binding, dtype: ScalarType) -> Any:
     number = value.value if isinstance(value, (Number, Const)) else None
     if number is None or isinstance(number, bool):
         raise CompileError(
-            "wp.tile_arange takes constant numbers", given.where("args"), "write numbers or wp.static(…)"
+            "tile_arange() arguments must be compile time constants",
+            given.where("args"),
+            "write numbers or wp.static(…)",
         )
     if dtype.is_int and number != int(number):
         raise given.error(f"{number} is no {dtype}", "pass dtype=float for a range of floats")

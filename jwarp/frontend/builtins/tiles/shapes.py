@@ -31,7 +31,11 @@ def _view(given: Given) -> TileRef:
     entries = [_entry(given, part) for part in parts]
     for entry, extent in zip(entries, ref.shape, strict=False):
         if isinstance(entry, int) and not 0 <= entry < extent:
-            raise given.error(f"offset {entry} is outside 0 to {extent - 1}", "t[-1] counts from the end", "offset")
+            raise given.error(
+                f"offset {entry} is out of bounds: it is outside 0 to {extent - 1}",
+                "t[-1] counts from the end",
+                "offset",
+            )
     found = subscripts.indexed(given.e, ref, entries, given.where("offset"))
     if not found.shape:
         raise given.error("this is one element, and no tile", "write t[i, j] or wp.tile_extract(t, i, j)")
@@ -48,7 +52,7 @@ def _window(given: Given, ref: TileRef, offset: tuple[Binding, ...]) -> TileRef:
     """The view of `shape` elements from `offset` on."""
     shape, view, place = given.shape(), ref.view, given.where("offset")
     if any(isinstance(p, PythonRef) for p in offset):
-        raise given.error("a `shape` needs an `offset` of integers, not of slices", name="offset")
+        raise given.error("no 'shape' together with a slice: it needs an `offset` of integers", name="offset")
     if len(shape) != len(ref.shape) or len(offset) > len(ref.shape):
         raise given.error(f"`shape` and `offset` do not fit a tile of shape {ref.shape}", name="shape")
     for axis, count in enumerate(shape):
@@ -101,7 +105,8 @@ def _reshape(given: Given) -> TileRef:
     extents = given.checked_shape(tuple(shape))
     if not ref.view.is_dense:
         raise given.error(
-            f"the elements of this view of shape {ref.shape} do not lie one after the other",
+            f"the elements of this view of shape {ref.shape} do not lie one after the other: "
+            "it requires a contiguous tile",
             "copy it first: `b = a` makes a tile of its own",
             "t",
         )
@@ -185,7 +190,7 @@ def _slice(ctx: Any, args: list[Any], spans: list[Span], span: Span) -> Binding:
     for value, place in zip(args, spans, strict=True):
         number = value.object if isinstance(value, PythonRef) else getattr(value, "value", value)
         if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
-            raise KernelTypeError(f"slice() needs constant integers, not {describe(value)}", place)
+            raise KernelTypeError(f"slice() needs a compile-time constant integer, not {describe(value)}", place)
         bounds.append(number)
     if not 1 <= len(bounds) <= 3:
         raise KernelTypeError(f"slice() takes 1 to 3 numbers, {len(bounds)} given", span)

@@ -22,7 +22,9 @@ from jwarp.types import MAX_TILE_ELEMENTS, StackKind, int32, tile_type
 def _stack(given: Given) -> TileStack:
     capacity = given.constant("capacity", given.values["capacity"])
     if not 1 <= capacity <= MAX_TILE_ELEMENTS:
-        raise given.error(f"`capacity` must be 1 to {MAX_TILE_ELEMENTS}, not {capacity}", name="capacity")
+        raise given.error(
+            f"`capacity` must be a positive integer up to {MAX_TILE_ELEMENTS}, not {capacity}", name="capacity"
+        )
     dtype, memory, span = given.dtype(), given.memory, given.span
     kinds = [tile_type(scalar, (capacity,)) for scalar in given.scalars_of(dtype, "dtype")]
     size = memory.made(int32, (1,), (zero(tile_type(int32, (1,))),), span)
@@ -69,7 +71,11 @@ def _push(given: Given) -> Binding:
     call = _Call(given)
     value, dtype, span = given.values["value"], call.stack.type.dtype, given.where("value")
     if getattr(value, "type", None) is not dtype:
-        raise given.error(f"the stack holds {dtype!r}, the value is {describe(value)}", "convert it", "value")
+        raise given.error(
+            f"the stack holds {dtype!r}, which {describe(value)} does not match",
+            "convert it",
+            "value",
+        )
     has = given.e.condition(given.values["has_value"], given.where("has_value"))
     offered = collect(given, call.op("cast", has, type=int32), span)
     first, op = call.count(), call.op

@@ -1,0 +1,105 @@
+"""`bsr_axpy`: sums of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jwarp.api.launch import launch
+from jwarp.arrays.array import array
+from jwarp.arrays.create import clone, copy, empty
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.kernel import kernel
+from jwarp.sparse.assembly import scatter_entries
+from jwarp.sparse.copies import bsr_assign
+from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
+from jwarp.sparse.scaling import bsr_scale, is_zero
+from jwarp.sparse.storage import bsr_zeros, check_devices, topology_of
+from jwarp.sparse.structure import fit_into, make_compact, structure_of
+from jwarp.types import int32, type_repr, types_equal
+
+
+class bsr_axpy_work_arrays:
+    """Has no effect here: memory is taken from a pool anyway."""
+
+
+def bsr_axpy(
+    x: Any,
+    y: BsrMatrix | None = None,
+    alpha: Any = 1.0,
+    beta: Any = 1.0,
+    work_arrays: bsr_axpy_work_arrays | None = None,
+    topology: str | None = None,
+) -> BsrMatrix:
+    """Set a matrix `y` to `alpha * x + beta * y`.
+
+    Args:
+        x: A matrix, or a multiple of one.
+        y: The matrix that is changed; a new one, of zeros, where it is left out. It may be `x`.
+        alpha, beta: Numbers.
+        work_arrays: Has no effect here.
+        topology: "compact" makes the blocks of `y` anew, "padded" does so within the room of each row (`status_sync`
+            says if there is too little), and "masked" keeps the blocks that there are.
+
+    Returns:
+        `y`.
+
+    Raises:
+        KernelTypeError, LaunchError: blocks or sizes of the matrices differ.
+    """
+    x, scale = matrix_and_scale(x)
+    alpha = alpha * scale
+    topology = topology_of("bsr_axpy", topology)
+    if y is None:
+        if topology != "compact":
+            raise LaunchError(f"bsr_axpy: with topology={topology!r}, y must be given")
+        y = bsr_zeros(x.nrow, x.ncol, x.dtype, x.device)
+        y.values.requires_grad = x.requires_grad
+        beta = 0.0
+    if not isinstance(y, BsrMatrix):
+        raise KernelTypeError(f"bsr_axpy: y must be a BsrMatrix, not {y!r}", also=ValueError)
+    check_devices("bsr_axpy", x.values, y.values)
+    if tuple(x.block_shape) != tuple(y.block_shape) or not types_equal(x.scalar_type, y.scalar_type):
+        kinds = f"{type_repr(x.dtype)} and {type_repr(y.dtype)}"
+        raise KernelTypeError(f"bsr_axpy: Matrices must have the same block type, got {kinds}", also=ValueError)
+    if (x.nrow, x.ncol) != (y.nrow, y.ncol):
+        raise LaunchError(
+            f"bsr_axpy: Matrices must have the same number of rows and columns, got ({x.nrow}, {x.ncol}) and "
+            f"({y.nrow}, {y.ncol})"
+        )
+    if x is y:
+        return bsr_scale(y, alpha + beta)
+    if is_zero(alpha) or x.nnz == 0:
+        return bsr_scale(y, beta)
+    if (is_zero(beta) or y.nnz == 0) and topology != "masked":
+        bsr_assign(y, x * alpha, topology=topology)
+        return y
+    if topology == "masked":
+        if is_zero(beta):
+            y.values.zero_()
+        else:
+            bsr_scale(y, beta)
+        scatter_entries(y, x.uncompress_rows(), x.columns, x.scalar_values, alpha)
+        return y
+    old, count = y.nnz, x.nnz + y.nnz
+    rows, columns = (empty(count, dtype=int32, device=y.device) for _ in range(2))
+    values = scalars_of(clone(y.values[:old]), y.block_shape)
+    y.uncompress_rows(rows[:old])
+    x.uncompress_rows(rows[old:])
+    copy(columns, y.columns, count=old)
+    copy(columns, x.columns, dest_offset=old, count=x.nnz)
+    launch(_check_columns, count, [y.ncol, columns, rows], device=y.device, record_tape=False)
+    if topology == "padded":
+        fit_into(y, structure_of(y.nrow, rows, columns))
+    else:
+        make_compact(y, rows, columns)
+    scatter_entries(y, rows[:old], columns[:old], values, beta, is_fresh=True)
+    scatter_entries(y, rows[old:], columns[old:], x.scalar_values, alpha)
+    return y
+
+
+@kernel(enable_backward=False)
+def _check_columns(ncol: int, columns: array[int], rows: array[int]) -> None:
+    entry = tid()
+    if columns[entry] < 0 or columns[entry] >= ncol:
+        rows[entry] = -1

@@ -1,0 +1,335 @@
+"""`bsr_mm`: products of matrices.
+
+The columns of a row of the product are those of rows of the right factor, which rise: they are merged, once to be
+counted and once to be written. Each block of the product is then a sum over a row of the left factor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jwarp.api.array_functions import array_scan, number
+from jwarp.api.launch import launch
+from jwarp.arrays.array import array, array3d
+from jwarp.arrays.create import clone, copy, empty, zeros
+from jwarp.config import config
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.builtins.atomic import atomic_add
+from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.builtins.prints import printf
+from jwarp.frontend.builtins.scalar import max, min
+from jwarp.frontend.kernel import kernel
+from jwarp.sparse.assembly import scatter_entries
+from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
+from jwarp.sparse.rows import find_column, row_begin, row_end
+from jwarp.sparse.scaling import bsr_scale, is_zero
+from jwarp.sparse.storage import block_type_of, bsr_zeros, check_devices, give_row_counts, topology_of
+from jwarp.types import int32, types_equal
+
+
+class bsr_mm_work_arrays:
+    """The blocks of a product, which `bsr_mm` finds, for `reuse_topology=True`."""
+
+    offsets: array | None = None
+    columns: array | None = None
+
+
+def bsr_mm(
+    x: Any,
+    y: Any,
+    z: BsrMatrix | None = None,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
+    work_arrays: bsr_mm_work_arrays | None = None,
+    reuse_topology: bool = False,
+    tile_size: int = 0,
+    max_new_nnz: int | None = None,
+    topology: str | None = None,
+    *,
+    nnz_max: int | None = None,
+) -> BsrMatrix:
+    """Set a matrix `z` to `alpha * x @ y + beta * z`.
+
+    Args:
+        x, y: Matrices, or multiples of such.
+        z: The matrix that is changed; a new one, of zeros, where it is left out. It may be `x` or `y`.
+        alpha, beta: Numbers.
+        work_arrays: Keeps the blocks of the product for `reuse_topology`.
+        reuse_topology: The blocks are those that `work_arrays` has kept: nothing is found anew.
+        tile_size: Has no effect here.
+        max_new_nnz: The most blocks that come with the product. With it nothing is read on the way, so that it can be
+            captured; what is too much is lost, which is printed.
+        nnz_max: The most blocks that `z` has then: as `max_new_nnz`, but more is an error, when it runs.
+        topology: "compact" makes the blocks of `z` anew, "padded" does so within the room of each row (`status_sync`
+            says if there is too little), and "masked" computes the blocks that there are.
+
+    Returns:
+        `z`.
+
+    Raises:
+        KernelTypeError, LaunchError: blocks or sizes do not fit each other, or the number of blocks is not known while
+            a capture is made, or JAX traces.
+        RuntimeError: there are more blocks than `nnz_max`.
+    """
+    if nnz_max is not None and (max_new_nnz is not None or topology not in (None, "compact") or reuse_topology):
+        raise LaunchError("bsr_mm: nnz_max is for compact products that are made anew, without max_new_nnz")
+    x, x_scale = matrix_and_scale(x)
+    y, y_scale = matrix_and_scale(y)
+    alpha = alpha * x_scale * y_scale
+    topology = topology_of("bsr_mm", topology)
+    if reuse_topology and topology != "compact":
+        raise LaunchError("bsr_mm: reuse_topology is only supported with topology='compact'")
+    if z is None:
+        if topology != "compact":
+            raise LaunchError(f"bsr_mm: with topology={topology!r}, z must be given")
+        kind = block_type_of((x.block_shape[0], y.block_shape[1]), x.scalar_type)
+        z = bsr_zeros(x.nrow, y.ncol, kind, x.device)
+        z.values.requires_grad = x.requires_grad or y.requires_grad
+        beta = 0.0
+    _check_factors(x, y, z)
+    if is_zero(alpha) or x.nnz == 0 or y.nnz == 0:
+        return bsr_scale(z, beta)
+    is_aliased = z is x or z is y
+    if topology == "masked":
+        if is_aliased:
+            raise LaunchError("bsr_mm: topology='masked' is not supported for aliased inputs")
+        if is_zero(beta):
+            z.values.zero_()
+        else:
+            bsr_scale(z, beta)
+        _add_products(z, x, y, alpha)
+        return z
+    # The content of z before: as a summand, and perhaps as a factor.
+    old = _kept(z) if is_aliased or not is_zero(beta) else z
+    x, y = old if x is z else x, old if y is z else y
+    with_old = not is_zero(beta) and z.nnz > 0
+    rows = old.uncompress_rows() if with_old else None
+    if topology == "padded":
+        give_row_counts(z)
+        _merge(z, x, y, old if with_old else None, z.offsets, z.row_counts)
+    else:
+        _find_blocks(z, x, y, old if with_old else None, work_arrays, reuse_topology, max_new_nnz, nnz_max)
+    z.values.zero_()
+    if rows is not None:
+        scatter_entries(z, rows, old.columns, old.scalar_values, beta)
+    _add_products(z, x, y, alpha)
+    return z
+
+
+def _check_factors(x: BsrMatrix, y: BsrMatrix, z: Any) -> None:
+    if not isinstance(z, BsrMatrix):
+        raise KernelTypeError(f"bsr_mm: z must be a BsrMatrix, not {z!r}", also=ValueError)
+    check_devices("bsr_mm", x.values, y.values, z.values)
+    if not (types_equal(x.scalar_type, y.scalar_type) and types_equal(x.scalar_type, z.scalar_type)):
+        kinds = f"{x.scalar_type}, {y.scalar_type} and {z.scalar_type}"
+        raise KernelTypeError(f"bsr_mm: Matrices must have the same scalar type, got {kinds}", also=ValueError)
+    (a, b), (c, d) = x.block_shape, y.block_shape
+    if b != c or (a, d) != tuple(z.block_shape):
+        shapes = f"({x.block_shape}, {y.block_shape}) and ({z.block_shape})"
+        raise LaunchError(f"bsr_mm: Incompatible block sizes for matrix multiplication, got {shapes}")
+    if x.nrow != z.nrow or z.ncol != y.ncol or x.ncol != y.nrow:
+        sizes = f"({x.nrow}, {x.ncol}) and ({y.nrow}, {y.ncol}) for ({z.nrow}, {z.ncol})"
+        raise LaunchError(f"bsr_mm: Incompatible number of rows/columns for matrix multiplication, got {sizes}")
+
+
+def _kept(z: BsrMatrix) -> BsrMatrix:
+    """A copy of a matrix as it lies in memory."""
+    made = type(z)()
+    made.nrow, made.ncol, made.nnz = z.nrow, z.ncol, z.nnz
+    made.offsets = clone(z.offsets)
+    made.row_counts = None if z.row_counts is None else clone(z.row_counts)
+    made.columns, made.values = clone(z.columns), clone(z.values)
+    return made
+
+
+def _find_blocks(
+    z: BsrMatrix,
+    x: BsrMatrix,
+    y: BsrMatrix,
+    old: BsrMatrix | None,
+    work: bsr_mm_work_arrays | None,
+    reuses: bool,
+    most_new: int | None,
+    most: int | None,
+) -> None:
+    """Give the product the blocks that it needs."""
+    if reuses:
+        if work is None or work.offsets is None or work.columns is None:
+            raise LaunchError("bsr_mm: reuse_topology needs the work_arrays of an earlier product")
+        if work.offsets.size != z.nrow + 1:
+            raise LaunchError(f"bsr_mm: work_arrays are of a product of {work.offsets.size - 1} rows, not {z.nrow}")
+        ensure_fits(z, work.columns.size)
+        z.row_counts = None
+        copy(z.offsets, work.offsets, count=z.nrow + 1)
+        if work.columns.size:
+            copy(z.columns, work.columns, count=work.columns.size)
+        return
+    for name, bound in (("nnz_max", most), ("max_new_nnz", most_new)):
+        if bound is not None and number("bsr_mm", name, bound) < 0:
+            raise LaunchError(f"bsr_mm: {name} is the number of blocks at most, not {bound}")
+    counts = zeros(z.nrow + 1, dtype=int32, device=z.device)
+    _merge(z, x, y, old, None, counts)
+    offsets = empty(z.nrow + 1, dtype=int32, device=z.device)
+    array_scan(counts, offsets, inclusive=False)
+    if most is not None:
+        nnz, limited = number("bsr_mm", "nnz_max", most), empty(z.nrow + 1, dtype=int32, device=z.device)
+        with config(bounds="error"):  # and nothing is lost
+            launch(_has_at_most_nnz_max, z.nrow + 1, [nnz, offsets, limited], device=z.device, record_tape=False)
+        offsets = limited
+    elif most_new is not None:
+        nnz = number("bsr_mm", "max_new_nnz", most_new) + (0 if old is None else old.nnz)
+        launch(_limit, z.nrow + 1, [nnz, offsets], device=z.device, record_tape=False)
+    elif z.device.is_capturing or offsets.memory.is_traced:
+        raise LaunchError(
+            "bsr_mm: the number of blocks of a product is not known while a capture is made, or JAX traces",
+            hint="give nnz_max= or max_new_nnz=, or topology='masked' or 'padded'",
+            also=RuntimeError,
+        )
+    else:
+        nnz = int(offsets.numpy()[z.nrow])
+    z.row_counts = None
+    copy(z.offsets, offsets, count=z.nrow + 1)
+    ensure_fits(z, nnz)
+    _merge(z, x, y, old, z.offsets, counts)
+    if work is not None:
+        work.offsets, work.columns = offsets, clone(z.columns[:nnz])
+
+
+def _merge(
+    z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, old: BsrMatrix | None, offsets: array | None, counts: array
+) -> None:
+    """Count the columns of each row, and write them where `offsets` says how much room there is."""
+    cursors = empty(x.nnz, dtype=int32, device=z.device)
+    left = [x.offsets, x.row_counts, x.columns]
+    right = [y.nrow, y.ncol, y.offsets, y.row_counts, y.columns]
+    third = [None, None, None] if old is None else [old.offsets, old.row_counts, old.columns]
+    status = None if offsets is None or z.row_counts is None else z.status()
+    given = [*left, *right, *third, cursors, offsets, z.columns, counts, status]
+    launch(_merge_rows, z.nrow, given, device=z.device, record_tape=False)
+
+
+def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
+    left = [x.offsets, x.row_counts, x.columns, x.scalar_values]
+    right = [y.nrow, y.offsets, y.row_counts, y.columns, y.scalar_values]
+    given = [z.scalar_type(alpha), *left, *right, z.offsets, z.row_counts, z.columns, z.scalar_values]
+    launch(_multiply_rows, (z.nrow, *z.block_shape), given, device=z.device)
+
+
+_NONE = 2**31 - 1
+
+
+@kernel(enable_backward=False)
+def _merge_rows(
+    x_offsets: array[int],
+    x_counts: array[int],
+    x_columns: array[int],
+    y_nrow: int,
+    y_ncol: int,
+    y_offsets: array[int],
+    y_counts: array[int],
+    y_columns: array[int],
+    old_offsets: array[int],
+    old_counts: array[int],
+    old_columns: array[int],
+    cursors: array[int],
+    offsets: array[int],
+    columns: array[int],
+    counts: array[int],
+    status: array[int],
+) -> None:
+    row = tid()
+    begin = row_begin(x_offsets, row)
+    end = row_end(x_offsets, x_counts, x_columns, row)
+    for b in range(begin, end):
+        inner = x_columns[b]
+        if inner >= 0 and inner < y_nrow:
+            cursors[b] = row_begin(y_offsets, inner)
+    old = 0
+    old_end = 0
+    if old_offsets:
+        old = row_begin(old_offsets, row)
+        old_end = row_end(old_offsets, old_counts, old_columns, row)
+    first = 0
+    room = 0
+    if offsets:
+        first = row_begin(offsets, row)
+        room = min(offsets[row + 1], columns.shape[0]) - first
+    count = 0
+    last = -1
+    goes_on = True
+    while goes_on:
+        least = int(_NONE)
+        for b in range(begin, end):
+            inner = x_columns[b]
+            if inner >= 0 and inner < y_nrow:
+                at = cursors[b]
+                inner_end = row_end(y_offsets, y_counts, y_columns, inner)
+                while at < inner_end and y_columns[at] <= last:
+                    at += 1
+                cursors[b] = at
+                if at < inner_end:
+                    least = min(least, y_columns[at])
+        while old < old_end and old_columns[old] <= last:
+            old += 1
+        if old < old_end:
+            least = min(least, old_columns[old])
+        if least >= y_ncol:
+            goes_on = False
+        else:
+            if count < room:
+                columns[first + count] = least
+            count += 1
+            last = least
+    if offsets and count > room:
+        count = room
+        if status:
+            status[0] = BSR_STATUS_ROW_CAPACITY_EXCEEDED
+    counts[row] = count
+
+
+@kernel(enable_backward=False)
+def _limit(most: int, offsets: array[int]) -> None:
+    row = tid()
+    if offsets[row] > most:
+        if row == offsets.shape[0] - 1:
+            printf("bsr_mm: the product has %d blocks, max_new_nnz is exceeded: only %d are kept\n", offsets[row], most)
+        offsets[row] = most
+
+
+@kernel(enable_backward=False)
+def _has_at_most_nnz_max(nnz_max: int, offsets: array[int], limited: array[int]) -> None:
+    row = tid()
+    # More blocks than nnz_max: the index is then outside of the array, which is an error here.
+    limited[row + max(offsets[row] - nnz_max, 0) * limited.shape[0]] = offsets[row]
+
+
+@kernel
+def _multiply_rows(
+    alpha: Any,
+    x_offsets: array[int],
+    x_counts: array[int],
+    x_columns: array[int],
+    x_values: array3d[Any],
+    y_nrow: int,
+    y_offsets: array[int],
+    y_counts: array[int],
+    y_columns: array[int],
+    y_values: array3d[Any],
+    offsets: array[int],
+    row_counts: array[int],
+    columns: array[int],
+    out: array3d[Any],
+) -> None:
+    row, i, j = tid()
+    first = row_begin(offsets, row)
+    end = row_end(offsets, row_counts, columns, row)
+    for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
+        inner = x_columns[b]
+        if inner >= 0 and inner < y_nrow:
+            for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
+                block = find_column(columns, first, end, y_columns[c])
+                if block >= 0:
+                    total = out.dtype(0.0)
+                    for k in range(x_values.shape[2]):
+                        total += x_values[b, i, k] * y_values[c, k, j]
+                    atomic_add(out, block, i, j, alpha * total)

@@ -1,0 +1,160 @@
+"""`bsr_mv`: a matrix times a vector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jwarp.api.launch import launch
+from jwarp.arrays.array import array, array3d
+from jwarp.arrays.create import clone, copy, empty
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.builtins.atomic import atomic_add
+from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.kernel import kernel
+from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale
+from jwarp.sparse.rows import bsr_row_index, row_begin, row_end
+from jwarp.sparse.scaling import is_one, is_zero
+from jwarp.sparse.storage import check_devices
+from jwarp.types import CompositeType, type_repr, types_equal, vector
+
+
+def bsr_mv(
+    A: Any,
+    x: array,
+    y: array | None = None,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
+    transpose: bool = False,
+    work_buffer: array | None = None,
+    tile_size: int = 0,
+) -> array:
+    """Set a vector `y` to `alpha * A @ x + beta * y`.
+
+    Args:
+        A: A matrix, or a multiple of one.
+        x: A vector: an array of vectors, one for each column of blocks, or of as many numbers, of one or two
+            dimensions. It may be `y`.
+        y: The vector that is changed; a new one, of zeros, where it is left out.
+        alpha: A number.
+        beta: A number. With 0, `y` may hold anything.
+        transpose: Multiply by the transposed matrix.
+        work_buffer: An array like `y`, used where `x` and `y` are one; a new one where it is left out.
+        tile_size: Has no effect here.
+
+    Returns:
+        `y`.
+
+    Raises:
+        KernelTypeError, LaunchError: the matrix and the vectors do not fit each other.
+    """
+    A, scale = matrix_and_scale(A)
+    alpha = alpha * scale
+    (rows, columns), nrow, ncol = A.block_shape, A.nrow, A.ncol
+    if transpose:
+        rows, columns, nrow, ncol = columns, rows, ncol, nrow
+    if not isinstance(x, array):
+        raise KernelTypeError(f"bsr_mv: x must be a wp.array, not {type(x).__name__}")
+    if y is None:
+        kind = A.scalar_type if rows == 1 else vector(length=rows, dtype=A.scalar_type)
+        y = empty(nrow, dtype=kind, device=A.device, requires_grad=x.requires_grad or A.requires_grad)
+        beta = 0.0
+    check_devices("bsr_mv", A.values, x, y)
+    given = _numbers(x, A.scalar_type, ncol * columns, "x")
+    out = _numbers(y, A.scalar_type, nrow * rows, "y")
+    if x is y or x.memory is y.memory:
+        if work_buffer is None:
+            given = clone(given)
+        elif work_buffer.size < x.size or not types_equal(work_buffer.dtype, x.dtype):
+            raise LaunchError(f"bsr_mv: work_buffer must have room for {x.size} of {type_repr(x.dtype)}")
+        else:
+            copy(work_buffer, x, count=x.size)
+            given = _numbers(work_buffer.flatten()[: x.size], A.scalar_type, ncol * columns, "x")
+    multiply(A, given, out, out, alpha, beta, transpose)
+    return y
+
+
+def multiply(
+    A: BsrMatrix, x: array, y: array, z: array, alpha: Any, beta: Any, transpose: bool = False, record_tape: bool = True
+) -> None:
+    """Set `z` to `alpha * A @ x + beta * y`, all of which are arrays of numbers. `z` may be `y`, but not `x`."""
+    scale_of, rows = A.scalar_type, A.block_shape[1 if transpose else 0]
+    parts = [A.offsets, A.row_counts, A.columns, A.scalar_values]
+    if not transpose:
+        given = [scale_of(alpha), scale_of(beta), *parts, x, y, z]
+        launch(_multiply, (A.nrow, rows), given, device=A.device, record_tape=record_tape)
+        return
+    if is_zero(beta):
+        z.zero_()
+    elif y is not z or not is_one(beta):
+        launch(_scale_vector, z.size, [scale_of(beta), y, z], device=A.device, record_tape=record_tape)
+    if not is_zero(alpha):
+        given = [scale_of(alpha), *parts, A.nrow, x, z]
+        launch(_multiply_transposed, (A.nnz, rows), given, device=A.device, record_tape=record_tape)
+
+
+def _numbers(a: Any, scalar: Any, count: int, name: str) -> array:
+    """The numbers of a vector that a caller gave, in one dimension."""
+    if not isinstance(a, array) or a.ndim > 2:
+        raise KernelTypeError(f"bsr_mv: Incompatible '{name}' vector, {a!r}", also=ValueError)
+    own = a.dtype.dtype if isinstance(a.dtype, CompositeType) else a.dtype
+    if not types_equal(own, scalar):
+        kinds = f"{type_repr(a.dtype)}, of numbers of another type than the matrix's {type_repr(scalar)}"
+        raise KernelTypeError(f"bsr_mv: Incompatible '{name}' vector of {kinds}", also=ValueError)
+    if not a.is_contiguous and (a.ndim > 1 or a.dtype is not own):
+        raise LaunchError(f"bsr_mv: Incompatible '{name}' vector, which must be contiguous")
+    flat = a.view(own) if a.dtype is not own else a
+    if flat.size != count:
+        raise LaunchError(f"bsr_mv: Incompatible '{name}' vector of {flat.size} numbers, {count} are needed")
+    return flat.reshape((count,)) if flat.ndim > 1 else flat
+
+
+@kernel
+def _multiply(
+    alpha: Any,
+    beta: Any,
+    offsets: array[int],
+    row_counts: array[int],
+    columns: array[int],
+    values: array3d[Any],
+    x: array[Any],
+    y: array[Any],
+    z: array[Any],
+) -> None:
+    row, i = tid()
+    total = values.dtype(0.0)
+    if alpha != values.dtype(0.0):
+        for block in range(row_begin(offsets, row), row_end(offsets, row_counts, columns, row)):
+            first = columns[block] * values.shape[2]
+            for j in range(values.shape[2]):
+                total += values[block, i, j] * x[first + j]
+        total *= alpha
+    out = row * values.shape[1] + i
+    if beta != values.dtype(0.0):
+        total += beta * y[out]
+    z[out] = total
+
+
+@kernel
+def _multiply_transposed(
+    alpha: Any,
+    offsets: array[int],
+    row_counts: array[int],
+    columns: array[int],
+    values: array3d[Any],
+    nrow: int,
+    x: array[Any],
+    y: array[Any],
+) -> None:
+    block, j = tid()
+    row = bsr_row_index(offsets, nrow, block, row_counts)
+    if row >= 0:
+        total = values.dtype(0.0)
+        for i in range(values.shape[1]):
+            total += values[block, i, j] * x[row * values.shape[1] + i]
+        atomic_add(y, columns[block] * values.shape[2] + j, alpha * total)
+
+
+@kernel
+def _scale_vector(beta: Any, y: array[Any], z: array[Any]) -> None:
+    i = tid()
+    z[i] = beta * y[i]

@@ -91,7 +91,7 @@ INDEX_NAMES = tuple(LAYOUTS[kind].name for kind in (*DENSE_INDEX, *ON_INDEX))
 
 @dataclass(frozen=True)
 class Feature:
-    """A further array of a grid: its name, where it starts in the buffer, and the number, size and type of its values."""
+    """A further array of a grid: its name, its start in the buffer, and the number, size and type of values."""
 
     name: str
     start: int

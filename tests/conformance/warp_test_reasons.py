@@ -39,7 +39,7 @@ REASONS = (
     ),
     Reason(
         "arrays of Omniverse's Fabric",
-        "they are memory of another program",
+        "memory of another program, of which nothing says how long it lives; their types are those of ordinary arrays",
         r"^test_fabricarray|[Ff]abricarray|ARRAY_TYPE_FABRIC|indexedfabricarray",
     ),
     Reason(

@@ -36,6 +36,7 @@ from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
 from jwarp.api.geometry.marching_cubes import MarchingCubes as MarchingCubes
 from jwarp.api.geometry.mesh import Mesh as Mesh
+from jwarp.api.geometry.volume import Volume as Volume
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_arrays import from_jax as from_jax
 from jwarp.api.jax_arrays import to_jax as to_jax
@@ -257,7 +258,6 @@ from jwarp.types.textures import Texture3D as Texture3D
 from jwarp.types.textures import TextureAddressMode as TextureAddressMode
 from jwarp.types.textures import TextureFilterMode as TextureFilterMode
 from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
-from jwarp.types.textures import Volume as Volume
 
 bool = builtins.bool
 pi: float
@@ -3173,6 +3173,93 @@ def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
 def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
 @_overload
 def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
+@_overload
+def volume_index_to_world(id: uint64, uvw: vec3) -> vec3:
+    """A place in world space, of one in index space."""
+
+@_overload
+def volume_index_to_world(id: uint64, uvw: vec3d) -> vec3d: ...
+def volume_index_to_world_dir(id: uint64, uvw: vec3) -> vec3:
+    """A direction in world space, of one in index space."""
+
+def volume_lookup(id: uint64, i: int, j: int, k: int, dtype: type[T]) -> T:
+    """The value of a voxel, of a volume of values of type `dtype`.
+
+    It is that of the voxel, of the tile it is in, or the background's; zero of a volume of another type.
+    """
+
+def volume_lookup_f(id: uint64, i: int, j: int, k: int) -> float:
+    """`volume_lookup` of a volume of float32."""
+
+def volume_lookup_i(id: uint64, i: int, j: int, k: int) -> int:
+    """`volume_lookup` of a volume of int32."""
+
+def volume_lookup_index(id: uint64, i: int, j: int, k: int) -> int:
+    """The index of a voxel among those that have one, in the order of `Volume.get_voxels`; -1 for others."""
+
+def volume_lookup_v(id: uint64, i: int, j: int, k: int) -> vec3:
+    """`volume_lookup` of a volume of vec3."""
+
+def volume_sample(id: uint64, uvw: vec3, sampling_mode: int, dtype: type[T]) -> T:
+    """The value at a place in index space, of a volume of values of type `dtype`.
+
+    The mode is `wp.Volume.CLOSEST` or `wp.Volume.LINEAR`, between the eight voxels around. Derivatives are by the place
+    and by the values.
+    """
+
+def volume_sample_f(id: uint64, uvw: vec3, sampling_mode: int) -> float:
+    """`volume_sample` of a volume of float32."""
+
+def volume_sample_grad(id: uint64, uvw: vec3, sampling_mode: int, grad: Any, dtype: type[T]) -> T:
+    """As `volume_sample`, with the gradient by the place: a vector, or for values of n components a matrix (n, 3)."""
+
+def volume_sample_grad_f(id: uint64, uvw: vec3, sampling_mode: int, grad: vec3) -> float:
+    """`volume_sample_grad` of a volume of float32."""
+
+def volume_sample_grad_index(
+    id: uint64, uvw: vec3, sampling_mode: int, voxel_data: array[Any], background: Any, grad: Any
+) -> Any:
+    """As `volume_sample_index`, with the gradient by the place: a vector, or a matrix (n, 3)."""
+
+def volume_sample_i(id: uint64, uvw: vec3) -> int:
+    """The value of the closest voxel of a volume of int32."""
+
+def volume_sample_index(id: uint64, uvw: vec3, sampling_mode: int, voxel_data: array[Any], background: Any) -> Any:
+    """As `volume_sample`, of the elements of `voxel_data` in the place of values.
+
+    Voxels without an index have the value `background`. Derivatives are by the place and both of these.
+    """
+
+def volume_sample_v(id: uint64, uvw: vec3, sampling_mode: int) -> vec3:
+    """`volume_sample` of a volume of vec3."""
+
+def volume_store(id: uint64, i: int, j: int, k: int, value: Any) -> None:
+    """Set the value of a voxel that has one of its own.
+
+    Others, and volumes with values of another type, stay as they are. Threads that set one voxel are a race.
+    """
+
+def volume_store_f(id: uint64, i: int, j: int, k: int, value: float) -> None:
+    """`volume_store` in a volume of float32."""
+
+def volume_store_i(id: uint64, i: int, j: int, k: int, value: int) -> None:
+    """`volume_store` in a volume of int32."""
+
+def volume_store_v(id: uint64, i: int, j: int, k: int, value: vec3) -> None:
+    """`volume_store` in a volume of vec3."""
+
+def volume_voxel_count(id: uint64) -> int:
+    """How many voxels of a volume have an index."""
+
+@_overload
+def volume_world_to_index(id: uint64, xyz: vec3) -> vec3:
+    """A place in index space, of one in world space."""
+
+@_overload
+def volume_world_to_index(id: uint64, xyz: vec3d) -> vec3d: ...
+def volume_world_to_index_dir(id: uint64, xyz: vec3) -> vec3:
+    """A direction in index space, of one in world space."""
+
 @_overload
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.

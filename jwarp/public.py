@@ -31,6 +31,7 @@ from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
 from jwarp.api.geometry.marching_cubes import MarchingCubes as MarchingCubes
 from jwarp.api.geometry.mesh import Mesh as Mesh
+from jwarp.api.geometry.volume import Volume as Volume
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_arrays import from_jax as from_jax
 from jwarp.api.jax_arrays import to_jax as to_jax
@@ -204,6 +205,7 @@ from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
 from jwarp.lib.geometry import hash_grid as _hash_grid  # noqa: F401 its rows
 from jwarp.lib.geometry import mesh_signs as _mesh_signs  # noqa: F401 its rows
 from jwarp.lib.geometry import triangle_pairs as _triangle_pairs  # noqa: F401 its rows
+from jwarp.lib.geometry import volume_functions as _volume_functions  # noqa: F401 its rows
 from jwarp.lib.geometry.bvh import BvhQuery as BvhQuery
 from jwarp.lib.geometry.bvh import MeshQuery as MeshQuery
 from jwarp.lib.geometry.bvh import MeshQueryAABB as MeshQueryAABB
@@ -232,7 +234,6 @@ from jwarp.types.textures import Texture3D as Texture3D
 from jwarp.types.textures import TextureAddressMode as TextureAddressMode
 from jwarp.types.textures import TextureFilterMode as TextureFilterMode
 from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
-from jwarp.types.textures import Volume as Volume
 
 NAMES: dict[str, Any] = {
     **{name: value for name, value in vars().items() if not name.startswith("_") and name != "Any"},

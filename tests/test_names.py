@@ -65,9 +65,9 @@ def test_names_in_modules(ask, says):
 def test_a_name_to_come_in_a_kernel():
     @wp.kernel
     def k(y: wp.array[float]):
-        y[0] = wp.volume_sample_f(wp.uint64(3), wp.vec3(), 0)
+        y[0] = wp.texture_sample(wp.uint64(3), wp.vec2(), dtype=float)
 
-    with pytest.raises(wp.CompileError, match=r"wp\.volume_sample_f: NanoVDB volumes .* are not available yet"):
+    with pytest.raises(wp.CompileError, match=r"wp\.texture_sample: textures .* are not available yet"):
         wp.launch(k, 1, [], [1])
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jwarp.api.launch import launch
 from jwarp.api.modules import Module, get_module
 from jwarp.arrays.array import array
-from jwarp.arrays.create import empty
+from jwarp.arrays.create import copy, empty
 from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe
@@ -83,6 +83,8 @@ def map(
     """
     refuse_keywords("wp.map", unknown, ("out", "return_kernel", "block_dim"))
     function = _function(func)
+    if any(isinstance(place, indexedarray) for place in (out if isinstance(out, (tuple, list)) else (out,))):
+        return _onto_indexed(func, inputs, out, block_dim)
     inputs = tuple([_elements_of(x) if isinstance(x, indexedarray) and not _is_mutable(x) else x for x in inputs])
     parameter_names(function, len(inputs))
     mapped = _mapped(function, inputs)
@@ -122,6 +124,18 @@ def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], o
     return list(places) if surface.is_warps else tuple(places)
 
 
+def _onto_indexed(func: Any, inputs: Sequence[Any], out: Any, block_dim: Any) -> Any:
+    """Write the results to arrays of which some are indexed: they are made elsewhere, and copied."""
+    places = list(out) if isinstance(out, (tuple, list)) else [out]
+    found = map(func, *inputs, block_dim=block_dim)
+    results = found if isinstance(found, tuple) else (found,)
+    if len(places) != len(results):
+        raise LaunchError(f"wp.map: {len(results)} results, and {len(places)} arrays in out")
+    for place, result in zip(places, results, strict=True):
+        copy(place, result)
+    return out
+
+
 def _operated(name: str, *operands: Any, out: Any = None) -> Any:
     return map(BUILTINS[name], *operands, out=out)
 
@@ -138,7 +152,7 @@ class Mapped:
     results: tuple[Any, ...]
 
 
-_kernels: Cache[Any, PythonKernel] = Cache("kernels of wp.map", MAX_MAPPED)
+KERNELS: Cache[Any, PythonKernel] = Cache("kernels of wp.map", MAX_MAPPED)
 _mappings: Cache[Any, Mapped] = Cache("calls of wp.map", MAX_MAPPED)
 _functions: Cache[Any, tuple[Any, Func | Builtin]] = Cache("functions of wp.map", MAX_MAPPED)
 
@@ -239,7 +253,7 @@ def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
         except JwarpError as error:
             first = first or error
             continue
-        kernel = _kernels.made((function, arguments), functools.partial(map_kernel, function, arguments, results))
+        kernel = KERNELS.made((function, arguments), functools.partial(map_kernel, function, arguments, results))
         return Mapped(kernel, arguments, results)
     assert first is not None
     raise first

@@ -322,9 +322,7 @@ class array(Operators, Written):
         if len(keys) > self.ndim:
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
-            rest = [k for k in keys if not hasattr(k, "__index__")]  # of the axes that are left
-            shown = self[tuple([slice(None) if isinstance(k, array) else k for k in keys])]
-            return indexedarray(shown, [k if isinstance(k, array) else None for k in rest])
+            return self._named(keys)
         for k in keys:
             if not isinstance(k, slice) and not hasattr(k, "__index__"):
                 raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
@@ -336,6 +334,12 @@ class array(Operators, Written):
                 else "a.numpy()[i] reads one, and writes to it",
             )
         return self.seen(self.layout.sliced(keys))
+
+    def _named(self, keys: tuple[Any, ...]) -> indexedarray:
+        """The elements that arrays of indices among the keys name."""
+        rest = [k for k in keys if not hasattr(k, "__index__")]  # of the axes that are left
+        shown = self[tuple([slice(None) if isinstance(k, array) else k for k in keys])]
+        return indexedarray(shown, [k if isinstance(k, array) else None for k in rest])
 
     def __int__(self) -> int:
         raise self._no_number("int")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy as np
 from jwarp.arrays import allocation
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners, submit
-from jwarp.arrays.content import read_element, value_of
+from jwarp.arrays.content import read_element
+from jwarp.arrays.indexed import copy_indexed
 from jwarp.arrays.struct_array import StructArray, both_leaves
 from jwarp.arrays.view import View, read_shape
-from jwarp.arrays.writes import Computation, Copy, copy_range
+from jwarp.arrays.writes import Copy, copy_range
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import (
@@ -28,7 +28,6 @@ from jwarp.types import (
     matrix,
     vector,
 )
-from jwarp.types.indexed import FILL
 
 
 def empty(
@@ -163,46 +162,6 @@ def _type_of(value: Any) -> Any:
     return scalar if not given.ndim else vector(given.size, scalar) if given.ndim == 1 else matrix(given.shape, scalar)
 
 
-def _fill_indexed(target: indexedarray, value: Any) -> None:
-    """Fill the elements that an indexed array names."""
-    data = target.data
-    if not isinstance(data, array):
-        raise KernelTypeError(f"fill_ is for indexed arrays of wp.arrays, not of {type(data).__name__}")
-    if isinstance(data, StructArray):
-        is_zero = isinstance(value, (int, float)) and value == 0
-        if not is_zero and type(value) is not data.dtype:
-            raise KernelTypeError(f"an array of {data.dtype!r} cannot be filled with {value!r}")
-        for name, part in data.parts.items():
-            _fill_indexed(indexedarray(part, target.indices), 0 if is_zero else getattr(value, name))
-        return
-    element = value_of(data.layout.element, value)
-
-    def run() -> None:
-        content = np.array(data.numpy())
-        content[_named(data, target.indices)] = element
-        data.memory.write(data.layout, content)
-
-    def back(contents: Sequence[Any]) -> None:
-        if data.grad is not None:  # what was filled has the gradient zero before
-            kept = iter(contents)
-            indices = [next(kept) if isinstance(index, array) else index for index in target.indices]
-            gradient = np.array(data.grad.numpy())
-            gradient[_named(data, indices)] = 0
-            data.grad.memory.write(data.grad.layout, gradient)
-
-    reads = [index for index in target.indices if isinstance(index, array)]
-    submit(Computation("fill_ of an indexed array", run, [data], back, reads))
-
-
-def _named(data: array, indices: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """The indices, for NumPy, of the elements that arrays of indices name; None is all of an axis."""
-    axes = zip(data.shape, (*indices, *(None,) * data.ndim), strict=False)
-    return np.ix_(*(np.arange(n) if named is None else np.asarray(named) for n, named in axes))
-
-
-FILL.append(_fill_indexed)
-
-
 def ones(
     shape: Any = None,
     dtype: Any = float,
@@ -231,7 +190,7 @@ def empty_like(
     Raises:
         KernelTypeError: `src` is no array.
     """
-    source = _array(src, "empty_like")
+    source = _template(src, "empty_like")
     wanted = source.requires_grad if requires_grad is None else requires_grad
     where = source.device if device is None else device
     return empty(source.shape, source.dtype, where, wanted, retain_grad=retain_grad)
@@ -245,7 +204,7 @@ def zeros_like(
     retain_grad: bool = False,
 ) -> array:
     """As `wp.empty_like`, of zeros."""
-    source = _array(src, "zeros_like")
+    source = _template(src, "zeros_like")
     wanted = source.requires_grad if requires_grad is None else requires_grad
     where = source.device if device is None else device
     return zeros(source.shape, source.dtype, where, wanted, retain_grad=retain_grad)
@@ -260,7 +219,7 @@ def full_like(
     retain_grad: bool = False,
 ) -> array:
     """As `wp.empty_like`, of `value`s."""
-    made = empty_like(_array(src, "full_like"), device, requires_grad, pinned, retain_grad)
+    made = empty_like(_template(src, "full_like"), device, requires_grad, pinned, retain_grad)
     made.fill_(value)
     return made
 
@@ -273,7 +232,7 @@ def ones_like(
     retain_grad: bool = False,
 ) -> array:
     """As `wp.empty_like`, of ones."""
-    return full_like(_array(src, "ones_like"), 1, device, requires_grad, pinned, retain_grad)
+    return full_like(_template(src, "ones_like"), 1, device, requires_grad, pinned, retain_grad)
 
 
 def clone(
@@ -284,7 +243,7 @@ def clone(
     retain_grad: bool = False,
 ) -> array:
     """A copy of an array, in memory of its own."""
-    made = empty_like(_array(src, "clone"), device, requires_grad, pinned, retain_grad)
+    made = empty_like(_template(src, "clone"), device, requires_grad, pinned, retain_grad)
     copy(made, src)
     return made
 
@@ -306,6 +265,11 @@ def copy(
         KernelTypeError: the elements differ in size, or one is no array.
         LaunchError: the range is outside of an array, or the shapes differ and an array is not contiguous.
     """
+    if isinstance(dest, indexedarray) or isinstance(src, indexedarray):
+        if dest_offset or src_offset or count:
+            raise LaunchError("wp.copy: indexed arrays are copied as a whole, without offsets and a count")
+        copy_indexed(_template(dest, "copy"), _template(src, "copy"))
+        return
     target, source = _array(dest, "copy"), _array(src, "copy")
     if isinstance(target, StructArray) or isinstance(source, StructArray):
         for into_part, part in both_leaves(target, source):
@@ -345,6 +309,14 @@ def from_numpy(
             vector(given.shape[1], scalar) if rank == 2 else matrix(given.shape[1:], scalar) if rank == 3 else scalar
         )
     return array(given, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, retain_grad=retain_grad)
+
+
+def _template(value: Any, name: str) -> Any:
+    """An array, or the elements that an indexed array names in one."""
+    if isinstance(value, indexedarray):
+        _array(value.data, name)
+        return value
+    return _array(value, name)
 
 
 def _array(value: Any, name: str) -> array:

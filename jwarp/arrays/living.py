@@ -129,6 +129,14 @@ class Table:
         """Note an array that kernels may find, as it may have a gradient."""
         self._arrays[id(given)] = given
 
+    def bytes_at(self, address: int) -> np.ndarray | None:
+        """The bytes from an address to the end of the living memory that it is in; None if it is in none."""
+        with self._lock:
+            for start, buffer in self._buffers.values():
+                if start <= address < start + buffer.nbytes:
+                    return buffer.reshape(-1).view(np.uint8)[address - start :]
+        return None
+
     def arrays(self, *, by_addresses: bool) -> list[Any]:
         """The arrays that kernels may find by ids, and `by_addresses`."""
         with self._lock:

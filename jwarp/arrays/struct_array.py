@@ -156,6 +156,9 @@ class StructArray(array):
     # -- views
 
     def __getitem__(self, key: Any) -> Any:
+        keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(k, array) for k in keys):
+            return self._named(keys)
         return self._each(lambda part: part[key])
 
     def reshape(self, shape: Any) -> StructArray:

@@ -181,7 +181,8 @@ class Func(ByName, Defined):
         return wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return (self.outside or self.python)(*args, **kwargs)
+        chosen = CHOOSE[-1](self, args, kwargs) if self.outside is None and len(self.defined) > 1 else self
+        return (self.outside or chosen.python)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"
@@ -200,6 +201,9 @@ def _written_parameters(function: Callable) -> tuple[str, ...]:
     known = inspect.get_annotations(function)
     return tuple(repr(known.get(name)) for name in inspect.signature(function).parameters)
 
+
+# The last one says which of several functions of one name a call outside kernels means; from a layer above.
+CHOOSE: list[Callable[[Func, tuple[Any, ...], dict[str, Any]], Func]] = []
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jwarp
+from jwarp.api.map import KERNELS as MAP_KERNELS
 from jwarp.api.timers import LOG_DEBUG, LOG_INFO, LOG_WARNING
 from jwarp.arrays import allocation_counts
 from jwarp.config import config
@@ -126,7 +127,7 @@ def _types() -> dict[str, Any]:
 
 
 def _utils() -> dict[str, Any]:
-    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False}
+    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS}
 
 
 def _codegen() -> dict[str, Any]:

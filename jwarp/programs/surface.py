@@ -110,11 +110,10 @@ PRIVATE = {
     ),
     "types": (
         "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "
-        "_validate_array_subclass_descriptor _IndexedArrayAnnotation array_type_id concrete_array_type "
-        "get_signature get_type_code infer_argument_types type_matches_template "
+        "_validate_array_subclass_descriptor _IndexedArrayAnnotation concrete_array_type "
+        "get_signature infer_argument_types type_matches_template "
         "types_equal_generic hash_grid_query_type"
     ),
-    "utils": "map_cache",
     "codegen": (
         "Adjoint Var codegen_func_forward codegen_func_reverse codegen_kernel codegen_module "
         "cuda_kernel_forward_name cuda_kernel_backward_name cuda_module_header get_arg_type resolve_grid_stride "

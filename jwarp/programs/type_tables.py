@@ -13,6 +13,7 @@ import numpy as np
 from jwarp import types
 from jwarp.arrays.array import _ArrayAnnotation, array
 from jwarp.arrays.fabric import fabricarray, indexedfabricarray
+from jwarp.programs.type_codes import array_type_id, get_type_code
 from jwarp.types.annotations import Written
 from jwarp.types.scalars import FLOATS, SCALARS, SIGNED_INTS, UNSIGNED_INTS, ScalarType, bool_
 
@@ -69,6 +70,9 @@ class float_base(scalar_base):
     kinds = FLOATS
 
 
+_OF_A_SCALAR = {"Quaternion": types.quaternion, "Transformation": types.transformation}
+
+
 class _Generic:
     """A name that annotations of Python functions are made of, and nothing else is."""
 
@@ -76,7 +80,16 @@ class _Generic:
         self.name = name
 
     def __getitem__(self, parts: Any) -> Any:
-        return typing.Any
+        """The type that is meant, where there is one: `Vector[float, Literal[3]]`, `Matrix[float, 2, 2]`."""
+        dtype, *extents = parts if isinstance(parts, tuple) else (parts,)
+        numbers = [typing.get_args(n)[0] if typing.get_origin(n) is typing.Literal else n for n in extents]
+        if not all(isinstance(n, int) for n in numbers) or dtype is typing.Any:
+            return typing.Any
+        if not numbers and self.name in _OF_A_SCALAR:
+            return _OF_A_SCALAR[self.name](dtype)
+        if self.name == "Vector" and len(numbers) == 1:
+            return types.vector(numbers[0], dtype)
+        return types.matrix(tuple(numbers), dtype) if self.name == "Matrix" and len(numbers) == 2 else typing.Any
 
     def __repr__(self) -> str:
         return f"warp._src.types.{self.name}"
@@ -194,6 +207,8 @@ def members() -> dict[str, Any]:
         "ARRAY_TYPE_INDEXED": 1,
         "ARRAY_TYPE_FABRIC": 2,
         "ARRAY_TYPE_FABRIC_INDEXED": 3,
+        "array_type_id": array_type_id,
+        "get_type_code": get_type_code,
         "_ArrayAnnotation": _ArrayAnnotation,
         "_ArrayAnnotationBase": Written,
         "strides_from_shape": strides_from_shape,

@@ -14,13 +14,14 @@ from jwarp.arrays.array import array, array3d
 from jwarp.arrays.create import clone, copy, empty, zeros
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.prints import printf
 from jwarp.frontend.builtins.scalar import max, min
 from jwarp.frontend.kernel import kernel
 from jwarp.sparse.assembly import scatter_entries
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
-from jwarp.sparse.rows import bsr_block_index, bsr_row_index, row_begin, row_end
+from jwarp.sparse.rows import find_column, row_begin, row_end
 from jwarp.sparse.scaling import bsr_scale, is_zero
 from jwarp.sparse.storage import block_type_of, bsr_zeros, check_devices, give_row_counts, topology_of
 from jwarp.types import int32, types_equal
@@ -210,8 +211,8 @@ def _merge(
 def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
     left = [x.offsets, x.row_counts, x.columns, x.scalar_values]
     right = [y.nrow, y.offsets, y.row_counts, y.columns, y.scalar_values]
-    given = [z.scalar_type(alpha), *left, *right, z.nrow, z.offsets, z.row_counts, z.columns, z.scalar_values]
-    launch(_multiply_rows, (z.nnz, *z.block_shape), given, device=z.device)
+    given = [z.scalar_type(alpha), *left, *right, z.offsets, z.row_counts, z.columns, z.scalar_values]
+    launch(_multiply_rows, (z.nrow, *z.block_shape), given, device=z.device)
 
 
 _NONE = 2**31 - 1
@@ -314,21 +315,21 @@ def _multiply_rows(
     y_counts: array[int],
     y_columns: array[int],
     y_values: array3d[Any],
-    nrow: int,
     offsets: array[int],
     row_counts: array[int],
     columns: array[int],
     out: array3d[Any],
 ) -> None:
-    block, i, j = tid()
-    row = bsr_row_index(offsets, nrow, block, row_counts)
-    if row >= 0:
-        total = out.dtype(0.0)
-        for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
-            inner = x_columns[b]
-            if inner >= 0 and inner < y_nrow:
-                c = bsr_block_index(inner, columns[block], y_offsets, y_columns, y_counts)
-                if c >= 0:
+    row, i, j = tid()
+    first = row_begin(offsets, row)
+    end = row_end(offsets, row_counts, columns, row)
+    for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
+        inner = x_columns[b]
+        if inner >= 0 and inner < y_nrow:
+            for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
+                block = find_column(columns, first, end, y_columns[c])
+                if block >= 0:
+                    total = out.dtype(0.0)
                     for k in range(x_values.shape[2]):
                         total += x_values[b, i, k] * y_values[c, k, j]
-        out[block, i, j] = out[block, i, j] + alpha * total
+                    atomic_add(out, block, i, j, alpha * total)

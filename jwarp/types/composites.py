@@ -375,6 +375,7 @@ def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> Com
     assert len(shape) == kind.rank and kind.shape in (None, shape)
     name = kind.name_of(shape, dtype)
     fields = {"_name": name, "kind": kind, "_wp_scalar_type_": dtype, "_shape_": shape, "_length_": math.prod(shape)}
+    fields["_wp_generic_type_str_"] = f"{kind.stem}_t"  # as Warp's types have it
     made = CompositeType(name, (Composite,), {**fields, "__module__": "jwarp", "__doc__": f"{name} of {dtype}."})
     made._plain = made
     return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
 
-# Fills the elements that an indexed array names: set where arrays are known.
+# Fill the elements that an indexed array names, and copy to them: set where arrays are known.
 FILL: list[Callable[[Any, Any], None]] = []
+COPY: list[Callable[[Any, Any], None]] = []
 
 _types: Cache[ArrayType, StructType] = Cache("types of indexed arrays", 1024)
 
@@ -31,6 +32,12 @@ class IndexedPattern(Pattern):
     """Stands for the indexed arrays of the arrays that a pattern stands for."""
 
     array: ArrayPattern
+    dtype: ClassVar[Any] = Any
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.array.dims
 
     def fits(self, kind: Any, bound: Bound) -> bool:
         return isinstance(kind, StructType) and kind.indexed is not None and self.array.fits(kind.indexed, bound)
@@ -57,7 +64,7 @@ def indexed_type(kind: Any) -> Any:
         )
     fields: dict[str, AnyType] = {"data": kind}
     fields |= {f"indices{axis}": ArrayType(int32, 1) for axis in range(kind.dims)}
-    given = {"fields": fields, "indexed": kind, "__slots__": ()}
+    given = {"fields": fields, "indexed": kind, "dtype": kind.element, "ndim": kind.dims, "__slots__": ()}
     return _types.made(kind, lambda: StructType(f"indexed{kind!r}", (Struct,), given))
 
 
@@ -115,6 +122,29 @@ class indexedarray(Operators):
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def device(self) -> Any:
+        """The device of `data`."""
+        return self.data.device
+
+    @property
+    def requires_grad(self) -> bool:
+        """True if `data` has a gradient."""
+        return bool(getattr(self.data, "requires_grad", False))
+
+    @property
+    def is_contiguous(self) -> bool:
+        """False: its elements may be anywhere in `data`."""
+        return False
+
+    def assign(self, src: Any) -> None:
+        """Set the elements that are named to those of `src`, an array of the same shape and type, or what makes one.
+
+        Raises:
+            KernelTypeError, LaunchError: it does not fit.
+        """
+        COPY[0](self, src)
 
     def fill_(self, value: Any) -> None:
         """Set the elements that are named to `value`, as `fill_` of the array does; the others stay what they are.

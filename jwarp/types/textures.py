@@ -1,9 +1,9 @@
-"""Textures and volumes, which jwarp does not have: their names, for annotations, and what says so when one is made."""
+"""Textures, which jwarp does not have: their names, for annotations, and what says so when one is made."""
 
 from __future__ import annotations
 
 import enum
-from typing import Any, ClassVar, Never
+from typing import Any, Never
 
 from jwarp.errors import KernelTypeError
 from jwarp.types.scalars import uint64
@@ -36,29 +36,7 @@ class TextureResourceFlags(enum.IntFlag):
     TEXTURE_GATHER = 8
 
 
-class Volume:
-    """A sparse grid of NanoVDB. jwarp has none: making one is refused.
-
-    Raises:
-        KernelTypeError: always.
-    """
-
-    CLOSEST: ClassVar[int] = 0
-    LINEAR: ClassVar[int] = 1
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        _refuse("Volume")
-
-    @classmethod
-    def load_from_nvdb(cls, *given: Any, **named: Any) -> Never:
-        """Refused, as all that makes one."""
-        _refuse("Volume")
-
-    load_from_numpy = load_from_address = allocate = allocate_by_tiles = allocate_by_voxels = load_from_nvdb
-
-
 WAYS_OUT = {
-    "Volume": "an array of three dimensions holds a dense grid",
     "Texture": "interpolate between the elements of an array",
 }
 

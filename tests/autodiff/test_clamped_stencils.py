@@ -173,6 +173,7 @@ def test_more_dimensions(x64, kernel, same, shape):
     np.testing.assert_allclose(jax.vmap(gradient(own))(batch), jax.vmap(gradient(same))(batch), rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.quick
 def test_the_interpreter_finds_the_same_gathered_and_scattered():
     kernel = read(CLAMPED)
     rng = np.random.default_rng(3)
@@ -201,6 +202,7 @@ LAUNCHES = [
 ]  # fmt: skip
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("kernel", "dims", "shape", "n", "expected"), LAUNCHES)
 def test_they_are_gathered(kernel, dims, shape, n, expected):
     """Where launches have no more threads than there are elements up to the end."""

@@ -29,8 +29,8 @@ REASONS = (
     ),
     Reason(
         "volumes",
-        "`wp.Volume`, NanoVDB's sparse grids, is not part of jwarp",
-        r"\bVolume\b|jwarp has no volumes|^geometry\.test_volume|\bvolume_",
+        "Warp's own bytes of volumes, used in place, and the gradient of a transform (docs/from_warp.md)",
+        r"^geometry\.test_volume",
     ),
     Reason(
         "surfaces from fields",
@@ -39,7 +39,7 @@ REASONS = (
     ),
     Reason(
         "arrays of Omniverse's Fabric",
-        "they are memory of another program",
+        "memory of another program, of which nothing says how long it lives; their types are those of ordinary arrays",
         r"^test_fabricarray|[Ff]abricarray|ARRAY_TYPE_FABRIC|indexedfabricarray",
     ),
     Reason(

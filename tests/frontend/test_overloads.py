@@ -269,3 +269,25 @@ def test_decorated_with_arguments():
         out[0] = float(f(1)) + f(10.0)
 
     assert values_of(kernel) == [14]
+
+
+@wp.func
+def raised(x: int):
+    return x + 1
+
+
+@wp.func
+def raised(x: float):
+    return x + 0.5
+
+
+@wp.func
+def raised(x: wp.vec2, y: float):
+    return x * y
+
+
+def test_the_types_of_the_arguments_choose_outside_kernels():
+    assert (raised(1), raised(1.0), raised(x=2.0)) == (2, 1.5, 2.5)
+    assert list(raised(wp.vec2(1.0, 2.0), 3.0)) == [3.0, 6.0]
+    with pytest.raises(wp.KernelTypeError, match="no overload of `raised` takes"):
+        raised(wp.vec3(1.0, 2.0, 3.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from types import new_class
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -134,3 +135,54 @@ def test_settings_may_be_patched():
         assert wp.config.verify_fp is False
         """
     )
+
+
+CODES = [
+    (float, "f4"),
+    (wp.bool, "b"),
+    (wp.bfloat16, "bf2"),
+    (wp.uint64, "u8"),
+    (wp.vec3h, "v3f2"),
+    (wp.types.matrix((2, 5), wp.int16), "m25i2"),
+    (wp.quatd, "qf8"),
+    (wp.transform, "tf4"),
+    (tuple[float, wp.vec3], "tpl2f4v3f4"),
+    (tuple[wp.vec3, ...], "tpl2v3f4?"),
+    (wp.array[int], "a1i4"),
+    (wp.array(dtype=wp.vec3, ndim=3), "a3v3f4"),
+    (wp.array2d[Any], "a2?"),
+    (wp.indexedarray2d[wp.float64], "ia2f8"),
+    (wp.indexedarray[Any], "ia1?"),
+    (wp.tile[float], "tlf4?"),
+    (wp.tile[float, 8, 4], "tlf48x4"),
+]
+
+
+@pytest.mark.parametrize("kind, code", CODES)
+def test_codes_of_types(kind, code):
+    assert TYPES["get_type_code"](kind) == code
+    if code[0] in "ai":
+        assert TYPES["array_type_id"](kind) == TYPES["ARRAY_TYPE_INDEXED" if code[0] == "i" else "ARRAY_TYPE_REGULAR"]
+
+
+def test_codes_of_what_kernels_do_not_know():
+    for kind in (str, object(), int | None):
+        with pytest.raises(TypeError):
+            TYPES["get_type_code"](kind)
+        with pytest.raises(ValueError, match="array"):
+            TYPES["array_type_id"](kind)
+
+
+def test_generic_names_of_types():
+    assert TYPES["Vector"][float, Literal[3]] is wp.vec3 and TYPES["Matrix"][wp.float64, 2, 2] is wp.mat22d
+    assert TYPES["Vector"][float, Any] is Any and TYPES["Array"][float] is Any
+    assert TYPES["Quaternion"][wp.float64] is wp.quatd and TYPES["Transformation"][float] is wp.transform
+    assert [t._wp_generic_type_str_ for t in (wp.vec2l, wp.mat33, wp.quat)] == ["vec_t", "mat_t", "quat_t"]
+
+
+def test_the_cache_of_maps_grows_with_types():
+    cache = internals.MODULES["utils"]()["map_cache"]
+    cache.clear()
+    for dtype, size in ((float, 1), (float, 1), (wp.float64, 2)):
+        wp.map(lambda x, y: x + y, wp.ones(3, dtype=dtype), wp.ones(3, dtype=dtype))
+        assert len(cache) == size

@@ -1,4 +1,4 @@
-"""Textures and volumes are names for annotations; making one, and sampling one in a kernel, is refused."""
+"""Textures are names for annotations; making one, and sampling one in a kernel, is refused."""
 
 import numpy as np
 import pytest
@@ -13,8 +13,6 @@ pytestmark = pytest.mark.quick
     [
         (lambda: wp.Texture2D(np.zeros((2, 2))), "wp.Texture2D: jwarp has no textures"),
         (lambda: wp.Texture3D(width=3), "wp.Texture3D: jwarp has no textures"),
-        (lambda: wp.Volume(3), "wp.Volume: jwarp has no volumes"),
-        (lambda: wp.Volume.load_from_numpy(np.zeros((2, 2, 2))), "wp.Volume: jwarp has no volumes"),
     ],
 )
 def test_making_one(make, said):

@@ -56,7 +56,7 @@ def held(value: Any) -> Held | None:
     struct = _here(owner.in_place)
     if struct is None:
         return None
-    if owner.device is not None:
+    if owner.device is not None and owner.device.is_cuda:
         struct = _copied(struct, owner.device)
     mark(struct, owner)
     made = Held(struct, state)

@@ -90,7 +90,7 @@ class _Steps:
         self._finding: dict[Any, tuple[LaunchEntry, dict[int, array]]] = {}
         for entry in entries:
             if isinstance(entry, LaunchEntry) and entry.found is not None:
-                _, mixed = self._finding.setdefault(entry.backward, (entry, {}))
+                _, mixed = self._finding.setdefault(entry.backward and entry.backward.program, (entry, {}))
                 mixed.update((id(a), a) for a in entry.mixed)
         in_place: dict[Memory, list[Kept]] = {}
         for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):

@@ -23,12 +23,6 @@ _FEATURES = {
         "dense_gemm dense_gemm_batched dense_chol dense_chol_batched dense_subs dense_solve dense_solve_batched"
     ),
     "textures (interpolate between elements of an array)": ("texture_sample"),
-    "NanoVDB volumes (an array of three dimensions holds a dense grid)": (
-        "volume_sample volume_sample_grad volume_lookup volume_store volume_sample_f volume_sample_grad_f "
-        "volume_lookup_f volume_store_f volume_sample_v volume_lookup_v volume_store_v volume_sample_i volume_lookup_i "
-        "volume_store_i volume_sample_index volume_sample_grad_index volume_lookup_index volume_voxel_count "
-        "volume_index_to_world volume_world_to_index volume_index_to_world_dir volume_world_to_index_dir"
-    ),
 }
 PLANNED = {name: Planned(name, feature) for feature, names in _FEATURES.items() for name in names.split()}
 

@@ -15,9 +15,11 @@ import numpy as np
 from jwarp.errors import JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, OUTSIDE
 from jwarp.frontend.context import Context, Frame, UsesTiles
+from jwarp.frontend.func import CHOOSE, Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.calls import apply, called
 from jwarp.frontend.lowering.host_programs import program_for
+from jwarp.frontend.lowering.inlining import overload_of
 from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import operator_table
@@ -61,6 +63,19 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
         why = f": {no_function(function.name, (*args, *named.values()))}" if isinstance(error, KernelTypeError) else ""
         raise KernelTypeError(d.message + why, span, d.hint) from None
     return _value(found, f"wp.{function.name}", span)
+
+
+def chosen(function: Func, args: tuple[Any, ...], named: dict[str, Any]) -> Func:
+    """The function of several of one name that takes these arguments, as in kernels.
+
+    Raises:
+        KernelTypeError: none does.
+    """
+    span = _place()
+    values, spans = [_bound(value, span) for value in args], dict.fromkeys(named, span)
+    keywords = {name: _bound(value, span) for name, value in named.items()}
+    given = Arguments(values, [span] * len(args), keywords, spans, span, span, [None] * len(args), {})
+    return overload_of(function, given)
 
 
 def _context() -> Context:
@@ -152,3 +167,4 @@ def _value(binding: Binding, what: str, span: Span) -> Any:
 
 OUTSIDE["call"] = call
 OPERATE[:] = [operate]
+CHOOSE.append(chosen)

@@ -45,7 +45,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     span = given.span
     if ctx.tables or ctx.memory is not None:
         given = with_objects(ctx, function, given)
-    function = _overload(function, given)
+    function = overload_of(function, given, may_look_up=ctx.memory is None)
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
@@ -260,7 +260,7 @@ def _returned(result: Binding, expected: Any) -> str:
     return f"a tuple with types `({types})`" if is_alike else f"{len(result)} values" if result else "no value"
 
 
-def _overload(function: Func, given: Arguments) -> Func:
+def overload_of(function: Func, given: Arguments, *, may_look_up: bool = True) -> Func:
     """The one of the functions of this name that takes these arguments: one of just their types before generic ones."""
     if len(function.overloads) == 1:
         return function
@@ -268,7 +268,7 @@ def _overload(function: Func, given: Arguments) -> Func:
         for overload in function.overloads:
             if overload.is_generic == is_generic and takes(overload, given):
                 return overload
-    for each in function.overloads:
+    for each in function.overloads if may_look_up else ():
         _refuse_unnamed(each, given)
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(f.heading for f in function.overloads)

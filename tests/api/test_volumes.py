@@ -1,0 +1,310 @@
+"""Volumes: lookups, samples and their derivatives against NumPy, NanoVDB's bytes against Warp, and damaged ones."""
+
+import io
+import struct
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.errors import JwarpError
+
+MODES = (wp.Volume.CLOSEST, wp.Volume.LINEAR)
+
+
+@wp.kernel
+def sample_f(volume: wp.uint64, uvw: wp.array[wp.vec3], mode: int, out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.volume_sample_f(volume, uvw[i], mode)
+
+
+@wp.kernel
+def sample_world(volume: wp.uint64, xyz: wp.array[wp.vec3], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.volume_sample_f(volume, wp.volume_world_to_index(volume, xyz[i]), wp.Volume.LINEAR)
+
+
+@wp.kernel
+def sample_with_gradient(volume: wp.uint64, uvw: wp.array[wp.vec3], out: wp.array[wp.vec3], slopes: wp.array[wp.mat33]):
+    i = wp.tid()
+    jacobian = wp.mat33()
+    out[i] = wp.volume_sample_grad(volume, uvw[i], wp.Volume.LINEAR, jacobian, dtype=wp.vec3)
+    slopes[i] = jacobian
+
+
+@wp.kernel
+def store_and_look_up(volume: wp.uint64, at: wp.array[wp.vec3i], values: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    p = at[i]
+    wp.volume_store_f(volume, p[0], p[1], p[2], values[i])
+    out[i] = wp.volume_lookup_f(volume, p[0], p[1], p[2])
+
+
+@wp.kernel
+def look_up(volume: wp.uint64, at: wp.array[wp.vec3i], out: wp.array[float], indices: wp.array[int]):
+    i = wp.tid()
+    p = at[i]
+    out[i] = wp.volume_lookup_f(volume, p[0], p[1], p[2])
+    indices[i] = wp.volume_lookup_index(volume, p[0], p[1], p[2])
+
+
+@wp.kernel
+def sample_index(
+    volume: wp.uint64, uvw: wp.array[wp.vec3], data: wp.array[float], outside: wp.array[float], out: wp.array[float]
+):
+    i = wp.tid()
+    out[i] = wp.volume_sample_index(volume, uvw[i], wp.Volume.LINEAR, data, outside[0])
+
+
+sample_f_fn = wp.jax_kernel(sample_f)
+sample_world_fn = wp.jax_kernel(sample_world)
+sample_with_gradient_fn = wp.jax_kernel(sample_with_gradient, num_outputs=2)
+sample_index_fn = wp.jax_kernel(sample_index)
+
+
+def interpolated(dense, outside, place):
+    """The trilinear value at a place, in float64, where what lies outside of an array has one value."""
+    low = np.floor(place).astype(int)
+    part = place - low
+    total = 0.0
+    for corner in np.ndindex(2, 2, 2):
+        at = low + corner
+        inside = (at >= 0).all() and (at < dense.shape[:3]).all()
+        total = total + np.prod(np.where(corner, part, 1 - part)) * (dense[tuple(at)] if inside else outside)
+    return total
+
+
+def places(rng, count=60):
+    return rng.uniform(-3.0, 20.0, size=(count, 3)).astype(np.float32)
+
+
+def test_samples_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(16, 8, 16)).astype(np.float32)
+    volume = wp.Volume.load_from_numpy(dense, bg_value=0.75)
+    uvw = places(rng)
+    (linear,) = sample_f_fn(volume, jnp.asarray(uvw), 1)
+    np.testing.assert_allclose(linear, [interpolated(dense, 0.75, p.astype(float)) for p in uvw], rtol=2e-5, atol=2e-6)
+    (closest,) = sample_f_fn(volume, jnp.asarray(uvw), 0)
+    at = np.trunc(uvw + np.copysign(0.5, uvw)).astype(int)
+    inside = ((at >= 0) & (at < dense.shape)).all(1)
+    wanted = np.where(inside, dense[tuple(np.where(inside[:, None], at, 0).T)], np.float32(0.75))
+    np.testing.assert_array_equal(closest, wanted)
+    np.testing.assert_array_equal(sample_f_fn(volume, jnp.asarray(uvw), 7)[0], 0.0)
+    out = wp.zeros(len(uvw), dtype=float)
+    wp.launch(sample_f, len(uvw), [volume.id, wp.array(uvw, dtype=wp.vec3), 1, out])
+    np.testing.assert_array_equal(out.numpy(), linear)
+
+
+def test_gradients_of_vectors_are_those_of_differences():
+    rng = np.random.default_rng(1)
+    dense = rng.normal(size=(8, 16, 8, 3)).astype(np.float32)
+    volume = wp.Volume.load_from_numpy(dense, bg_value=(0.5, -1.0, 2.0))
+    uvw = (np.floor(places(rng)) + rng.uniform(0.1, 0.9, size=(60, 3))).astype(np.float32)
+    outside = np.array([0.5, -1.0, 2.0])
+    values, slopes = sample_with_gradient_fn(volume, jnp.asarray(uvw))
+    for p, value, slope in zip(uvw.astype(float), values, slopes, strict=True):
+        np.testing.assert_allclose(value, interpolated(dense, outside, p), rtol=1e-4, atol=1e-5)
+        steps = 1e-3 * np.eye(3)
+        wanted = [(interpolated(dense, outside, p + h) - interpolated(dense, outside, p - h)) / 2e-3 for h in steps]
+        np.testing.assert_allclose(slope, np.stack(wanted, -1), rtol=1e-3, atol=1e-4)
+
+
+def test_derivatives_reach_values_and_places():
+    rng = np.random.default_rng(2)
+    dense = rng.normal(size=(8, 8, 8)).astype(np.float32)
+    volume = wp.Volume.load_from_numpy(dense, (1.0, 2.0, 3.0), (0.5, 0.25, 2.0), bg_value=0.3)
+    low, side = np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25, 2.0])
+    cells = rng.integers(-1, 8, size=(20, 3)) + rng.uniform(0.2, 0.8, size=(20, 3))
+    xyz = jnp.asarray(low + cells * side, jnp.float32)
+    weights = rng.normal(size=20)
+
+    def loss(values, xyz):
+        return sample_world_fn(wp.replace(volume, values=values), xyz)[0] @ jnp.asarray(weights, jnp.float32)
+
+    def wanted(dense, outside, cells):
+        return sum(w * interpolated(dense, outside, p) for w, p in zip(weights, cells, strict=True))
+
+    values = jnp.asarray(volume.values.numpy())
+    by_values, by_places = jax.jit(jax.grad(loss, argnums=(0, 1)))(values, xyz)
+    moved = rng.normal(size=dense.shape)
+    at = tuple(volume.get_voxels().numpy().T)
+    expected = wanted(dense + moved, 0.3 + 0.7, cells) - wanted(dense, 0.3, cells)  # it is linear
+    np.testing.assert_allclose(by_values @ np.append(moved[at], 0.7), expected, rtol=1e-4)
+    for axis in range(3):
+        h = 1e-4 * np.eye(3)[axis]
+        for n in range(20):
+            p = cells[n]
+            slope = (interpolated(dense, 0.3, p + h) - interpolated(dense, 0.3, p - h)) / 2e-4
+            np.testing.assert_allclose(by_places[n, axis], weights[n] * slope / side[axis], rtol=2e-3, atol=2e-4)
+    both = jax.vmap(jax.grad(loss), in_axes=(0, None))(jnp.stack([values, 2 * values]), xyz)
+    np.testing.assert_allclose(both, np.stack([by_values, by_values]), rtol=1e-6)
+    batched = jax.vmap(loss, in_axes=(0, None))(jnp.stack([values, 2 * values]), xyz)
+    np.testing.assert_allclose(batched, [loss(values, xyz), loss(2 * values, xyz)], rtol=1e-5)
+
+
+def test_indices_of_voxels_and_their_data():
+    rng = np.random.default_rng(3)
+    points = rng.integers(-200, 200, size=(300, 3)).astype(np.int32)
+    points = np.concatenate([points, points[:50], rng.integers(0, 8, size=(100, 3)).astype(np.int32)])
+    volume = wp.Volume.allocate_by_voxels(wp.array(points, dtype=wp.int32), 0.5)
+    voxels = volume.get_voxels().numpy()
+    assert {*map(tuple, voxels)} == {*map(tuple, points)} and len(voxels) == volume.get_voxel_count()
+    out, indices = wp.zeros(len(voxels) + 1, dtype=float), wp.zeros(len(voxels) + 1, dtype=int)
+    at = wp.array(np.concatenate([voxels, [[500, 0, 0]]]).astype(np.int32), dtype=wp.vec3i)
+    wp.launch(look_up, len(voxels) + 1, [volume.id, at, out, indices])
+    np.testing.assert_array_equal(indices.numpy(), [*range(len(voxels)), -1])
+
+    data = jnp.asarray(rng.normal(size=len(voxels)), jnp.float32)
+    uvw = jnp.asarray(rng.uniform(-1.0, 9.0, size=(40, 3)), jnp.float32)
+    known = {tuple(v): float(x) for v, x in zip(voxels, data, strict=True)}
+    dense = np.array([known.get(v, 0.25) for v in np.ndindex(12, 12, 12)]).reshape(12, 12, 12)
+    inside = (np.asarray(uvw) >= 0).all(1)
+    (found,) = sample_index_fn(volume, uvw, data, jnp.asarray([0.25]))
+    wanted = [interpolated(dense, 0.25, np.asarray(p, float)) for p in uvw[inside]]
+    np.testing.assert_allclose(found[inside], wanted, rtol=1e-4, atol=1e-5)
+    grads = jax.grad(lambda d, o: sample_index_fn(volume, uvw, d, o)[0].sum(), argnums=(0, 1))(
+        data, jnp.asarray([0.25])
+    )
+    np.testing.assert_allclose(sum(float(g.sum()) for g in grads), 40.0, rtol=1e-5)  # the weights of each place
+
+
+def test_stores_reach_own_voxels_alone():
+    rng = np.random.default_rng(4)
+    volume = wp.Volume.allocate_by_tiles(wp.array([[0, 0, 0], [-8, 16, 0]], dtype=wp.int32), 1.0, bg_value=9.0)
+    at = np.array([[0, 0, 0], [7, 3, 5], [-1, 17, 2], [8, 0, 0], [-9, 16, 0]], np.int32)
+    values, out = rng.normal(size=5).astype(np.float32), wp.zeros(5, dtype=float)
+    arguments = [wp.array(at, dtype=wp.vec3i), wp.array(values), out]
+    for volume_id in (volume.id, int(volume.id)):
+        wp.launch(store_and_look_up, 5, [volume_id, *arguments])
+        np.testing.assert_array_equal(out.numpy(), [*values[:3], 9.0, 9.0])
+    assert volume.get_active_stats() == (1024, 2, 2, 2)
+    np.testing.assert_array_equal(volume.get_tiles().numpy(), [[-8, 16, 0], [0, 0, 0]])
+    wp.launch(store_and_look_up, 5, [12345, *arguments])  # names nothing
+    np.testing.assert_array_equal(out.numpy(), 0.0)
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, 3, wp.uint32(7), wp.int64(2**40), wp.float64(0.1), wp.vec3(1.0, 2.0, 3.0),
+              wp.vec3d(1.0, 2.0, 3.0), wp.vec4(1.0, 2.0, 3.0, 4.0), wp.vec4d(1.0, 2.0, 3.0, 4.0), None],
+)  # fmt: skip
+@pytest.mark.parametrize("codec", ["none", "zip"])
+def test_files_hold_what_volumes_do(value, codec, tmp_path):
+    rng = np.random.default_rng(5)
+    points = rng.integers(-6000, 6000, size=(40, 3)).astype(np.int32)
+    volume = wp.Volume.allocate_by_tiles(wp.array(points, dtype=wp.int32), 0.25, value, (1.0, -2.0, 3.0))
+    path = volume.save_to_nvdb(tmp_path / "v.nvdb", codec=codec)
+    again = wp.Volume.load_from_nvdb(path.read_bytes())
+    np.testing.assert_array_equal(again.array().numpy(), volume.array().numpy())
+    np.testing.assert_array_equal(again.get_tiles().numpy(), volume.get_tiles().numpy())
+    np.testing.assert_array_equal(again.values, volume.values)
+    assert again.dtype == volume.dtype and again.get_voxel_size() == (0.25, 0.25, 0.25)
+    assert again.get_active_stats() == volume.get_active_stats()
+    warp = pytest.importorskip("warp")
+    theirs = warp.Volume.load_from_nvdb(path.read_bytes(), device="cpu")
+    np.testing.assert_array_equal(theirs.get_tiles().numpy(), volume.get_tiles().numpy())
+    assert theirs.get_active_stats() == volume.get_active_stats()
+
+
+def test_warp_looks_up_what_is_saved(tmp_path):
+    warp = pytest.importorskip("warp")
+    rng = np.random.default_rng(6)
+    dense = rng.normal(size=(16, 24, 8)).astype(np.float32)
+    path = wp.Volume.load_from_numpy(dense, bg_value=0.5).save_to_nvdb(tmp_path / "v.nvdb")
+    voxels = wp.Volume.allocate_by_voxels(wp.array(rng.integers(-20, 20, (90, 3)), dtype=wp.int32), 1.0)
+    theirs = warp.Volume.load_from_nvdb(path.read_bytes(), device="cpu")
+    np.testing.assert_array_equal(wp.Volume.load_from_nvdb(path.read_bytes()).values.numpy()[-1], 0.5)
+    raw = theirs.array().numpy()
+    np.testing.assert_array_equal(raw, wp.Volume.load_from_nvdb(path.read_bytes()).array().numpy())
+    theirs = warp.Volume.load_from_nvdb(voxels.save_to_nvdb(tmp_path / "i.nvdb").read_bytes(), device="cpu")
+    np.testing.assert_array_equal(theirs.get_voxels().numpy(), voxels.get_voxels().numpy())
+
+
+def test_tiles_with_one_value_are_found():
+    volume = wp.Volume.allocate_by_tiles(wp.array([[0, 0, 0]], dtype=wp.int32), 1.0, bg_value=1.0)
+    data = volume.array().numpy()
+    root = 672 + 64
+    upper = root + 64 + 32
+    lower = upper + 270400
+    entry = lambda node, table, n: node + table + 8 * n  # noqa: E731
+    struct.pack_into("<ff", data, entry(lower, 1088, (2 << 8) | (3 << 4) | 4), 5.0, 0.0)  # a tile of 8
+    struct.pack_into("<ff", data, entry(upper, 8256, (1 << 10) | (2 << 5) | 3), 7.0, 0.0)  # one of 128
+    found = wp.Volume(wp.array(data, dtype=wp.uint8))
+    at = np.array([[0, 0, 0], [16, 24, 32], [23, 31, 39], [24, 31, 39], [128, 256, 384], [255, 383, 511]], np.int32)
+    out, indices = wp.zeros(6, dtype=float), wp.zeros(6, dtype=int)
+    wp.launch(look_up, 6, [found.id, wp.array(at, dtype=wp.vec3i), out, indices])
+    np.testing.assert_array_equal(out.numpy(), [1.0, 5.0, 5.0, 1.0, 7.0, 7.0])
+    np.testing.assert_array_equal(indices.numpy(), [0, -1, -1, -1, -1, -1])
+
+
+def test_damaged_buffers_are_refused_or_read():
+    rng = np.random.default_rng(7)
+    points = wp.array([[0, 0, 0], [200, 0, -5000]], dtype=wp.int32)
+    sources = [
+        wp.Volume.allocate_by_tiles(points, 1.0, bg_value=1.0).array().numpy(),
+        wp.Volume.allocate_by_voxels(points, 1.0).array().numpy(),
+    ]
+    at = wp.array(rng.integers(-6000, 6000, size=(64, 3)).astype(np.int32), dtype=wp.vec3i)
+    out, indices = wp.zeros(64, dtype=float), wp.zeros(64, dtype=int)
+    refused = 0
+    headers = [*range(16, 48), *range(296, 560), *range(632, 672 + 64 + 200)]
+    for n in range(1000):
+        data = sources[n % 2].copy()
+        spread = [*headers, *rng.integers(0, len(data), 200)]
+        for where in rng.choice(spread, size=rng.integers(1, 6)):
+            data[where] = rng.integers(256)
+        if n % 5 == 0:
+            data = data[: rng.integers(len(data))]
+        try:
+            volume = wp.Volume(wp.array(data, dtype=wp.uint8))
+        except JwarpError as error:
+            assert isinstance(error, RuntimeError) and "wp.Volume" in str(error)
+            refused += 1
+            continue
+        if n % 10 == 1:
+            wp.launch(look_up, 64, [volume.id, at, out, indices])
+    assert 300 < refused < 1000
+
+
+def test_damaged_files_are_refused_or_read():
+    rng = np.random.default_rng(8)
+    volume = wp.Volume.allocate_by_tiles(wp.array([[0, 0, 0]], dtype=wp.int32), 1.0, bg_value=1.0)
+    from jwarp.api.geometry.nanovdb_files import file_of
+
+    refused = 0
+    for codec in ("none", "zip"):
+        source = np.frombuffer(file_of(volume.array().numpy(), codec), np.uint8)
+        for n in range(150):
+            data = source.copy()
+            for where in rng.integers(0, 300, size=rng.integers(1, 5)):
+                data[where] = rng.integers(256)
+            if n % 5 == 0:
+                data = data[: rng.integers(len(data))]
+            try:
+                wp.Volume.load_from_nvdb(io.BytesIO(data.tobytes()))
+            except JwarpError as error:
+                assert isinstance(error, RuntimeError)
+                refused += 1
+    assert refused > 100
+
+
+def test_what_there_cannot_be_is_refused():
+    with pytest.raises(RuntimeError, match="Invalid grid buffer pointer"):
+        wp.Volume.load_from_address(0x1234567)
+    with pytest.raises(RuntimeError, match="not computed by JAX"):
+        jax.jit(lambda p: wp.Volume.allocate_by_tiles(p, 1.0).table)(jnp.zeros((3, 3), jnp.int32))
+    with pytest.raises(TypeError, match="no volumes have values"):
+        wp.Volume.allocate_by_tiles(wp.zeros((1, 3), dtype=wp.int32), 1.0, bg_value=wp.float16(1.0))
+    with pytest.raises(RuntimeError, match="within 2\\^31"):
+        wp.Volume.allocate_by_tiles(wp.array([[np.nan, 0, 0]], dtype=wp.float32), 1.0)
+    volume = wp.Volume.allocate([0, 0, 0], [7, 7, 7], 1.0)
+    address = volume.array()
+    assert wp.Volume.load_from_address(address.ptr).get_tile_count() == 1
+    with pytest.raises(RuntimeError, match="rebuildable"):
+        volume.rebuild(wp.zeros((1, 3), dtype=wp.int32))
+    with pytest.raises(wp.LaunchError, match="values"):
+        sample_f_fn(wp.replace(volume, values=jnp.zeros(3)), jnp.zeros((1, 3)), 1)
+    with pytest.raises(RuntimeError, match="Unsupported codec"):
+        volume.save_to_nvdb("nowhere.nvdb", codec="rar")

@@ -57,6 +57,7 @@ _PURE_OF_JWARP = (
     "jwarp.types.",
 )
 _LIBRARIES = frozenset(("jwarp", "numpy", "warp"))
+_IMPORT = dis.opmap["IMPORT_NAME"]
 # Steps that change an outer name.
 _IMPURE_STEPS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
 _PURE_BUILTINS = frozenset(
@@ -235,7 +236,7 @@ def _imported(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[types.
     `names` are the global ones of its module.
     """
     before: tuple[Any, Any] = (0, None)  # what was loaded last: how many packages up, and the names in the module
-    for step in dis.get_instructions(code):
+    for step in dis.get_instructions(code) if _IMPORT in code.co_code[::2] else ():
         if step.opname == "IMPORT_NAME":
             up = before[0] if isinstance(before[0], int) else 0
             try:

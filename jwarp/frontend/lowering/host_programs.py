@@ -49,7 +49,7 @@ class HostProgram:
         kind, items = self.result
         if isinstance(kind, ScalarType):
             return number(kind, slots[items[0]][()])
-        return kind(*[slots[k][()] for k in items])
+        return np.array([slots[k] for k in items], kind.dtype.dtype).reshape(kind.shape).view(kind)
 
 
 _programs: Cache[tuple[Any, ...], HostProgram | None] = Cache("programs of calls outside kernels", MAX_PROGRAMS)

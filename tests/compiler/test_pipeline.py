@@ -204,6 +204,7 @@ EXCEPTED = {
     ("jwarp/backend/library.py", "simplify"),  # functions of the library
     ("jwarp/compiler/derive.py", "simplify"),  # an analysis
     ("jwarp/dispatch/call/aliases.py", "without_reading_functions"),  # an analysis
+    ("jwarp/frontend/lowering/host_programs.py", "inlined"),  # calls outside kernels
     ("jwarp/frontend/lowering/lower.py", "settled_functions"),  # while a kernel is read
 }
 # Passes of which others are made.

@@ -60,7 +60,8 @@ def jax_kernel(
             array argument. Batch axes of `vmap` do not count. Symbolic in an export of symbolic shapes.
         output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name, with or without the
             axes of components.
-            Default: the launch dimensions. Outputs start as zeros.
+            Default: the launch dimensions; for an output that has more axes, the shape of the first array argument.
+            Outputs start as zeros.
         in_out_argnames: Array parameters that start from the array passed for them. They are passed as
             inputs, in the kernel's order, and come back first, also in the kernel's order.
         block_dim: Threads in a block, for kernels with tiles; those along (x, y, z) of handwritten kernels, too.
@@ -220,11 +221,18 @@ class KernelFunction:
         dims = self._launch_dims if launch_dims is None else launch_dims
         if dims is None:
             dims = _dims_from_argument(kernel, self._inputs, args)
+            if dims is None:
+                raise LaunchError(
+                    f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="
+                )
         threads = geometry.read_dim(dims, kernel.name, "launch_dims")
         if output_dims is not None:
             _check_output_names(kernel, output_dims, self._fresh)
         shapes = self._output_dims if output_dims is None else output_dims
-        made = {u: _shape_of(kernel, u, threads if shapes is None else shapes) for u in self._fresh}
+        made = {
+            u: _shape_of(kernel, u, self._default_shape(u, threads, args) if shapes is None else shapes)
+            for u in self._fresh
+        }
         given = iter(args)
         values = tuple(made[u] if u in made else next(given) for u in range(len(self._roles)))
         return Call(
@@ -238,6 +246,14 @@ class KernelFunction:
             is_functional=True,
             sharding_rule=self._sharding_rule,
         )
+
+    def _default_shape(self, index: int, threads: tuple[Any, ...], args: Sequence[Any]) -> tuple[Any, ...]:
+        """The shape of an output without `output_dims`."""
+        rank = getattr(self.kernel.signature[index].type, "dims", None)
+        if rank is None or rank <= len(threads):
+            return threads
+        first = _dims_from_argument(self.kernel, self._inputs, args)
+        return threads if first is None or len(first) != rank else first
 
     def _count_error(self, args: Sequence[Any]) -> LaunchError:
         return LaunchError(
@@ -357,7 +373,9 @@ _FUNCTIONS: PerOwner[KernelFunction, Any, KernelFunction] = PerOwner("functions 
 def _wanted_shape(kernel: Kernel, index: int, args: Sequence[Any], shapes: Mapping[str, Any]) -> tuple[Any, ...]:
     """The shape of an output as far as it tells the type of its parameter."""
     dims = getattr(kernel.signature[index].type, "dims", None)
-    given = shapes["output_dims"] if shapes["output_dims"] is not None else shapes["launch_dims"]
+    given = shapes["output_dims"]
+    if given is None and dims is None:
+        given = shapes["launch_dims"]
     if isinstance(given, Mapping):
         given = given[kernel.signature[index].name]
     if given is not None:
@@ -494,15 +512,14 @@ def _is_geometry(kind: Any) -> bool:
     return kind.is_handle or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))
 
 
-def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
+def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...] | None:
+    """The shape of the first array argument; None if there is none."""
     first_array = next(
         (u for u, param in enumerate(inputs) if not (param.is_value or args[u] is None or _is_geometry(param.type))),
         None,
     )
     if first_array is None:
-        raise LaunchError(
-            f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="
-        )
+        return None
     argument, first = kernel.signature[first_array], kernel.groups[first_array]
     parts = grouping.flatten(kernel.name, argument.name, argument.type, args[first_array])
     place = next(k for k, p in enumerate(first) if not kernel.params[p].is_value)

@@ -28,6 +28,7 @@ from jwarp.types import (
     matrix,
     vector,
 )
+from jwarp.types.indexed import CLONE
 
 
 def empty(
@@ -323,3 +324,6 @@ def _array(value: Any, name: str) -> array:
     if isinstance(value, array) and value.device is not None:
         return value
     raise KernelTypeError(f"wp.{name}: expected an array, got {type(value).__name__}", hint="wp.array(data) makes one")
+
+
+CLONE.append(clone)

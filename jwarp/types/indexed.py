@@ -20,9 +20,10 @@ from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
 
-# Fill the elements that an indexed array names, and copy to them: set where arrays are known.
+# Fill the elements that an indexed array names, copy to them, and clone them: set where arrays are known.
 FILL: list[Callable[[Any, Any], None]] = []
 COPY: list[Callable[[Any, Any], None]] = []
+CLONE: list[Callable[[Any], Any]] = []
 
 _types: Cache[ArrayType, StructType] = Cache("types of indexed arrays", 1024)
 
@@ -160,11 +161,15 @@ class indexedarray(Operators):
 
     def list(self) -> list[Any]:
         """The elements that are named, in order, as `list` of the array gives them."""
-        return self.contiguous().list()
+        return type(self.data)(self.numpy(), dtype=self.data.dtype).list()
 
     def contiguous(self) -> Any:
-        """An array of the elements that are named."""
-        return type(self.data)(self.numpy(), dtype=self.data.dtype)
+        """An array of the elements that are named, as `wp.clone` makes it: a tape records the copy.
+
+        Raises:
+            KernelTypeError: `data` is no `wp.array`.
+        """
+        return CLONE[0](self)
 
     def numpy(self) -> np.ndarray:
         """A copy of the elements that are named, as a NumPy array."""

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -238,3 +239,46 @@ def test_options_win_over_parameters_of_their_name():
     assert_array_equal(fn(x, 2.0, device=5.0)[0], [7, 7, 7])
     assert_array_equal(fn(x, 2.0, 5.0, launch_dims=2, output_dims=3)[0], [7, 7, 0])
     assert list(inspect.signature(fn).parameters) == ["x", "launch_dims", "device"]
+
+
+def test_outputs_with_more_axes_than_the_launch_have_the_shape_of_the_first_array():
+    @wp.kernel
+    def along(a: wp.array3d[float], k: float, b: wp.array3d[float], most: wp.array2d[float]):
+        i, j = wp.tid()
+        for m in range(a.shape[0]):
+            b[m, i, j] = a[m, i, j] * a[m, i, j] * k
+            most[i, j] = wp.max(most[i, j], a[m, i, j])
+
+    fn, rng = wp.jax_kernel(along, 2, launch_dims=(4, 5)), np.random.default_rng(5)
+    x, slope = rng.normal(size=(2, 3, 4, 5)).astype(np.float32) ** 2, rng.normal(size=(3, 4, 5)).astype(np.float32)
+    for call in (fn, jax.jit(fn)):
+        b, most = call(x[0], 2.0)
+        assert_allclose(b, x[0] ** 2 * 2, rtol=1e-6)
+        assert_array_equal(most, x[0].max(0))
+    gradient = jax.grad(lambda x: jnp.sum(fn(x, 2.0)[0] * slope))
+    assert_allclose(gradient(x[0]), 4 * x[0] * slope, rtol=1e-6)
+    assert_allclose(jax.vmap(gradient)(x), 4 * x * slope, rtol=1e-6)
+    assert fn(x[0], 2.0, launch_dims=(2, 5))[0].shape == (3, 4, 5)
+    assert fn(x[0], 2.0, launch_dims=(2, 5), output_dims={"b": (3, 2, 5), "most": (2, 5)})[0].shape == (3, 2, 5)
+
+
+def test_generic_outputs_with_more_axes_than_the_launch():
+    @wp.kernel
+    def along(a: wp.array2d[Any], b: wp.array2d[Any]):
+        i = wp.tid()
+        for m in range(a.shape[0]):
+            b[m, i] = a[m, i] + a[m, i]
+
+    x = np.random.default_rng(6).normal(size=(3, 4)).astype(np.float32)
+    assert_array_equal(wp.jax_kernel(along, launch_dims=4)(x)[0], 2 * x)
+
+
+def test_outputs_whose_rank_no_array_has_are_refused():
+    @wp.kernel
+    def along(n: int, x: wp.array[float], b: wp.array2d[float]):
+        b[n, wp.tid()] = x[0]
+
+    with pytest.raises(wp.LaunchError, match="output 'b': expected a shape of 2 extents"):
+        wp.jax_kernel(along, launch_dims=3)(1, jnp.ones(3))
+    with pytest.raises(wp.LaunchError, match="output 'b': expected a shape of 2 extents"):
+        wp.jax_kernel(along, 2, launch_dims=3)(1)

@@ -45,6 +45,7 @@ def test_copies_of_structs():
 
     data = wp.array([Pair(i, wp.vec2(i, -i)) for i in range(5)], dtype=Pair)
     made = wp.clone(data[wp.array(ROWS, dtype=int)])
+    assert [p.k for p in data[wp.array(ROWS, dtype=int)].contiguous().list()] == ROWS.tolist()
     assert [p.k for p in made.list()] == ROWS.tolist() and list(made.list()[0].v) == [4.0, -4.0]
 
 
@@ -84,6 +85,23 @@ def test_gradients_go_through_copies():
     np.testing.assert_allclose(y.grad.numpy(), [slope[0], 0, slope[2], 0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [float, wp.vec2])
+def test_gradients_go_through_contiguous(dtype):
+    components = getattr(dtype, "shape", ())
+    data = wp.array(RNG.normal(size=(5, 4, *components)), dtype=dtype, requires_grad=True)
+    with wp.Tape() as tape:
+        made = wp.indexedarray(data, indices([4, 0, 4], COLUMNS)).contiguous()
+        doubled = wp.map(lambda x: x * 2.0, made)
+    assert made.requires_grad and made.shape == (3, 2)
+    np.testing.assert_array_equal(made.numpy(), data.numpy()[np.ix_([4, 0, 4], COLUMNS)])
+    slope = RNG.normal(size=(3, 2, *components)).astype(np.float32)
+    tape.backward(grads={doubled: wp.array(slope, dtype=dtype)})
+    expected = np.zeros_like(data.numpy())
+    np.add.at(expected, np.ix_([4, 0, 4], COLUMNS), 2 * slope)
+    np.testing.assert_allclose(data.grad.numpy(), expected, rtol=1e-6)
+    assert not wp.indexedarray(wp.zeros(3, dtype=float), indices([1])).contiguous().requires_grad
+
+
 def test_maps_write_to_what_is_named():
     content = np.arange(10, dtype=np.float32)
     data = wp.array(content)
@@ -108,5 +126,7 @@ def test_what_does_not_fit_is_refused():
         wp.copy(named, [1.0])
     with pytest.raises(wp.KernelTypeError, match="expected an array"):
         wp.empty_like(wp.indexedarray(np.zeros(3, np.float32), ROWS.astype(np.int32)))
+    with pytest.raises(wp.KernelTypeError, match="expected an array"):
+        wp.indexedarray(np.zeros(3, np.float32), ROWS.astype(np.int32)).contiguous()
     with pytest.raises(wp.LaunchError, match="2 arrays in out"):
         wp.map(lambda x: x + 1.0, named, out=(named, named))

@@ -273,7 +273,7 @@ def _words(struct: Struct, keeps: list[Any]) -> Iterator[int]:
 
 
 def _described(value: Any, kind: ArrayType, keeps: list[Any]) -> Iterator[int]:
-    """The descriptor of an array of a grid, tree or mesh."""
+    """The descriptor of an array of a grid, tree, mesh or volume."""
     content = value.host() if hasattr(value, "memory") else np.asarray(value, kind.dtype.dtype)
     keeps += (value, content)
     if not content.size:

@@ -116,7 +116,7 @@ REASONS = (
     ),
     Reason(
         "deviations on purpose",
-        "rows of [a page](from_warp.md) say so: colourings, memory of grids, writes of a `@wp.func_grad` function",
+        "rows of [a page](from_warp.md) say so: colourings, memory of grids",
         r"test_coloring_balance_|native_hashgrid_cpu: fail|no_double_eval_adjoint_cpu: fail",
     ),
     Reason(

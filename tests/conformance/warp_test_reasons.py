@@ -117,7 +117,7 @@ REASONS = (
     Reason(
         "deviations on purpose",
         "rows of [a page](from_warp.md) say so: colourings, memory of grids",
-        r"test_coloring_balance_|native_hashgrid_cpu: fail|no_double_eval_adjoint_cpu: fail",
+        r"test_coloring_balance_|native_hashgrid_cpu: fail",
     ),
     Reason(
         "objects that are made anew",

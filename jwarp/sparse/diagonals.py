@@ -14,7 +14,7 @@ from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import min
 from jwarp.frontend.kernel import kernel
 from jwarp.sparse.matrix import BsrMatrix, ensure_fits, matrix_and_scale, scalars_of
-from jwarp.sparse.rows import bsr_block_index
+from jwarp.sparse.rows import row_begin, row_end
 from jwarp.sparse.storage import bsr_zeros, check_devices, resize
 from jwarp.types import CompositeType, matrix, type_repr, types_equal
 
@@ -165,9 +165,11 @@ def _diagonal(
     out: array3d[Any],
 ) -> None:
     row, i, j = tid()
-    block = bsr_block_index(row, row, offsets, columns, row_counts)
-    if block >= 0:
-        out[row, i, j] = scale * values[block, i, j]
+    total = values.dtype(0.0)
+    for block in range(row_begin(offsets, row), row_end(offsets, row_counts, columns, row)):
+        if columns[block] == row:
+            total += values[block, i, j]
+    out[row, i, j] = scale * total
 
 
 @kernel(enable_backward=False)

@@ -72,7 +72,7 @@ class BsrMatrix(_Operators, OfAttributes):
     """A sparse matrix of blocks; functions such as `bsr_zeros` and `bsr_from_triplets` make one.
 
     Blocks of row `r` are those from `offsets[r]` on, up to `offsets[r + 1]`, or as many as `row_counts[r]` says, where
-    rows have room for more than they hold. In a row, columns rise. As a pytree its leaves are its arrays.
+    rows have room for more than they hold. A row's columns may have any order. As a pytree its leaves are its arrays.
 
     Attributes:
         nrow, ncol: The numbers of rows and of columns of blocks.

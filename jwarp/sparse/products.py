@@ -1,16 +1,19 @@
 """`bsr_mm`: products of matrices.
 
-The columns of a row of the product are those of rows of the right factor, which rise: they are merged, once to be
-counted and once to be written. Each block of the product is then a sum over a row of the left factor.
+Each worker marks the columns of a row of the product as bits, in whatever order they come, and lists them from the
+lowest on: once to count them and once to write them. Each block of the product is then a sum over a row of the left
+factor.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jwarp.api.array_functions import array_scan, number
 from jwarp.api.launch import launch
-from jwarp.arrays.array import array, array3d
+from jwarp.arrays.array import array, array2d, array3d
 from jwarp.arrays.create import clone, copy, empty, zeros
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
@@ -18,13 +21,14 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.prints import printf
 from jwarp.frontend.builtins.scalar import max, min
+from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.sparse.assembly import scatter_entries
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
 from jwarp.sparse.rows import find_column, row_begin, row_end
 from jwarp.sparse.scaling import bsr_scale, is_zero
 from jwarp.sparse.storage import block_type_of, bsr_zeros, check_devices, give_row_counts, topology_of
-from jwarp.types import int32, types_equal
+from jwarp.types import int32, types_equal, uint32
 
 
 class bsr_mm_work_arrays:
@@ -106,7 +110,7 @@ def bsr_mm(
     rows = old.uncompress_rows() if with_old else None
     if topology == "padded":
         give_row_counts(z)
-        _merge(z, x, y, old if with_old else None, z.offsets, z.row_counts)
+        _find_columns(z, x, y, old if with_old else None, z.offsets, z.row_counts)
     else:
         _find_blocks(z, x, y, old if with_old else None, work_arrays, reuse_topology, max_new_nnz, nnz_max)
     z.values.zero_()
@@ -168,7 +172,7 @@ def _find_blocks(
         if bound is not None and number("bsr_mm", name, bound) < 0:
             raise LaunchError(f"bsr_mm: {name} is the number of blocks at most, not {bound}")
     counts = zeros(z.nrow + 1, dtype=int32, device=z.device)
-    _merge(z, x, y, old, None, counts)
+    _find_columns(z, x, y, old, None, counts)
     offsets = empty(z.nrow + 1, dtype=int32, device=z.device)
     array_scan(counts, offsets, inclusive=False)
     if most is not None:
@@ -190,22 +194,24 @@ def _find_blocks(
     z.row_counts = None
     copy(z.offsets, offsets, count=z.nrow + 1)
     ensure_fits(z, nnz)
-    _merge(z, x, y, old, z.offsets, counts)
+    _find_columns(z, x, y, old, z.offsets, counts)
     if work is not None:
         work.offsets, work.columns = offsets, clone(z.columns[:nnz])
 
 
-def _merge(
+def _find_columns(
     z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, old: BsrMatrix | None, offsets: array | None, counts: array
 ) -> None:
     """Count the columns of each row, and write them where `offsets` says how much room there is."""
-    cursors = empty(x.nnz, dtype=int32, device=z.device)
-    left = [x.offsets, x.row_counts, x.columns]
+    words = (y.ncol + 31) // 32
+    workers = int(np.clip((_WORDS_ON_GPUS if z.device.is_cuda else _WORDS) // (words + 1), 1, z.nrow + 1))
+    marks, groups = (zeros((workers, size), dtype=uint32, device=z.device) for size in (words, (words + 31) // 32))
+    left = [z.nrow, x.offsets, x.row_counts, x.columns]
     right = [y.nrow, y.ncol, y.offsets, y.row_counts, y.columns]
     third = [None, None, None] if old is None else [old.offsets, old.row_counts, old.columns]
     status = None if offsets is None or z.row_counts is None else z.status()
-    given = [*left, *right, *third, cursors, offsets, z.columns, counts, status]
-    launch(_merge_rows, z.nrow, given, device=z.device, record_tape=False)
+    given = [*left, *right, *third, marks, groups, offsets, z.columns, counts, status]
+    launch(_list_columns, workers, given, device=z.device, record_tape=False)
 
 
 def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
@@ -215,11 +221,35 @@ def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
     launch(_multiply_rows, (z.nrow, *z.block_shape), given, device=z.device)
 
 
-_NONE = 2**31 - 1
+# The words of marks of all workers together, unless one needs more: each has a bit for each column.
+_WORDS = 2**20
+_WORDS_ON_GPUS = 2**24
+
+
+@func
+def _mark(marks: array2d[uint32], groups: array2d[uint32], worker: int, column: int) -> None:
+    """Set the bit of a column, and the bit of its word."""
+    word = column >> 5
+    marks[worker, word] = marks[worker, word] | (uint32(1) << uint32(column & 31))
+    groups[worker, word >> 5] = groups[worker, word >> 5] | (uint32(1) << uint32(word & 31))
+
+
+@func
+def _lowest(bits: uint32) -> int:
+    """The number of the lowest bit that is set."""
+    place = 0
+    rest = bits
+    for k in range(5):
+        width = 16 >> k
+        if (rest & ((uint32(1) << uint32(width)) - uint32(1))) == uint32(0):
+            rest = rest >> uint32(width)
+            place += width
+    return place
 
 
 @kernel(enable_backward=False)
-def _merge_rows(
+def _list_columns(
+    nrow: int,
     x_offsets: array[int],
     x_counts: array[int],
     x_columns: array[int],
@@ -231,60 +261,57 @@ def _merge_rows(
     old_offsets: array[int],
     old_counts: array[int],
     old_columns: array[int],
-    cursors: array[int],
+    marks: array2d[uint32],
+    groups: array2d[uint32],
     offsets: array[int],
     columns: array[int],
     counts: array[int],
     status: array[int],
 ) -> None:
-    row = tid()
-    begin = row_begin(x_offsets, row)
-    end = row_end(x_offsets, x_counts, x_columns, row)
-    for b in range(begin, end):
-        inner = x_columns[b]
-        if inner >= 0 and inner < y_nrow:
-            cursors[b] = row_begin(y_offsets, inner)
-    old = 0
-    old_end = 0
-    if old_offsets:
-        old = row_begin(old_offsets, row)
-        old_end = row_end(old_offsets, old_counts, old_columns, row)
-    first = 0
-    room = 0
-    if offsets:
-        first = row_begin(offsets, row)
-        room = min(offsets[row + 1], columns.shape[0]) - first
-    count = 0
-    last = -1
-    goes_on = True
-    while goes_on:
-        least = int(_NONE)
-        for b in range(begin, end):
+    worker = tid()
+    for row in range(worker, nrow, marks.shape[0]):
+        least = y_ncol
+        most = -1
+        for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
             inner = x_columns[b]
             if inner >= 0 and inner < y_nrow:
-                at = cursors[b]
-                inner_end = row_end(y_offsets, y_counts, y_columns, inner)
-                while at < inner_end and y_columns[at] <= last:
-                    at += 1
-                cursors[b] = at
-                if at < inner_end:
-                    least = min(least, y_columns[at])
-        while old < old_end and old_columns[old] <= last:
-            old += 1
-        if old < old_end:
-            least = min(least, old_columns[old])
-        if least >= y_ncol:
-            goes_on = False
-        else:
-            if count < room:
-                columns[first + count] = least
-            count += 1
-            last = least
-    if offsets and count > room:
-        count = room
-        if status:
-            status[0] = BSR_STATUS_ROW_CAPACITY_EXCEEDED
-    counts[row] = count
+                for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
+                    column = y_columns[c]
+                    if column >= 0 and column < y_ncol:
+                        _mark(marks, groups, worker, column)
+                        least = min(least, column)
+                        most = max(most, column)
+        if old_offsets:
+            for c in range(row_begin(old_offsets, row), row_end(old_offsets, old_counts, old_columns, row)):
+                column = old_columns[c]
+                if column >= 0 and column < y_ncol:
+                    _mark(marks, groups, worker, column)
+                    least = min(least, column)
+                    most = max(most, column)
+        first = 0
+        room = 0
+        if offsets:
+            first = row_begin(offsets, row)
+            room = min(offsets[row + 1], columns.shape[0]) - first
+        count = 0
+        for group in range(least >> 10, (most >> 10) + 1):
+            words = groups[worker, group]
+            groups[worker, group] = uint32(0)
+            while words != uint32(0):
+                word = (group << 5) + _lowest(words)
+                words = words & (words - uint32(1))
+                bits = marks[worker, word]
+                marks[worker, word] = uint32(0)
+                while bits != uint32(0):
+                    if count < room:
+                        columns[first + count] = (word << 5) + _lowest(bits)
+                    count += 1
+                    bits = bits & (bits - uint32(1))
+        if offsets and count > room:
+            count = room
+            if status:
+                status[0] = BSR_STATUS_ROW_CAPACITY_EXCEEDED
+        counts[row] = count
 
 
 @kernel(enable_backward=False)

@@ -64,7 +64,7 @@ def bsr_row_index(offsets: array[int], row_count: int, block_index: int, row_cou
 
 @func
 def find_column(columns: array[int], begin: int, end: int, column: int) -> int:
-    """The block of a column between two blocks of which columns rise, or -1."""
+    """A block of a column between two blocks, or -1. It is found at once where columns rise, else by a look at each."""
     low = begin
     high = end
     while low < high:
@@ -76,12 +76,16 @@ def find_column(columns: array[int], begin: int, end: int, column: int) -> int:
     found = -1
     if low < end and columns[low] == column:
         found = low
+    else:
+        for block in range(begin, end):
+            if found < 0 and columns[block] == column:
+                found = block
     return found
 
 
 @func
 def bsr_block_index(row: int, col: int, bsr_offsets: array[int], bsr_columns: array[int]) -> int:
-    """The index of the block in a row and a column, or -1 if there is none; columns of a row rise.
+    """The index of the block in a row and a column, or -1 if there is none; fastest where columns rise.
 
     Args:
         row, col: Where it is.

@@ -93,7 +93,7 @@ def vjp(
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
     wants, gives = frozenset(wanted), frozenset(given)
-    # What gradients of calls write happens once for each call, and gathering runs them once for each element.
+    # Gathering would run the writes of custom gradients once for each element.
     gathered = frozenset() if changed_by_gradients(kernel) else frozenset(gathered)
     single = () if gathered else tuple(single)  # gradients are gathered by threads beyond those of the launch
     kernel = for_derivatives(kernel, reverse=True)
@@ -171,9 +171,8 @@ class _Reverse(ForwardSweep):
         more = self.checkpoints.locals if self.checkpoints is not None else {}
         body = make_block([*cleared, *(Op("clear", (), array) for array in more), *self.scalar_reads(), *nodes])
         returned = {Origin("gradient", p) for p in self.wanted} | {Origin("cotangent", p) for p in self.wanted}
-        gradients = frozenset(returned)
+        gradients, shared = frozenset(returned), {Origin("work", p) for p in self.counters}
         returned |= {Origin("work", p) for p in self.scratch if p < len(kernel.params)}
-        shared = {Origin("work", p) for p in self.counters}
         body = prune(body, returned, shared)
         if self.checkpoints is not None:
             self.checkpoints.refuse_tape(body)
@@ -184,7 +183,7 @@ class _Reverse(ForwardSweep):
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         own = {Origin("cotangent", p) for p in self.owned} - returned - shared
         body = prune(drop_unread_stores(body, own), returned, shared)
-        # What custom gradients write to other arrays may depend on the order, as what launches write may.
+        # Like launches, custom gradients may write to other arrays in any order.
         refuse_order(kernel, prune(body, gradients, shared) if self.scratch else body, self.owned | self.counters)
         if kernel.block_dim:
             _refuse_notes(kernel, body)

@@ -78,14 +78,14 @@ def graph_coloring_balance(
 
     Raises:
         KernelTypeError: arrays of another type or rank.
-        LaunchError: an edge or a colour is none, an edge has one colour, or a number is negative or no integer.
+        LaunchError: an edge or a colour is none, an edge has one colour, or a number is out of range.
     """
     where = "wp.utils.graph_coloring_balance"
     neighbours = _neighbours(where, edges, node_colors)
     count, colors = _colors(where, node_colors, color_count)
     most = len(colors) if max_iterations is None else number(where, "max_iterations", max_iterations)
-    if most < 0:
-        raise LaunchError(f"{where}: max_iterations must not be negative, got {most}")
+    if not 0 <= most < 2**31:
+        raise LaunchError(f"{where}: max_iterations must not be negative or above 2**31 - 1, got {most}")
     if any(colors[node] == colors[other] for node, others in enumerate(neighbours) for other in others):
         raise LaunchError(f"{where}: an edge has two nodes of one colour", hint="begin with graph_coloring_assign")
     groups: list[list[int]] = [[] for _ in range(count)]
@@ -127,7 +127,7 @@ def graph_coloring_get_groups(
 
     Raises:
         KernelTypeError: an array of another type or rank.
-        LaunchError: a colour is none, or a number is negative or no integer.
+        LaunchError: a colour is none, or a number is out of range.
     """
     count, found = _colors("wp.utils.graph_coloring_get_groups", node_colors, color_count)
     colors = np.array(found, np.int64)

@@ -65,6 +65,7 @@ class Launch(Record):
     Attributes:
         kernel: The kernel.
         dim: Number of threads along each axis, None while unset.
+        bounds: The same as Warp tells it, with what `tid()` reads.
         block_dim: Threads in a block, or None.
         adjoint: Whether it runs the adjoint.
         params: The value of each parameter, in order.
@@ -112,6 +113,11 @@ class Launch(Record):
     def dim(self) -> tuple[int, ...] | None:
         """Number of threads along each axis, None while unset."""
         return self._dim
+
+    @property
+    def bounds(self) -> geometry.Bounds | None:
+        """The threads as Warp tells them (`shape`, `size`, `coord_mult`), None while `dim` is unset."""
+        return None if self._dim is None else geometry.bounds_of(self._dim, self._program.kernel.tid_dims)
 
     @property
     def params(self) -> tuple[Any, ...]:
@@ -197,6 +203,7 @@ class Launch(Record):
         """
         dims = geometry.read_dim(dim, self.kernel.name)
         if self._is_in_place:
+            self._program.arranged(dims, self.block_dim)  # refuses too many threads
             self._dim, self._command, self._replay = dims, None, None
             return
         self._check_extents(dims)
@@ -243,7 +250,7 @@ class Launch(Record):
             self._values[u] = value
 
     def _read(self, index: int, value: Any, is_changing: bool) -> Any:
-        """The argument for a parameter: the parts of a grid, tree or mesh, and other values unchanged."""
+        """The argument for a parameter: the parts of a grid, tree, mesh or volume, and other values unchanged."""
         found = arrays_of(value, reader(is_changing)) if index in self._handles else None
         return value if found is None else found
 
@@ -441,7 +448,7 @@ class Launch(Record):
 
 
 def is_for_handles(kind: Any) -> bool:
-    """True if a parameter of this type takes a grid, tree or mesh, also as a field of a struct."""
+    """True if a parameter of this type takes a grid, tree, mesh or volume, also as a field of a struct."""
     return isinstance(kind, StructType) and (kind.is_handle or kind.holds_handles)
 
 

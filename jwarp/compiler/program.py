@@ -21,7 +21,7 @@ from jwarp.compiler import cpu, cuda, pipeline
 from jwarp.compiler.derivation_cache import NO_CACHE, DerivationCache
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.passes import Context, applies, note, run
-from jwarp.compiler.thread_counts import warn_of_other_counts
+from jwarp.compiler.thread_counts import coordinates, warn_of_other_counts
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -31,7 +31,7 @@ from jwarp.ir.attributes import numbers_in
 from jwarp.ir.contents import contents_of
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, not_whole
+from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, is_long, not_whole
 from jwarp.launching.handwritten import configuration
 from jwarp.passes.instrument import shadowed
 from jwarp.types.arrays import Extents
@@ -323,7 +323,9 @@ class GeneratedProgram(Program):
         if self.kernel.block_dim:
             return self._in_blocks(dims, DEFAULT_BLOCK if block_dim is None else block_dim)
         warn_of_other_counts(self.kernel, dims, block_dim)
-        return self, fold(dims, self.kernel.tid_dims, self.name)
+        # Threads that no code tells apart are repeats of one: their number has 64 bits.
+        are_alike = is_long(dims) and not coordinates(self.kernel)
+        return self, fold(dims, 0 if are_alike else self.kernel.tid_dims, self.name)
 
     def _in_blocks(self, dims: tuple[int, ...], block_dim: int) -> tuple[GeneratedProgram, Geometry]:
         """A kernel with tiles is read anew for each size of blocks."""

@@ -32,8 +32,7 @@ def warn_of_other_counts(kernel: nodes.Kernel, dims: tuple[int, ...], block_dim:
     fewer = given < read and not _is_one(dims)
     if not fewer and _is_one(tuple(unread)):
         return
-    places = (n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.row.is_coordinate)
-    place = max(places, key=lambda op: op.number, default=None)
+    place = max(coordinates(kernel), key=lambda op: op.number, default=None)
     if place is None:  # no thread asks which one it is
         return
     key = (place.span.file, place.span.line, read, given)
@@ -49,6 +48,11 @@ def warn_of_other_counts(kernel: nodes.Kernel, dims: tuple[int, ...], block_dim:
         f"kernel '{kernel.name}', {place.span}: {names}: {effect}",
         KernelWarning, place.span.file, place.span.line,
     )  # fmt: skip
+
+
+def coordinates(kernel: nodes.Kernel) -> list[nodes.Op]:
+    """The operations that read coordinates of a thread."""
+    return [n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.row.is_coordinate]
 
 
 def _is_one(dims: tuple[int, ...]) -> bool:

@@ -112,7 +112,7 @@ class Func(ByName, Defined):
     @property
     def heading(self) -> str:
         """The name with the types of the parameters."""
-        kinds = ("Any" if kind is None else repr(kind) for kind in self.wanted)
+        kinds = ("Any" if kind is None else _shown(kind) for kind in self.wanted)
         return f"{self.name}({', '.join(kinds)})"
 
     @property
@@ -188,6 +188,11 @@ class Func(ByName, Defined):
         return f"<wp.func {self.name}>"
 
 
+def _shown(kind: Any) -> str:
+    """A type as a user knows it: that of an object where a handle has its place."""
+    return f"wp.{kind.named}" if getattr(kind, "is_handle", False) else repr(kind)
+
+
 class Lambda(Func):
     """A lambda expression as a function of the kernel language, for `wp.map`."""
 
@@ -200,6 +205,25 @@ def _written_parameters(function: Callable) -> tuple[str, ...]:
     """The annotations of the parameters as they were written, or as Python shows them."""
     known = inspect.get_annotations(function)
     return tuple(repr(known.get(name)) for name in inspect.signature(function).parameters)
+
+
+def _check_references(function: Callable, earlier: Func) -> None:
+    """Refuse a function that differs from an earlier one of its name only in which parameters are references."""
+    written, taken = _written_parameters(function), _without_references(function)
+    for other in earlier.defined:
+        if _written_parameters(other.python) != written and _without_references(other.python) == taken:
+            raise CompileError(
+                f"the functions of the name `{function.__name__}` differ only by wp.ref of their parameters",
+                parameter_span(function, next(iter(inspect.signature(function).parameters))),
+                "a call cannot choose between them: give one another name",
+            )
+
+
+def _without_references(function: Callable) -> tuple[str, ...]:
+    """The annotations as `_written_parameters` has them, with what is referred to in place of each reference."""
+    known = inspect.get_annotations(function)
+    kinds = (known.get(name) for name in inspect.signature(function).parameters)
+    return tuple(repr(kind.value if isinstance(kind, Reference) else kind) for kind in kinds)
 
 
 # The last one says which of several functions of one name a call outside kernels means; from a layer above.
@@ -251,6 +275,8 @@ def _defined_in(frame: types.FrameType, function: Callable) -> Func:
     known = frame.f_locals.get(function.__name__)
     same = isinstance(known, Func) and known.python.__qualname__ == function.__qualname__
     earlier = known if same else None
+    if surface.is_warps and isinstance(earlier, Func):
+        _check_references(function, earlier)
     made = Func(function, earlier=earlier)
     made.module.add_function(made)
     if surface.is_warps and isinstance(earlier, Func) and len(made.defined) <= len(earlier.defined):

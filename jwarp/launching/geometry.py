@@ -38,6 +38,26 @@ class Geometry:
         return isinstance(self.repeat, Symbolic) or self.repeat > 1
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The threads of a launch: extents along the axes that `tid()` reads, threads in all, and threads of each place."""
+
+    shape: tuple[int, ...]
+    size: int
+    coord_mult: int
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+
+def bounds_of(dims: tuple[int, ...], tid_dims: int) -> Bounds:
+    """The bounds of a launch over `dims` threads, whose `tid()` reads `tid_dims` coordinates."""
+    shape = (*dims[:tid_dims], *(1,) * (tid_dims - len(dims)))
+    return Bounds(shape, math.prod(dims), math.prod(dims[tid_dims:]))
+
+
 def read_extents(dims: Any, name: str, where: str, kind: Any) -> tuple[int, ...]:
     """The extents of an output whose shape may have the axes of the components of its elements, or not.
 
@@ -82,12 +102,8 @@ def _read_extent(entry: Any, where: str, axis: int) -> Any:
         )
     if extent < 0:
         raise LaunchError(f"{where} must be non-negative, got {extent}")
-    if extent > MAX_EXTENT:
-        raise LaunchError(
-            f"{where} must be at most 2**31 - 1 in one dimension: "
-            f"Warp cannot launch a kernel using wp.tid() with extent {extent} in dimension {axis}",
-            hint="split the range over two dimensions",
-        )
+    if extent > MAX_THREADS:
+        raise LaunchError(f"{where} must be at most 2**63 - 1, got {extent} in dimension {axis}")
     return extent
 
 
@@ -148,5 +164,24 @@ def fold(dims: tuple[int, ...], tid_dims: int, kernel_name: str) -> Geometry:
     """The geometry of `dims` threads for a kernel whose `tid()` reads `tid_dims` coordinates."""
     if math.prod(n for n in dims if not isinstance(n, Symbolic)) > MAX_THREADS:
         raise LaunchError(f"kernel '{kernel_name}': dim {dims} is more than 2**63 - 1 threads in all")
-    read = dims[:tid_dims] + (1,) * MAX_DIMS
-    return Geometry(read[:MAX_DIMS], math.prod(dims[tid_dims:]))
+    read, repeated = dims[:tid_dims], dims[tid_dims:]
+    if is_long(read):
+        read = _cut(dims, read, kernel_name)
+    return Geometry((*read, *(1,) * (MAX_DIMS - len(read))), math.prod(repeated))
+
+
+def is_long(dims: tuple[int, ...]) -> bool:
+    """True if coordinates along one of these dimensions may not fit in an int32."""
+    return any(not isinstance(n, Symbolic) and n > MAX_EXTENT for n in dims)
+
+
+def _cut(dims: tuple[int, ...], read: tuple[int, ...], kernel_name: str) -> tuple[int, ...]:
+    """Dimensions that `tid()` reads, some of which are too long: without threads, no coordinate is."""
+    if any(not isinstance(n, Symbolic) and n == 0 for n in dims):
+        return tuple(n if isinstance(n, Symbolic) else min(n, MAX_EXTENT) for n in read)
+    axis = next(axis for axis, n in enumerate(read) if is_long((n,)))
+    raise LaunchError(
+        f"kernel '{kernel_name}': dim must be at most 2**31 - 1 in one dimension: "
+        f"Warp cannot launch a kernel using wp.tid() with extent {read[axis]} in dimension {axis}",
+        hint="split the range over two dimensions",
+    )

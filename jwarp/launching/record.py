@@ -106,7 +106,7 @@ def _decode(data: bytes) -> LaunchDescriptor:
     for text in (kernel, fingerprint, variant):
         _expect(isinstance(text, str), "a text")
     if dims is not None:
-        _expect(isinstance(dims, list) and len(dims) <= MAX_DIMS and all(_is_extent(n) for n in dims), "dims")
+        _expect(isinstance(dims, list) and len(dims) <= MAX_DIMS and all(_is_extent(n, 63) for n in dims), "dims")
         dims = tuple(dims)
     _expect(block_dim is None or _is_extent(block_dim), "block_dim")
     infos = tuple(ParamInfo(*entry) for entry in params)
@@ -120,8 +120,8 @@ def _decode(data: bytes) -> LaunchDescriptor:
     return LaunchDescriptor(kernel, fingerprint, variant, dims, block_dim, infos, pairs)
 
 
-def _is_extent(n: Any) -> bool:
-    return type(n) is int and 0 <= n < 1 << 31
+def _is_extent(n: Any, bits: int = 31) -> bool:
+    return type(n) is int and 0 <= n < 1 << bits
 
 
 def _expect(holds: bool, what: str) -> None:

@@ -94,6 +94,6 @@ def test_refuses():
         balance(edges, colors, 1, 1.1)
     with pytest.raises(wp.LaunchError, match="an edge has two nodes of one colour"):
         balance(edges, wp.zeros(2, dtype=int), 2, 1.1)
-    for wrong in (-1, 1.5, True):
+    for wrong in (-1, 2**31, 1.5, True):
         with pytest.raises(wp.LaunchError, match="max_iterations must"):
             balance(edges, colors, 2, 1.1, max_iterations=wrong)

@@ -310,7 +310,7 @@ def test_what_says_that_it_is_an_integer_is_one():
     [
         (2**63, None, "dim must be at most"),
         ((2**70,), None, "dim must be at most"),
-        ([2, -(2**70)], None, "dim must not be negative"),
+        ([2, -(2**70)], None, "dim must be non-negative"),
         (5, 2**70, "block_dim must be a positive int of 32 bits"),
         (5, 2**40, "block_dim must be a positive int of 32 bits"),
     ],

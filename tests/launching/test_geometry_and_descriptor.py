@@ -44,11 +44,14 @@ def test_dims_are_padded_and_folded():
     for wrong in (np.array([4.0]), np.array([[4]]), np.array([True]), True):
         with pytest.raises(LaunchError, match="must be an int"):
             read_dim(wrong, "k")
-    for bad in (2**31, -1, 1.0, False, "a", (1,) * 5, np.ones((2, 1), int)):
+    for bad in (2**63, -1, 1.0, False, "a", (1,) * 5, np.ones((2, 1), int)):
         with pytest.raises(LaunchError, match="kernel 'k': dim"):
             read_dim(bad, "k")
     with pytest.raises(LaunchError, match="kernel 'k'"):
         fold((2**31 - 1,) * 3, 1, "k")
+    with pytest.raises(LaunchError, match="kernel 'k': dim.*in dimension 1"):
+        fold((1, 2**31), 2, "k")
+    assert fold((1, 2**31), 1, "k") == Geometry((1, 1, 1, 1), 2**31)
 
 
 def test_descriptors_compare_by_content():

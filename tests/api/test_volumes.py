@@ -367,7 +367,7 @@ def test_a_grid_of_tiles_finds_what_a_hash_table_does(dtype, monkeypatch):
         monkeypatch.setattr("jwarp.api.geometry.volume_tables._MOST_CELLS", most)
         volume = wp.Volume.allocate_by_tiles(points, 1.0, dtype(3.0))
         if values is None:
-            values = rng.normal(size=volume.values.shape)
+            values = rng.normal(size=volume.values.numpy().shape)
         volume = wp.replace(volume, values=wp.array(values, dtype=dtype))
         assert (volume.table.shape[0] == 0) == (most > 0)
         out, indices = wp.zeros(300, dtype=dtype), wp.zeros(300, dtype=int)

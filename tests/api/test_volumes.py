@@ -2,6 +2,9 @@
 
 import io
 import struct
+import sys
+import types
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -288,6 +291,63 @@ def test_damaged_files_are_refused_or_read():
                 assert isinstance(error, RuntimeError)
                 refused += 1
     assert refused > 100
+
+
+def stub_of_blosc():
+    """A module with blosc's functions and header, which packs by zlib."""
+
+    class Fault(Exception):
+        pass
+
+    def compress(data):
+        packed = zlib.compress(data)
+        return struct.pack("<4BIII", 2, 1, 0, 1, len(data), len(data), 16 + len(packed)) + packed
+
+    def decompress(chunk):
+        try:
+            return zlib.decompress(chunk[16:])
+        except zlib.error as error:
+            raise Fault(f"Error {error} while decompressing data") from None
+
+    return types.SimpleNamespace(compress=compress, decompress=decompress, error=Fault)
+
+
+def damaged(source, at, form, *numbers):
+    data = bytearray(source)
+    struct.pack_into(form, data, at, *numbers)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_damaged_chunks_of_blosc_are_refused(is_installed, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "blosc", stub_of_blosc())
+    volume = wp.Volume.allocate_by_tiles(wp.array([[0, 0, 0], [80, 0, 0]], dtype=wp.int32), 1.0, bg_value=1.0)
+    source = volume.save_to_nvdb(tmp_path / "v.nvdb", codec="blosc").read_bytes()
+    again = wp.Volume.load_from_nvdb(source)
+    np.testing.assert_array_equal(again.array().numpy(), volume.array().numpy())
+    name = struct.unpack_from("<I", source, 16 + 136)[0]
+    chunk = 16 + 176 + name + 8
+    size, _, stored = struct.unpack_from("<III", source, chunk + 4)
+    assert size == len(volume.array().numpy()) and chunk + stored == len(source)
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "blosc", None)  # an import raises ImportError then
+        with pytest.raises(wp.LaunchError, match="blosc is needed"):
+            wp.Volume.load_from_nvdb(source)
+    cases = [
+        (damaged(source, chunk + 4, "<I", 2**32 - 1), "at most"),
+        (damaged(source, chunk + 4, "<I", size + 1), "at most"),
+        (damaged(source, chunk + 12, "<I", stored + 1), "says that a chunk"),
+        (source[: chunk + 7], "no header of blosc"),
+        (source[:-3], "says that a chunk"),
+    ]
+    if is_installed:
+        cases += [
+            (damaged(source, chunk + 16 + 20, "<Q", 2**63 + 12345), "while decompressing"),
+            (damaged(source, chunk + 4, "<I", size - 1), "in the place of"),
+        ]
+    for data, said in cases:
+        with pytest.raises(wp.LaunchError, match=said):
+            wp.Volume.load_from_nvdb(data)
 
 
 def test_what_there_cannot_be_is_refused():

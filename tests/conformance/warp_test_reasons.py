@@ -116,8 +116,8 @@ REASONS = (
     ),
     Reason(
         "deviations on purpose",
-        "rows of [a page](from_warp.md) say so: colourings, memory of grids, writes of a `@wp.func_grad` function",
-        r"test_coloring_balance_|native_hashgrid_cpu: fail|no_double_eval_adjoint_cpu: fail",
+        "rows of [a page](from_warp.md) say so: colourings, memory of grids",
+        r"test_coloring_balance_|native_hashgrid_cpu: fail",
     ),
     Reason(
         "objects that are made anew",

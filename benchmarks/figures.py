@@ -13,7 +13,7 @@ from timing import Time
 CONTENDERS = {
     "jwarp": "jwarp", "in place": "jwarp, in place", "fast": "jwarp fast", "in place ": "jwarp fast, in place",
     "warp": "warp", "in place  ": "warp, in place", "numba": "numba", "in place   ": "numba, in place",
-    "jax": "jax", "numpy": "numpy, in place",
+    "jax": "jax", "numpy": "numpy, in place", "scipy": "scipy",
 }  # fmt: skip
 
 

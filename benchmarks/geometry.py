@@ -1,4 +1,4 @@
-"""Hash grids, trees and meshes: how long they take to build, and queries of them. Warp launches on one thread."""
+"""Hash grids, meshes and volumes: how long they take to build, and queries of them. Warp launches on one thread."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def measure(rounds: int, budget: float, count: int) -> Iterator[Figure]:
     """Figures for `count` particles, points and rays, and a mesh of a tenth as many triangles."""
     yield from _grid(rounds, budget, count)
     yield from _mesh(rounds, budget, count)
+    yield from _volume(rounds, budget, count)
 
 
 def _figure(name: str, runs: dict[str, Run], rounds: int, budget: float, bound: float) -> Figure:
@@ -91,6 +92,23 @@ def _mesh(rounds: int, budget: float, count: int) -> Iterator[Figure]:
             queries["warp"] = _launched(getattr(THEIRS, of_warp), n, [theirs.id, *arrays], found)
             _check(queries, out, found)
         yield _figure(f"{name}, {n:.0e}", queries, rounds, budget, 3.0)
+
+
+def _volume(rounds: int, budget: float, count: int) -> Iterator[Figure]:
+    random = np.random.default_rng(2)
+    dense = random.normal(size=(64, 64, 64)).astype(np.float32)
+    x = random.uniform(0, 63, (count, 3)).astype(np.float32)
+    out = np.zeros(count, np.float32)
+    ours = jwarp.Volume.load_from_numpy(dense, bg_value=0.0)
+    for name, kernel in (("samples", "sample"), ("samples and gradients", "sample_grad")):
+        runs: dict[str, Run] = {"jwarp": _in_place(getattr(OURS, kernel), count, [ours, x], out)}
+        if THEIRS:
+            theirs = warp.Volume.load_from_numpy(dense, bg_value=0.0, device="cpu")
+            found = warp.zeros(count, dtype=float, device="cpu")
+            places = warp.array(x, dtype=warp.vec3, device="cpu")
+            runs["warp"] = _launched(getattr(THEIRS, kernel), count, [theirs.id, places], found)
+            _check(runs, out, found)
+        yield _figure(f"volume of 64 cubed, {count:.0e} {name}", runs, rounds, budget, 1.0)
 
 
 def _in_place(kernel: object, count: int, given: list, out: np.ndarray) -> Callable[[], object]:

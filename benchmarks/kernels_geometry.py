@@ -1,4 +1,4 @@
-"""Kernels that query grids and meshes, for jwarp's compiler and for Warp's own."""
+"""Kernels that query grids, meshes and volumes, for jwarp's compiler and for Warp's own."""
 
 # Annotations here are evaluated where they stand, as they name types of the module that is passed in.
 # ruff: noqa: UP018, RUF046
@@ -37,4 +37,15 @@ def define(wp: Any, **options: Any) -> SimpleNamespace:
         q = wp.mesh_query_ray(mesh, x[i], way[i], 1.0e6)
         out[i] = q.t
 
-    return SimpleNamespace(density=density, closest=closest, cast=cast)
+    @kernel
+    def sample(volume: wp.uint64, x: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+        i = wp.tid()
+        out[i] = wp.volume_sample_f(volume, x[i], wp.Volume.LINEAR)
+
+    @kernel
+    def sample_grad(volume: wp.uint64, x: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+        i = wp.tid()
+        slopes = wp.vec3()
+        out[i] = wp.volume_sample_grad_f(volume, x[i], wp.Volume.LINEAR, slopes) + wp.length(slopes)
+
+    return SimpleNamespace(density=density, closest=closest, cast=cast, sample=sample, sample_grad=sample_grad)

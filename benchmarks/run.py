@@ -1,4 +1,4 @@
-"""Measures jwarp against Warp, numba and XLA on this machine, and holds the figures against their targets.
+"""Measures jwarp against Warp, numba, XLA and SciPy on this machine, and holds the figures against their targets.
 
     python benchmarks/run.py                  # all figures, a few minutes
     python benchmarks/run.py --quick          # few repeats, within a minute: for a smoke test
@@ -27,7 +27,7 @@ from typing import Any
 from installed import versions
 
 THREADS = 2
-GROUPS = ("launches", "throughput", "maths", "gradients", "tiles", "geometry", "startup")
+GROUPS = ("launches", "throughput", "maths", "gradients", "tiles", "geometry", "sparse", "startup")
 SHOWN = ("launches", "throughput", "tiles", "gradients")  # in tables
 PACKAGES = ("jwarp", "jax", "numpy", "warp-lang", "numba", "llvmlite")
 
@@ -93,6 +93,8 @@ def _figures(group: str, quick: bool, budget: float) -> Iterator[Any]:
         return module.measure(rounds, budget=0.2 * budget, with_numba=not quick)
     if group == "geometry":
         return module.measure(2 if quick else 10, budget, count=10**5 if quick else 10**6)
+    if group == "sparse":
+        return module.measure(2 if quick else 10, budget, rows=10**4 if quick else 10**5)
     return module.measure(rounds=2 if quick else 8) if group == "startup" else module.measure(rounds, budget)
 
 

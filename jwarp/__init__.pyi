@@ -1423,6 +1423,12 @@ def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
 def block_dim() -> int:
     """How many threads a block of this launch has."""
 
+def breakpoint() -> None:
+    """Do nothing: a place where Warp's own debug builds stop in a debugger.
+
+    Kernels here are no source that a debugger could show. Print values, or set `wp.config.debug`.
+    """
+
 def bvh_get_group_root(id: uint64, group: int) -> int:
     """The `root` of queries for the boxes of one group; -1, which is all boxes, where there is no such group."""
 

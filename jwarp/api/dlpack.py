@@ -9,12 +9,13 @@ import numpy as np
 
 from jwarp.arrays import dlpack
 from jwarp.arrays.array import array
+from jwarp.arrays.content import read_element
 from jwarp.arrays.cuda_arrays import borrow, is_cuda_array
 from jwarp.arrays.cuda_memory import STREAM, cuda_memory_at
-from jwarp.arrays.view import View
+from jwarp.arrays.view import View, scalar_of
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError
-from jwarp.types import from_dtype, int8, uint8
+from jwarp.types import from_dtype
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
@@ -23,7 +24,8 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     Args:
         source: An array of NumPy, PyTorch, JAX or another library in host memory or on a GPU, or a capsule of DLPack's
             that nothing has taken. One that is read-only, as JAX's are, is not to be written.
-        dtype: The type of the elements; components of vectors and matrices are the last axes. Without it, scalars.
+        dtype: The type of the elements; components of vectors and matrices are the last axes. Integers may have another
+            sign, and booleans be integers of 8 bits. Without it, scalars.
 
     Raises:
         KernelTypeError: `source` is no such array, or has no such elements.
@@ -39,14 +41,50 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     if is_cuda_array(source):
         return _on_gpu(source, dtype)
     if not dlpack.is_exporter(source):
+        _refuse_device(source)
         raise KernelTypeError(
             f"wp.from_dlpack: expected an array in host memory or on a GPU that has __dlpack__, got "
             f"{type(source).__name__}"
         )
     seen = dlpack.view(source, is_read_only=isinstance(source, jax.Array))
-    if seen.dtype == bool and dtype in (int8, uint8):
-        seen = seen.view(dtype.dtype)
-    return array(seen, dtype=Any if dtype is None else dtype, copy=False)
+    if dtype is None:
+        return array(seen, copy=False)
+    made = array(seen.view(_wanted(seen.dtype, dtype)), dtype=dtype, copy=False)
+    if made.size and made.memory.start + made.layout.offset != seen.ctypes.data:  # type: ignore[attr-defined]
+        raise KernelTypeError(
+            f"wp.from_dlpack: Could not convert DLPack tensor with shape {seen.shape} to Warp array with "
+            f"dtype={dtype!r}, because the source inner strides are not contiguous: the memory is shared",
+            hint="wp.array(x, dtype=…) copies",
+        )
+    return made
+
+
+def _refuse_device(source: Any) -> None:
+    """Raise KernelTypeError if an object says that its memory is on a device which is none of Warp's."""
+    try:
+        kind, number = source.__dlpack_device__()
+    except Exception:  # what a foreign object raises
+        return
+    raise KernelTypeError(
+        f"wp.from_dlpack: Unsupported source device for DLPack: device_type={kind}, device_id={number}"
+    )
+
+
+def _wanted(given: np.dtype, dtype: Any) -> np.dtype:
+    """The dtype of NumPy's as which elements are seen: their own, or integers of the same size.
+
+    Raises:
+        KernelTypeError: they would have to be converted, and so copied.
+    """
+    wanted = scalar_of(read_element(dtype)).dtype
+    if wanted == given or (given.kind in "biu" and wanted.kind in "iu" and wanted.itemsize == given.itemsize):
+        return wanted
+    name = "bool8" if given.kind == "b" else given.name
+    raise KernelTypeError(
+        f"wp.from_dlpack: Incompatible data types: DLPack {name} and Warp {wanted.name}: the memory is shared, and its "
+        "elements cannot be converted",
+        hint="leave dtype= out; wp.array(x, dtype=…) converts and copies",
+    )
 
 
 def _on_gpu(source: Any, dtype: Any) -> array:
@@ -69,7 +107,10 @@ def _on_gpu(source: Any, dtype: Any) -> array:
     memory = cuda_memory_at(device, low, high - low, found.owner, is_read_only=is_read_only)
     offset = shown.ctypes.data - low if shown.size else 0
     scalars = array.of(memory, View(kind, shown.shape, shown.strides, offset))
-    return scalars if dtype is None else scalars.view(dtype)
+    if dtype is None:
+        return scalars
+    _wanted(shown.dtype, dtype)
+    return scalars.view(dtype)
 
 
 def to_dlpack(wp_array: array) -> Any:

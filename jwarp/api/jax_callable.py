@@ -10,9 +10,12 @@ import jax
 import jax.numpy as jnp
 
 from jwarp.api.jax_arrays import annotated
+from jwarp.api.modes import JaxCallableGraphMode
 from jwarp.arrays.array import array
 from jwarp.bind.functional import Functional
 from jwarp.bind.pytrees import around
+from jwarp.caches import Cache
+from jwarp.config import surface
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.launching import geometry
 from jwarp.launching.keywords import refuse_keywords
@@ -23,6 +26,9 @@ _WITHOUT_EFFECT = (
     "graph_mode", "vmap_method", "stage_in_argnames", "stage_out_argnames", "graph_cache_max", "module_preload_mode",
     "has_side_effect",
 )  # fmt: skip
+
+# Programs of Warp get one object for one function with the same options.
+_MADE: Cache[Any, JaxCallable] = Cache("functions of `wp.jax_callable`", 256)
 
 
 def jax_callable(
@@ -46,7 +52,8 @@ def jax_callable(
         output_dims: Shape of every output (int or tuple), or a dict of shapes by name, with or without the axes of
             components. Default: that of the first array that is passed. Outputs start as zeros.
         in_out_argnames: Array parameters that start from the array passed for them, and come back.
-        others: The other keywords of Warp's wrapper (`graph_mode`, `vmap_method`, …) are accepted, and have no effect.
+        others: The other keywords of Warp's wrapper (`graph_mode`, `vmap_method`, …) are accepted, and have no effect
+            but for the attributes `graph_mode`, `stage_in_argnames` and `stage_out_argnames`.
 
     Returns:
         A function of the inputs that returns a tuple of `num_outputs` arrays, in the order of the parameters.
@@ -62,24 +69,62 @@ def jax_callable(
         >>> x1, v1 = jax.jit(step_fn)(x, v, 0.01)
     """
     refuse_keywords("wp.jax_callable", {k: v for k, v in others.items() if k not in _WITHOUT_EFFECT}, _KEYWORDS)
-    return JaxCallable(func, num_outputs, output_dims, in_out_argnames)
+
+    def make() -> JaxCallable:
+        return JaxCallable(func, num_outputs, output_dims, in_out_argnames, others)
+
+    # In other programs each one is traced by itself, with what `func` refers to by then.
+    if not surface.is_warps or not (inspect.isfunction(func) or inspect.ismethod(func)):
+        return make()
+    # Names that are left out, None and no names are the same; as a shape, () is another one than None.
+    named = {k: v for k, v in (others | {"in_out_argnames": in_out_argnames}).items() if v not in (None, (), [])}
+    try:
+        key = (func, num_outputs, _frozen(output_dims), _frozen(named))
+        hash(key)
+    except TypeError:
+        return make()
+    return _MADE.made(key, make)
+
+
+def _frozen(option: Any) -> Any:
+    """The option as a part of a key."""
+    if isinstance(option, Mapping):
+        return tuple(sorted((name, _frozen(value)) for name, value in option.items()))
+    if isinstance(option, (list, tuple)):
+        return tuple(_frozen(item) for item in option)
+    return option
 
 
 class JaxCallable:
     """A function of launches as a function of JAX arrays: what `wp.jax_callable` makes."""
 
-    def __init__(self, func: Callable[..., None], num_outputs: int, output_dims: Any, in_outs: Sequence[str] | None):
+    def __init__(
+        self,
+        func: Callable[..., None],
+        num_outputs: int,
+        output_dims: Any,
+        in_outs: Sequence[str] | None,
+        others: Mapping[str, Any],
+    ):
         self.func, self.output_dims = func, output_dims
         self.__name__ = getattr(func, "__name__", type(func).__name__)
         self.__doc__ = func.__doc__
         self._where = f"wp.jax_callable: {self.__name__}"
+        self.graph_mode = self._read_graph_mode(others.get("graph_mode"))
+        self.stage_in_argnames = set(others.get("stage_in_argnames") or ())
+        self.stage_out_argnames = set(others.get("stage_out_argnames") or ())
         self.kinds = self._read_kinds()
         names = tuple(self.kinds)
         in_outs = tuple(in_outs or ())
+        if len(set(in_outs)) != len(in_outs):
+            raise LaunchError(f"{self._where}: in_out_argnames must not contain duplicate names")
         for name in in_outs:
             if name not in names:
-                raise LaunchError(f"{self._where} has no parameter {name!r}, which in_out_argnames names")
-        fresh = num_outputs - len(set(in_outs))
+                raise LaunchError(
+                    f"{self._where} has no parameter {name!r}, which in_out_argnames names:"
+                    " it did not match any function argument names"
+                )
+        fresh = num_outputs - len(in_outs)
         if num_outputs < 1 or fresh < 0 or fresh > len(names):
             raise LaunchError(
                 f"{self._where} has {len(names)} parameters, of which {num_outputs} cannot be outputs with"
@@ -91,8 +136,18 @@ class JaxCallable:
             if not isinstance(self.kinds[name], ArrayType):
                 raise KernelTypeError(f"{self._where}: output '{name}' is annotated {self.kinds[name]!r}, no array")
             if name in in_outs and name in self.fresh:
-                raise LaunchError(f"{self._where}: '{name}' is in in_out_argnames, and stands among the outputs")
+                raise LaunchError(
+                    f"{self._where}: '{name}' is in in_out_argnames, and stands among the outputs: in_out arguments"
+                    " should be placed before output-only arguments"
+                )
         self._function = Functional(self.__name__, func, self.outputs, (), "wp.jax_callable")
+
+    def _read_graph_mode(self, mode: Any) -> JaxCallableGraphMode:
+        try:
+            return JaxCallableGraphMode.JAX if mode is None else JaxCallableGraphMode(mode)
+        except ValueError:
+            modes = ", ".join(m.name for m in JaxCallableGraphMode)
+            raise LaunchError(f"{self._where}: graph_mode={mode!r} is none of {modes}") from None
 
     def _read_kinds(self) -> dict[str, Any]:
         """The type of each parameter: of an array, or what a number is."""

@@ -128,9 +128,9 @@ def _onto_indexed(func: Any, inputs: Sequence[Any], out: Any, block_dim: Any) ->
     """Write the results to arrays of which some are indexed: they are made elsewhere, and copied."""
     places = list(out) if isinstance(out, (tuple, list)) else [out]
     found = map(func, *inputs, block_dim=block_dim)
-    results = found if isinstance(found, tuple) else (found,)
+    results = found if isinstance(found, (tuple, list)) else (found,)
     if len(places) != len(results):
-        raise LaunchError(f"wp.map: {len(results)} results, and {len(places)} arrays in out")
+        raise _wrong_count(len(places), len(results))
     for place, result in zip(places, results, strict=True):
         copy(place, result)
     return out
@@ -366,13 +366,25 @@ def _places(out: Any, mapped: Mapped, shapes: Sequence[tuple[Any, ...]]) -> list
     given = list(out) if isinstance(out, (tuple, list)) else [out]
     name = mapped.kernel.name
     if len(given) != len(shapes):
-        raise LaunchError(f"wp.map: {len(shapes)} results, and {len(given)} arrays in out")
-    for place, shape in zip(given, shapes, strict=True):
+        raise _wrong_count(len(given), len(shapes))
+    for number, (place, shape) in enumerate(zip(given, shapes, strict=True)):
         if isinstance(place, jax.Array):
             raise LaunchError(
                 "wp.map: out is a JAX array, which nothing can write to",
                 hint="leave it out and use what comes back, a new array: y = wp.map(…)",
             )
         if _shape(place) != tuple(shape):
-            raise LaunchError(f"wp.map: out has shape {_shape(place)}, the result of {name} has {tuple(shape)}")
+            which = f"Output array {number}" if len(given) > 1 else "Output array"
+            raise LaunchError(
+                f"wp.map: {name}: {which} shape {_shape(place)} does not match expected shape {tuple(shape)}",
+                also=TypeError,
+            )
     return given
+
+
+def _wrong_count(given: int, wanted: int) -> LaunchError:
+    return LaunchError(
+        f"wp.map: Number of provided output arrays ({given}) does not match expected number of function outputs"
+        f" ({wanted})",
+        also=TypeError,
+    )

@@ -250,7 +250,7 @@ class Launch(Record):
             self._values[u] = value
 
     def _read(self, index: int, value: Any, is_changing: bool) -> Any:
-        """The argument for a parameter: the parts of a grid, tree or mesh, and other values unchanged."""
+        """The argument for a parameter: the parts of a grid, tree, mesh or volume, and other values unchanged."""
         found = arrays_of(value, reader(is_changing)) if index in self._handles else None
         return value if found is None else found
 
@@ -448,7 +448,7 @@ class Launch(Record):
 
 
 def is_for_handles(kind: Any) -> bool:
-    """True if a parameter of this type takes a grid, tree or mesh, also as a field of a struct."""
+    """True if a parameter of this type takes a grid, tree, mesh or volume, also as a field of a struct."""
     return isinstance(kind, StructType) and (kind.is_handle or kind.holds_handles)
 
 

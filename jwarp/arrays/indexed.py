@@ -10,11 +10,11 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import submit
 from jwarp.arrays.content import value_of
-from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.struct_array import StructArray, field_content
 from jwarp.arrays.writes import Computation
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import indexedarray
-from jwarp.types.indexed import COPY, FILL
+from jwarp.types.indexed import COPY, FILL, checked_indices
 
 
 def fill_indexed(target: indexedarray, value: Any) -> None:
@@ -27,7 +27,7 @@ def fill_indexed(target: indexedarray, value: Any) -> None:
         if not is_zero and type(value) is not data.dtype:
             raise KernelTypeError(f"an array of {data.dtype!r} cannot be filled with {value!r}")
         for name, part in data.parts.items():
-            fill_indexed(indexedarray(part, target.indices), 0 if is_zero else getattr(value, name))
+            fill_indexed(indexedarray(part, target.indices), 0 if is_zero else field_content(value, name))
         return
     element = value_of(data.layout.element, value)
 
@@ -116,8 +116,8 @@ def _write(data: array, indices: Sequence[Any], values: Any) -> None:
 
 def _named(data: array, indices: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The indices, for NumPy, of the elements that arrays of indices name; None is all of an axis."""
-    axes = zip(data.shape, (*indices, *(None,) * data.ndim), strict=False)
-    return np.ix_(*(np.arange(n) if named is None else np.asarray(named) for n, named in axes))
+    axes = enumerate(zip(data.shape, (*indices, *(None,) * data.ndim), strict=False))
+    return np.ix_(*(np.arange(n) if named is None else checked_indices(named, n, k) for k, (n, named) in axes))
 
 
 FILL.append(fill_indexed)

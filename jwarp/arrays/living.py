@@ -137,6 +137,14 @@ class Table:
                     return buffer.reshape(-1).view(np.uint8)[address - start :]
         return None
 
+    def memory_at(self, address: int) -> HostMemory | None:
+        """The living memory that an address is in; None if it is in none."""
+        with self._lock:
+            for me, (start, buffer) in self._buffers.items():
+                if start <= address < start + buffer.nbytes:
+                    return self._known[me]()
+        return None
+
     def arrays(self, *, by_addresses: bool) -> list[Any]:
         """The arrays that kernels may find by ids, and `by_addresses`."""
         with self._lock:
@@ -265,7 +273,7 @@ def _words(struct: Struct, keeps: list[Any]) -> Iterator[int]:
 
 
 def _described(value: Any, kind: ArrayType, keeps: list[Any]) -> Iterator[int]:
-    """The descriptor of an array of a grid, tree or mesh."""
+    """The descriptor of an array of a grid, tree, mesh or volume."""
     content = value.host() if hasattr(value, "memory") else np.asarray(value, kind.dtype.dtype)
     keeps += (value, content)
     if not content.size:

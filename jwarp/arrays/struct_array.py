@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import KINDS_OF_ARRAYS, array
-from jwarp.arrays.living import descriptor
-from jwarp.arrays.view import components_of, read_shape, scalar_of
+from jwarp.arrays.living import descriptor, table
+from jwarp.arrays.view import View, components_of, itemsize_of, read_shape, scalar_of
 from jwarp.devices import Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import (
@@ -321,17 +321,28 @@ def _content(kind: StructType, data: Any) -> np.ndarray:
 
 def _put(row: np.ndarray, value: Struct) -> None:
     for name in type(value).fields:
-        given = getattr(value, name)
-        kind = user_type(type(value).fields[name])
+        given = field_content(value, name)
         if isinstance(given, Struct):
             _put(row[name], given)
-        elif isinstance(kind, ArrayType):
-            _check_array(type(value), name, kind, given)
-            row[name] = descriptor(given).view(DESCRIPTOR_DTYPE)
-        elif kind is uint64 and isinstance(given, Geometry):
-            row[name] = int(given.id)
+        elif isinstance(user_type(type(value).fields[name]), ArrayType):
+            row[name] = given.view(DESCRIPTOR_DTYPE)
         else:
             row[name] = given
+
+
+def field_content(value: Struct, name: str) -> Any:
+    """The content of a field as an element of an array has it: the words for an array, the id for a grid or tree.
+
+    Raises:
+        KernelTypeError: it is not of the field's type of arrays.
+        LaunchError: it is an array that is not in host memory.
+    """
+    given = getattr(value, name)
+    kind = user_type(type(value).fields[name])
+    if isinstance(kind, ArrayType):
+        _check_array(type(value), name, kind, given)
+        return descriptor(given)
+    return int(given.id) if kind is uint64 and isinstance(given, Geometry) else given
 
 
 def _check_array(kind: StructType, name: str, wanted: ArrayType, given: Any) -> None:
@@ -349,11 +360,31 @@ def _struct(kind: StructType, row: Any) -> Any:
         if isinstance(field, StructType):
             values[name] = _struct(field, row[name])
         elif isinstance(field, ArrayType):
-            values[name] = None  # of which an element has the place alone
+            values[name] = _living(field, row[name])
         else:
             found = row[name]
             values[name] = found.item() if not components_of(field) else field(*np.ravel(found))
     return unchecked(kind, values)
+
+
+def _living(kind: ArrayType, row: Any) -> array | None:
+    """The array whose descriptor an element has, or one of the same memory; None if that is gone."""
+    address, dims = int(row["data"]), kind.dims
+    memory = table.memory_at(address) if address and row["ndim"] == dims else None
+    if memory is None:
+        return None
+    shape, strides = (tuple(map(int, row[name][:dims])) for name in ("shape", "strides"))
+    layout = View(kind.element, shape, strides, address - memory.start)
+    for known in table.arrays(by_addresses=True):
+        if type(known) is array and known.memory is memory and known.layout == layout:
+            return known
+    ends = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    low = layout.offset + sum(min(end, 0) for end in ends)
+    high = layout.offset + sum(max(end, 0) for end in ends) + itemsize_of(kind.element)
+    # Words that a program has made up name no array.
+    if min(shape) <= 0 or low < 0 or high > memory.buffer.nbytes or address % scalar_of(kind.element).dtype.itemsize:
+        return None
+    return array.of(memory, layout)
 
 
 def both_leaves(target: array, source: array) -> list[tuple[array, array]]:

@@ -22,6 +22,7 @@ from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwri
 from jwarp.autodiff.conditional import Conditional, Derivatives
 from jwarp.autodiff.custom_gradients import (
     Inlined,
+    changed_by_gradients,
     counter_refusal,
     given_twice,
     loaded_by_gradients,
@@ -92,7 +93,8 @@ def vjp(
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
     wants, gives = frozenset(wanted), frozenset(given)
-    gathered = frozenset(gathered)
+    # Gathering would run the writes of custom gradients once for each element.
+    gathered = frozenset() if changed_by_gradients(kernel) else frozenset(gathered)
     single = () if gathered else tuple(single)  # gradients are gathered by threads beyond those of the launch
     kernel = for_derivatives(kernel, reverse=True)
 
@@ -169,7 +171,8 @@ class _Reverse(ForwardSweep):
         more = self.checkpoints.locals if self.checkpoints is not None else {}
         body = make_block([*cleared, *(Op("clear", (), array) for array in more), *self.scalar_reads(), *nodes])
         returned = {Origin("gradient", p) for p in self.wanted} | {Origin("cotangent", p) for p in self.wanted}
-        shared = {Origin("work", p) for p in self.counters}
+        gradients, shared = frozenset(returned), {Origin("work", p) for p in self.counters}
+        returned |= {Origin("work", p) for p in self.scratch if p < len(kernel.params)}
         body = prune(body, returned, shared)
         if self.checkpoints is not None:
             self.checkpoints.refuse_tape(body)
@@ -180,7 +183,8 @@ class _Reverse(ForwardSweep):
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         own = {Origin("cotangent", p) for p in self.owned} - returned - shared
         body = prune(drop_unread_stores(body, own), returned, shared)
-        refuse_order(kernel, body, self.owned | self.counters)
+        # Like launches, custom gradients may write to other arrays in any order.
+        refuse_order(kernel, prune(body, gradients, shared) if self.scratch else body, self.owned | self.counters)
         if kernel.block_dim:
             _refuse_notes(kernel, body)
         return derived(kernel, body, more, apart=not self.conflicts.same_value.isdisjoint(self.active.arrays))

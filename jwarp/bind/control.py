@@ -224,7 +224,7 @@ def arguments(given: Mapping[str, Any], since: int) -> Iterator[None]:
 
 
 def is_foreign(owner: Geometry) -> bool:
-    """True if a grid, tree or mesh is neither an argument of the traced function nor made in it."""
+    """True if a grid, tree, mesh or volume is neither an argument of the traced function nor made in it."""
     return owner.born < _since.get()
 
 

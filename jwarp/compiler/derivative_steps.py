@@ -168,11 +168,13 @@ def derivative_steps(
     block_dim: BlockDim | None = None,
     *,
     in_place: bool = False,
+    changed: Collection[int] = (),
     after: Steps | None = None,
 ) -> Steps:
     """The steps that add a derivative to the slots `gradient`, or to `given` where it works `in_place`.
 
-    They come after the steps `after`, which allocate the slots `final`.
+    Where it does so, custom gradients write to the arrays `changed` themselves, the slots `primal`; elsewhere to
+    copies. The steps come after the steps `after`, which allocate the slots `final`.
     """
     first = () if after is None else after.steps
     builder = _Builder(sum(isinstance(step, Allocate) for step in first))
@@ -183,7 +185,10 @@ def derivative_steps(
         shapes = tuple(shape_of(feed, param, extents) for feed, param in zip(derived.feeds, params, strict=True))
         slots = []
         for feed, param, shape in zip(derived.feeds, params, shapes, strict=True):
-            slot = _slot(builder, feed, shape, param.dtype.dtype, geometry, in_place=in_place)
+            if in_place and feed.source.kind == "primal" and feed.source.param in changed:
+                slot = feed.source
+            else:
+                slot = _slot(builder, feed, shape, param.dtype.dtype, geometry, in_place=in_place)
             if feed.result is not None and slot != (target := Slot(into, feed.result)):
                 own = extents[feed.result] or ()
                 builder.after.append(Add(slot, target, None if own == shape else own))

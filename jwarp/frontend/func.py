@@ -112,7 +112,7 @@ class Func(ByName, Defined):
     @property
     def heading(self) -> str:
         """The name with the types of the parameters."""
-        kinds = ("Any" if kind is None else repr(kind) for kind in self.wanted)
+        kinds = ("Any" if kind is None else _shown(kind) for kind in self.wanted)
         return f"{self.name}({', '.join(kinds)})"
 
     @property
@@ -186,6 +186,11 @@ class Func(ByName, Defined):
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"
+
+
+def _shown(kind: Any) -> str:
+    """A type as a user knows it: that of an object where a handle has its place."""
+    return f"wp.{kind.named}" if getattr(kind, "is_handle", False) else repr(kind)
 
 
 class Lambda(Func):

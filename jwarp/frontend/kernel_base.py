@@ -32,7 +32,7 @@ class Parameter:
 
 
 def handles_of(signature: Sequence[Parameter]) -> tuple[int, ...]:
-    """The parameters that are numbers which may name a grid, tree or mesh, or structs that may have such in them."""
+    """The parameters that are numbers which may name a grid, tree, mesh or volume, or structs that may have these."""
     kinds = [parameter.type for parameter in signature]
     return tuple(
         u for u, kind in enumerate(kinds) if kind is uint64 or (isinstance(kind, StructType) and may_hold_handles(kind))

@@ -171,7 +171,7 @@ def described(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], kind: A
 
 
 def object_of(e: Emitter, id: Operand, kinds: Sequence[StructType], span: Span) -> StructValue:
-    """The grid, tree or mesh that an id names, an empty one where it names none; an error then in debug mode.
+    """The grid, tree, mesh or volume that an id names, an empty one where it names none; an error then in debug mode.
 
     A function that takes several `kinds` asks for what all of them have in the same words of their records.
     """

@@ -15,14 +15,15 @@ from jwarp.api.array_functions import array_scan, number
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array2d, array3d
 from jwarp.arrays.create import clone, copy, empty, zeros
+from jwarp.caches import cached
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.atomic import atomic_add
-from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.builtins.control import static, tid
 from jwarp.frontend.builtins.prints import printf
 from jwarp.frontend.builtins.scalar import max, min
 from jwarp.frontend.func import func
-from jwarp.frontend.kernel import kernel
+from jwarp.frontend.kernel import Kernel, kernel
 from jwarp.sparse.assembly import scatter_entries
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
 from jwarp.sparse.rows import find_column, row_begin, row_end
@@ -218,7 +219,9 @@ def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
     left = [x.offsets, x.row_counts, x.columns, x.scalar_values]
     right = [y.nrow, y.offsets, y.row_counts, y.columns, y.scalar_values]
     given = [z.scalar_type(alpha), *left, *right, z.offsets, z.row_counts, z.columns, z.scalar_values]
-    launch(_multiply_rows, (z.nrow, *z.block_shape), given, device=z.device)
+    is_of_scalars = z.block_size == 1
+    shape = (1, 1, z.nrow) if is_of_scalars else (z.nrow, *z.block_shape)
+    launch(_multiplier(is_of_scalars), shape, given, device=z.device)
 
 
 # The words of marks of all workers together, unless one needs more: each has a bit for each column.
@@ -330,33 +333,41 @@ def _has_at_most_nnz_max(nnz_max: int, offsets: array[int], limited: array[int])
     limited[row + max(offsets[row] - nnz_max, 0) * limited.shape[0]] = offsets[row]
 
 
-@kernel
-def _multiply_rows(
-    alpha: Any,
-    x_offsets: array[int],
-    x_counts: array[int],
-    x_columns: array[int],
-    x_values: array3d[Any],
-    y_nrow: int,
-    y_offsets: array[int],
-    y_counts: array[int],
-    y_columns: array[int],
-    y_values: array3d[Any],
-    offsets: array[int],
-    row_counts: array[int],
-    columns: array[int],
-    out: array3d[Any],
-) -> None:
-    row, i, j = tid()
-    first = row_begin(offsets, row)
-    end = row_end(offsets, row_counts, columns, row)
-    for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
-        inner = x_columns[b]
-        if inner >= 0 and inner < y_nrow:
-            for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
-                block = find_column(columns, first, end, y_columns[c])
-                if block >= 0:
-                    total = out.dtype(0.0)
-                    for k in range(x_values.shape[2]):
-                        total += x_values[b, i, k] * y_values[c, k, j]
-                    atomic_add(out, block, i, j, alpha * total)
+@cached(2)
+def _multiplier(is_of_scalars: bool) -> Kernel:
+    """The kernel whose last coordinate, that of the lanes of a vector, is a row, or else a column of a block."""
+
+    @kernel
+    def multiply_rows(
+        alpha: Any,
+        x_offsets: array[int],
+        x_counts: array[int],
+        x_columns: array[int],
+        x_values: array3d[Any],
+        y_nrow: int,
+        y_offsets: array[int],
+        y_counts: array[int],
+        y_columns: array[int],
+        y_values: array3d[Any],
+        offsets: array[int],
+        row_counts: array[int],
+        columns: array[int],
+        out: array3d[Any],
+    ) -> None:
+        row, i, j = tid()
+        if static(is_of_scalars):
+            i, j, row = tid()
+        first = row_begin(offsets, row)
+        end = row_end(offsets, row_counts, columns, row)
+        for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
+            inner = x_columns[b]
+            if inner >= 0 and inner < y_nrow:
+                for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
+                    block = find_column(columns, first, end, y_columns[c])
+                    if block >= 0:
+                        total = out.dtype(0.0)
+                        for k in range(x_values.shape[2]):
+                            total += x_values[b, i, k] * y_values[c, k, j]
+                        atomic_add(out, block, i, j, alpha * total)
+
+    return multiply_rows

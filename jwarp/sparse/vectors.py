@@ -7,15 +7,16 @@ from typing import Any
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array3d
 from jwarp.arrays.create import clone, copy, empty
+from jwarp.caches import cached
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
-from jwarp.frontend.kernel import kernel
+from jwarp.frontend.kernel import Kernel, kernel
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale
 from jwarp.sparse.rows import bsr_row_index, row_begin, row_end
 from jwarp.sparse.scaling import is_one, is_zero
 from jwarp.sparse.storage import check_devices
-from jwarp.types import CompositeType, type_repr, types_equal, vector
+from jwarp.types import CompositeType, int64, type_repr, types_equal, vector
 
 
 def bsr_mv(
@@ -78,17 +79,17 @@ def multiply(
 ) -> None:
     """Set `z` to `alpha * A @ x + beta * y`, all of which are arrays of numbers. `z` may be `y`, but not `x`."""
     scale_of, rows = A.scalar_type, A.block_shape[1 if transpose else 0]
-    parts = [A.offsets, A.row_counts, A.columns, A.scalar_values]
+    parts = [A.offsets, A.row_counts, A.columns]
     if not transpose:
-        given = [scale_of(alpha), scale_of(beta), *parts, x, y, z]
-        launch(_multiply, (A.nrow, rows), given, device=A.device, record_tape=record_tape)
+        given = [scale_of(alpha), scale_of(beta), *parts, A.scalar_values.flatten(), x, y, z]
+        launch(_multiplier(*A.block_shape), (z.size, 1), given, device=A.device, record_tape=record_tape)
         return
     if is_zero(beta):
         z.zero_()
     elif y is not z or not is_one(beta):
         launch(_scale_vector, z.size, [scale_of(beta), y, z], device=A.device, record_tape=record_tape)
     if not is_zero(alpha):
-        given = [scale_of(alpha), *parts, A.nrow, x, z]
+        given = [scale_of(alpha), *parts, A.scalar_values, A.nrow, x, z]
         launch(_multiply_transposed, (A.nnz, rows), given, device=A.device, record_tape=record_tape)
 
 
@@ -108,30 +109,40 @@ def _numbers(a: Any, scalar: Any, count: int, name: str) -> array:
     return flat.reshape((count,)) if flat.ndim > 1 else flat
 
 
-@kernel
-def _multiply(
-    alpha: Any,
-    beta: Any,
-    offsets: array[int],
-    row_counts: array[int],
-    columns: array[int],
-    values: array3d[Any],
-    x: array[Any],
-    y: array[Any],
-    z: array[Any],
-) -> None:
-    row, i = tid()
-    total = values.dtype(0.0)
-    if alpha != values.dtype(0.0):
-        for block in range(row_begin(offsets, row), row_end(offsets, row_counts, columns, row)):
-            first = columns[block] * values.shape[2]
-            for j in range(values.shape[2]):
-                total += values[block, i, j] * x[first + j]
+@cached(64)
+def _multiplier(rows_of_block: int, columns_of_block: int) -> Kernel:
+    """The kernel for blocks of a shape."""
+
+    @kernel
+    def multiply_rows(
+        alpha: Any,
+        beta: Any,
+        offsets: array[int],
+        row_counts: array[int],
+        columns: array[int],
+        values: array[Any],
+        x: array[Any],
+        y: array[Any],
+        z: array[Any],
+    ) -> None:
+        out, _ = tid()  # with a last extent of 1: each row is a loop of its own, as gathers of vectors are slower
+        row = out // rows_of_block
+        i = out % rows_of_block
+        total = values.dtype(0.0)
+        end = row_end(offsets, row_counts, columns, row)
+        if alpha == values.dtype(0.0):
+            end = 0
+        for block in range(row_begin(offsets, row), end):
+            first = columns[block] * columns_of_block
+            at = (int64(block) * int64(rows_of_block) + int64(i)) * int64(columns_of_block)
+            for j in range(columns_of_block):
+                total += values[at + int64(j)] * x[first + j]
         total *= alpha
-    out = row * values.shape[1] + i
-    if beta != values.dtype(0.0):
-        total += beta * y[out]
-    z[out] = total
+        if beta != values.dtype(0.0):
+            total += beta * y[out]
+        z[out] = total
+
+    return multiply_rows
 
 
 @kernel

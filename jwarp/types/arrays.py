@@ -77,7 +77,7 @@ class StructType(type):
 
     @property
     def named(cls) -> str:
-        """The user's name of the handle's type: Mesh, Bvh, HashGrid."""
+        """The user's name of the handle's type: Mesh, Bvh, HashGrid, Volume."""
         return cls.__name__.partition("Arrays")[0]
 
     def __repr__(cls) -> str:

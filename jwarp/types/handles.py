@@ -1,4 +1,4 @@
-"""Handles: the structs that kernels are given for the number of a grid, tree or mesh, a `wp.uint64`."""
+"""Handles: the structs that kernels are given for the number of a grid, tree, mesh or volume, a `wp.uint64`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ when_gone: list[Callable[[int], None]] = []  # called with the number of an obje
 _births = itertools.count()
 UNCOPIED = frozenset(
     {"born", "held", "repeat", "state", "traced_at", "number"}
-)  # the attributes of a grid, tree or mesh that are its own
+)  # the attributes of a grid, tree, mesh or volume that are its own
 
 
 def births() -> int:
@@ -35,7 +35,10 @@ def births() -> int:
 
 
 class Geometry:
-    """Base of what kernels know by a number: they are given `arrays`, a struct, in the number's place."""
+    """Base of grids, trees, meshes and volumes: what kernels know by a number.
+
+    They are given `arrays`, a struct, in the number's place.
+    """
 
     arrays: Struct
     version = 0  # one more whenever it is built, refitted or changed
@@ -72,7 +75,7 @@ class Geometry:
 
 
 class Id:
-    """The id of a grid, tree or mesh: it stands for the object, also while JAX traces."""
+    """The id of a grid, tree, mesh or volume: it stands for the object, also while JAX traces."""
 
     __slots__ = ("owner",)
 
@@ -133,7 +136,7 @@ def mark(made: Struct, owner: Geometry) -> Any:
 
 
 def owner_of(value: Any) -> Geometry | None:
-    """The grid, tree or mesh that a struct says it was made of; None for any other value."""
+    """The grid, tree, mesh or volume that a struct says it was made of; None for any other value."""
     owner, _ = getattr(value, "_seen", (None, 0))
     return None if owner is None else owner()
 
@@ -151,7 +154,7 @@ def _read(owner: Geometry) -> Any:
 
 
 def arrays_of(value: Any, read: Callable[[Geometry], Any] = _read) -> Any:
-    """The struct that a launch passes for a grid, tree or mesh or its id, by `read`; None for any other value.
+    """The struct that a launch passes for a grid, tree, mesh or volume or its id, by `read`; None for any other value.
 
     For a struct with such in it, it is one of another type, which has their arrays in it.
     """
@@ -178,7 +181,7 @@ def _with_arrays(value: Struct, read: Callable[[Geometry], Any]) -> Any:
 
 
 def renewed(value: Any, read: Callable[[Geometry], Any] = _read) -> Any:
-    """The struct, by `read`, of a grid, tree or mesh that has changed since `value` was made of it; else None."""
+    """The struct, by `read`, of a grid, tree, mesh or volume that changed since `value` was made of it; else None."""
     if getattr(type(value), "holds_handles", False):
         parts = {name: renewed(getattr(value, name), read) for name in type(value).fields}
         parts = {name: part for name, part in parts.items() if part is not None}

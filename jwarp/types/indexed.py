@@ -176,7 +176,7 @@ class indexedarray(Operators):
         found = np.asarray(self.data)
         for axis, indices in enumerate(self.indices):
             if indices is not None:
-                found = np.take(found, np.asarray(indices), axis)
+                found = np.take(found, checked_indices(indices, found.shape[axis], axis), axis)
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -215,6 +215,22 @@ class indexedarray4d(indexedarray):
 
     __slots__ = ()
     _ndim = 4
+
+
+def checked_indices(indices: Any, extent: int, axis: int) -> np.ndarray:
+    """The indices along an axis, for NumPy.
+
+    Raises:
+        LaunchError: one is outside. It is an IndexError, too.
+    """
+    given = np.asarray(indices)
+    outside = given[(given < -extent) | (given >= extent)]
+    if outside.size:
+        raise LaunchError(
+            f"wp.indexedarray: index {outside[0]} is outside axis {axis} of the array, whose extent is {extent}",
+            also=IndexError,
+        )
+    return given
 
 
 def indexed_parts(where: str, kind: StructType, value: indexedarray) -> Mapping[str, Any]:

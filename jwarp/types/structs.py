@@ -57,7 +57,7 @@ class Struct(metaclass=StructType):
     """
 
     fields: ClassVar[dict[str, AnyType]] = {}
-    __slots__ = ("_seen",)  # of which grid, tree or mesh it is, and of which state of that
+    __slots__ = ("_seen",)  # of which grid, tree, mesh or volume it is, and of which state of that
     __dataclass_fields__ = _Asked()
     __dataclass_params__ = _Asked()
 
@@ -91,7 +91,7 @@ class Struct(metaclass=StructType):
         return type(self)(**{**values, **changes})
 
     def __getstate__(self) -> Any:
-        """The fields. A copy is what it is, and is no longer of a grid, tree or mesh that changes."""
+        """The fields. A copy is what it is, and is no longer of a grid, tree, mesh or volume that changes."""
         return None, {name: getattr(self, name) for name in type(self).fields}
 
     @classmethod
@@ -202,7 +202,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
 
 
 def may_hold_handles(kind: StructType) -> tuple[str, ...]:
-    """The fields of a struct that may be numbers which name a grid, tree or mesh, or have such in them."""
+    """The fields of a struct that may be numbers which name a grid, tree, mesh or volume, or have such in them."""
     return tuple(
         name
         for name, field in kind.fields.items()

@@ -11,6 +11,7 @@ from functions_of_launches import add_to, assert_same, squares
 from numpy.testing import assert_array_equal
 
 import jwarp as wp
+from jwarp.config import surface
 
 
 @wp.kernel(enable_backward=False)
@@ -456,10 +457,47 @@ def test_jax_callable_refuses():
         wp.jax_callable(f)(jnp.ones(3, int))
     with pytest.raises(wp.LaunchError, match="no parameter 'w'"):
         wp.jax_callable(f, in_out_argnames=["w"])
+    with pytest.raises(wp.LaunchError, match="must not contain duplicate names"):
+        wp.jax_callable(f, in_out_argnames=["x", "x"])
+    with pytest.raises(wp.LaunchError, match="'y' is in in_out_argnames, .* placed before output-only"):
+        wp.jax_callable(f, num_outputs=2, in_out_argnames=["y"])
+    with pytest.raises(wp.LaunchError, match="graph_mode=7 is none of NONE, JAX"):
+        wp.jax_callable(f, graph_mode=7)
     with pytest.raises(wp.LaunchError, match="3 cannot be outputs"):
         wp.jax_callable(f, num_outputs=3)
     with pytest.raises(wp.KernelTypeError, match="'x' has no annotation"):
         wp.jax_callable(lambda x: None)
+
+
+def test_programs_get_one_jax_callable_for_a_function_and_its_options(monkeypatch):
+    def f(x: wp.array[float], y: wp.array[float]):
+        wp.copy(y, x)
+        wp.launch(set_both, x.shape, inputs=[wp.zeros_like(x), y])
+
+    def g(x: wp.array[float], y: wp.array[float]):
+        f(x, y)
+
+    assert wp.jax_callable(f) is not wp.jax_callable(f)
+    monkeypatch.setattr(surface, "is_warps", True)
+    first = wp.jax_callable(f, output_dims={"y": (3,)})
+    assert wp.jax_callable(f, output_dims={"y": [3]}, in_out_argnames=[], stage_in_argnames=None) is first
+    assert wp.jax_callable(f, output_dims=()) is not wp.jax_callable(f)
+    others = [
+        wp.jax_callable(f),
+        wp.jax_callable(g, output_dims={"y": (3,)}),
+        wp.jax_callable(f, output_dims={"y": (4,)}),
+        wp.jax_callable(f, in_out_argnames=["y"]),
+        wp.jax_callable(f, output_dims={"y": (3,)}, graph_mode=2),
+        wp.jax_callable(f, output_dims={"y": (3,)}, stage_in_argnames=["x"]),
+    ]
+    assert len({id(each) for each in (first, *others)}) == 7
+    assert others[4].graph_mode is wp.JaxCallableGraphMode.WARP and first.graph_mode is wp.JaxCallableGraphMode.JAX
+    assert others[5].stage_in_argnames == {"x"} and first.stage_in_argnames == set()
+    x = np.random.default_rng(8).normal(size=3).astype(np.float32)
+    np.testing.assert_array_equal(jax.jit(first)(x)[0], 2 * x + 1)
+    (changed,) = jax.jit(others[3])(x, jnp.ones(3))
+    np.testing.assert_array_equal(changed, 2 * x + 1)
+    assert others[2](jnp.ones(4))[0].shape == (4,)
 
 
 # Errors

@@ -158,8 +158,14 @@ def test_kernels_call_functions_that_are_made_of_functions(f):
         (lambda: wp.map(both, V, X), K, "`b` of `both` must be vec3, not an element of float32"),
         (lambda: wp.map(wp.add, X, jnp.ones(3)), L, r"arrays of shapes \(5,\), \(3,\) cannot be broadcast"),
         (lambda: wp.map(wp.sin, X, out=X), L, "out is a JAX array"),
-        (lambda: wp.map(wp.sin, X, out=np.zeros(3, np.float32)), L, r"out has shape \(3,\), the result of map_sin has"),
-        (lambda: wp.map(both, V, V, out=np.zeros(5, np.float32)), L, "2 results, and 1 arrays in out"),
+        (
+            lambda: wp.map(wp.sin, X, out=np.zeros(3, np.float32)),
+            L,
+            r"map_sin: Output array shape \(3,\) does not match",
+        ),
+        (lambda: wp.map(both, V, V, out=np.zeros(5, np.float32)), L, r"output arrays \(1\) does not .* outputs \(2\)"),
+        (lambda: wp.map(wp.sin, X, out=np.zeros(3, np.float32)), TypeError, "Output array shape"),
+        (lambda: wp.map(both, V, V, out=[np.zeros(5, np.float32)] * 3), TypeError, r"output arrays \(3\) does not"),
         (lambda: wp.map(wp.sin, X, device="cpu"), L, "there is no keyword 'device'"),
         (lambda: wp.map(wp.sin, "text"), K, "input 0 is str text"),
         (lambda: wp.map(lambda x: wp.printf("%f", x), X), K, "gives nothing, and not numbers"),
@@ -184,3 +190,7 @@ def test_several_results_are_a_list_in_programs(monkeypatch, in_program):
     found = wp.map(both, wp.array([1.0, 2.0], dtype=float))
     assert type(found) is (list if in_program else tuple)
     assert [x.numpy().tolist() for x in found] == [[3.0, 4.0], [3.0, 6.0]]
+    content = [wp.zeros(4, dtype=float) for _ in found]
+    chosen = wp.array([3, 1], dtype=int)
+    wp.map(both, wp.array([1.0, 2.0], dtype=float), out=[wp.indexedarray(x, [chosen]) for x in content])
+    assert [x.numpy().tolist() for x in content] == [[0.0, 4.0, 0.0, 3.0], [0.0, 6.0, 0.0, 3.0]]

@@ -2,6 +2,9 @@
 
 import io
 import struct
+import sys
+import types
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -290,6 +293,63 @@ def test_damaged_files_are_refused_or_read():
     assert refused > 100
 
 
+def stub_of_blosc():
+    """A module with blosc's functions and header, which packs by zlib."""
+
+    class Fault(Exception):
+        pass
+
+    def compress(data):
+        packed = zlib.compress(data)
+        return struct.pack("<4BIII", 2, 1, 0, 1, len(data), len(data), 16 + len(packed)) + packed
+
+    def decompress(chunk):
+        try:
+            return zlib.decompress(chunk[16:])
+        except zlib.error as error:
+            raise Fault(f"Error {error} while decompressing data") from None
+
+    return types.SimpleNamespace(compress=compress, decompress=decompress, error=Fault)
+
+
+def damaged(source, at, form, *numbers):
+    data = bytearray(source)
+    struct.pack_into(form, data, at, *numbers)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_damaged_chunks_of_blosc_are_refused(is_installed, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "blosc", stub_of_blosc())
+    volume = wp.Volume.allocate_by_tiles(wp.array([[0, 0, 0], [80, 0, 0]], dtype=wp.int32), 1.0, bg_value=1.0)
+    source = volume.save_to_nvdb(tmp_path / "v.nvdb", codec="blosc").read_bytes()
+    again = wp.Volume.load_from_nvdb(source)
+    np.testing.assert_array_equal(again.array().numpy(), volume.array().numpy())
+    name = struct.unpack_from("<I", source, 16 + 136)[0]
+    chunk = 16 + 176 + name + 8
+    size, _, stored = struct.unpack_from("<III", source, chunk + 4)
+    assert size == len(volume.array().numpy()) and chunk + stored == len(source)
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "blosc", None)  # an import raises ImportError then
+        with pytest.raises(wp.LaunchError, match="blosc is needed"):
+            wp.Volume.load_from_nvdb(source)
+    cases = [
+        (damaged(source, chunk + 4, "<I", 2**32 - 1), "at most"),
+        (damaged(source, chunk + 4, "<I", size + 1), "at most"),
+        (damaged(source, chunk + 12, "<I", stored + 1), "says that a chunk"),
+        (source[: chunk + 7], "no header of blosc"),
+        (source[:-3], "says that a chunk"),
+    ]
+    if is_installed:
+        cases += [
+            (damaged(source, chunk + 16 + 20, "<Q", 2**63 + 12345), "while decompressing"),
+            (damaged(source, chunk + 4, "<I", size - 1), "in the place of"),
+        ]
+    for data, said in cases:
+        with pytest.raises(wp.LaunchError, match=said):
+            wp.Volume.load_from_nvdb(data)
+
+
 def test_what_there_cannot_be_is_refused():
     with pytest.raises(RuntimeError, match="Invalid grid buffer pointer"):
         wp.Volume.load_from_address(0x1234567)
@@ -308,3 +368,71 @@ def test_what_there_cannot_be_is_refused():
         sample_f_fn(wp.replace(volume, values=jnp.zeros(3)), jnp.zeros((1, 3)), 1)
     with pytest.raises(RuntimeError, match="Unsupported codec"):
         volume.save_to_nvdb("nowhere.nvdb", codec="rar")
+
+
+@wp.kernel
+def sample_half(volume: wp.uint64, out: wp.array[float]):
+    out[0] = float(wp.volume_sample(volume, wp.vec3(), 1, dtype=wp.float16))
+
+
+@wp.kernel
+def sample_gradient_of_another_type(volume: wp.uint64, out: wp.array[float]):
+    gradient = wp.vec3d()
+    out[0] = wp.volume_sample_grad(volume, wp.vec3(), 1, gradient, dtype=float)
+
+
+@wp.kernel
+def sample_index_gradient_of_another_type(volume: wp.uint64, out: wp.array[float]):
+    gradient = wp.vec3d()
+    out[0] = wp.volume_sample_grad_index(volume, wp.vec3(), 1, out, 1.0, gradient)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (sample_half, "no overload of `volume_sample` takes"),
+        (sample_gradient_of_another_type, "no overload of `volume_sample_grad` takes"),
+        (sample_index_gradient_of_another_type, "vectors or matrices of one type, not vec3d, vec3"),
+    ],
+    ids=["values", "gradients", "indices"],
+)
+def test_errors_name_the_public_function_and_the_call(kernel, said):
+    volume = wp.Volume.allocate([0, 0, 0], [7, 7, 7], 1.0)
+    with pytest.raises(wp.KernelTypeError, match=said) as raised:
+        wp.launch(kernel, 1, [volume.id, wp.zeros(1, dtype=float)])
+    message = str(raised.value)
+    assert f"{__file__}:" in message and not {"gradient_into", "sampled", "volumes.py:"} & {*message.split()}
+    assert "volume_functions.py" not in message
+    if said.startswith("no overload"):
+        assert "(wp.Volume, vec3, int32, " in message
+
+
+@pytest.mark.parametrize("dtype", [float, wp.float64, wp.vec3, wp.vec4d])
+def test_a_grid_of_tiles_finds_what_a_hash_table_does(dtype, monkeypatch):
+    rng = np.random.default_rng(9)
+
+    @wp.kernel(module="unique")
+    def sample(volume: wp.uint64, uvw: wp.array[wp.vec3], out: wp.array[dtype], indices: wp.array[int]):
+        i = wp.tid()
+        out[i] = wp.volume_sample(volume, uvw[i], wp.Volume.LINEAR, dtype=dtype)
+        p = uvw[i]
+        indices[i] = wp.volume_lookup_index(volume, int(p[0]), int(p[1]), int(p[2]))
+
+    points = wp.array(rng.integers(-30, 10, size=(60, 3)), dtype=wp.int32)
+    uvw = rng.uniform(-40, 20, size=(300, 3))
+    uvw[:150] = np.round(uvw[:150] / 8) * 8 + rng.choice([-1.0, -0.25, 0.0, 0.5], size=(150, 3))  # beside borders
+    uvw[-4:] = [[np.inf, 0, 0], [-1e30, 0, 0], [1e30, 1e30, 1e30], [0, np.nan, 0]]
+    at, values, found = wp.array(uvw, dtype=wp.vec3), None, []
+    for most in (8, 0):
+        monkeypatch.setattr("jwarp.api.geometry.volume_tables._MOST_CELLS", most)
+        volume = wp.Volume.allocate_by_tiles(points, 1.0, dtype(3.0))
+        if values is None:
+            values = rng.normal(size=volume.values.numpy().shape)
+        volume = wp.replace(volume, values=wp.array(values, dtype=dtype))
+        assert (volume.table.shape[0] == 0) == (most > 0)
+        out, indices = wp.zeros(300, dtype=dtype), wp.zeros(300, dtype=int)
+        wp.launch(sample, 300, [volume, at, out, indices])
+        found.append((out.numpy(), indices.numpy()))
+    assert len(np.unique(found[0][1])) > 20
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])

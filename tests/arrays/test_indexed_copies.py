@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -130,3 +132,60 @@ def test_what_does_not_fit_is_refused():
         wp.indexedarray(np.zeros(3, np.float32), ROWS.astype(np.int32)).contiguous()
     with pytest.raises(wp.LaunchError, match="2 arrays in out"):
         wp.map(lambda x: x + 1.0, named, out=(named, named))
+
+
+@wp.struct
+class Holder:
+    k: int
+    a: wp.array2d[float]
+    v: wp.vec2
+
+
+def test_structs_with_arrays_fill_what_is_named():
+    data = wp.zeros(5, dtype=Holder)
+    inner = wp.array(np.random.default_rng(3).random((2, 3)), dtype=float)
+    named = data[wp.array(ROWS, dtype=int)]
+    named.fill_(Holder(7, inner, wp.vec2(1.0, 2.0)))
+    for row, found in enumerate(data.list()):
+        is_named = row in ROWS
+        assert (found.k, list(found.v)) == ((7, [1.0, 2.0]) if is_named else (0, [0.0, 0.0]))
+        assert (found.a is inner) if is_named else found.a is None
+    named.fill_(Holder())
+    assert not data.numpy()["a"]["data"].any() and not data.numpy()["k"].any()
+    with pytest.raises(wp.KernelTypeError, match="holds array2d"):
+        named.fill_(Holder(1, wp.zeros(3, dtype=float), wp.vec2()))
+
+
+def test_lists_of_structs_have_their_arrays():
+    memory = wp.array(np.random.default_rng(4).random((4, 6)), dtype=float)
+    expected = memory.numpy()[::2, 1:4].copy()
+    data = wp.array([Holder(1, memory[::2, 1:4], wp.vec2()), Holder()], dtype=Holder)
+    view, absent = (x.a for x in data.list())  # the view has died, its memory has not
+    np.testing.assert_array_equal(view.numpy(), expected)
+    view.fill_(3.0)
+    assert (memory.numpy()[::2, 1:4] == 3.0).all() and absent is None
+    forged = data.numpy()
+    forged["a"]["shape"][0, 0] = 9
+    assert wp.array(forged, dtype=Holder).list()[0].a is None
+    del memory, view
+    gc.collect()
+    assert data.list()[0].a is None
+
+
+@pytest.mark.parametrize("index", [4, -5])
+def test_indices_outside_are_errors_of_indices(index):
+    data = wp.zeros((4, 3), dtype=float)
+    named = wp.indexedarray(data, indices([0, index, 1]))
+    changes = [
+        named.numpy,
+        named.list,
+        lambda: named.fill_(1.0),
+        lambda: wp.clone(named),
+        lambda: wp.copy(named, wp.ones((3, 3), dtype=float)),
+        lambda: wp.copy(wp.zeros((3, 3), dtype=float), named),
+    ]
+    for change in changes:
+        for error in (wp.LaunchError, IndexError):
+            with pytest.raises(error, match=f"index {index} is outside axis 0 of the array, whose extent is 4"):
+                change()
+    assert not data.numpy().any()

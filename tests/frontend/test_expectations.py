@@ -79,3 +79,28 @@ HEAD = "import jwarp as wp\n\n\n@wp.kernel\ndef k(v: wp.array[wp.vec3], x: float
 )
 def test_values_that_cannot_be_compared(call, words, tmp_path):
     check(f"{HEAD}«{call}»\n", wp.KernelTypeError, words, "", tmp_path)
+
+
+@wp.kernel
+def stopping(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.5:
+        wp.breakpoint()
+    y[i] = 2.0 * x[i]
+
+
+def test_breakpoints_stop_nothing():
+    x = np.random.default_rng(8).random(9).astype(np.float32)
+    y = wp.zeros(9, dtype=float)
+    wp.launch(stopping, 9, inputs=[wp.array(x), y])
+    np.testing.assert_array_equal(y.numpy(), 2.0 * x)
+    assert wp.breakpoint() is None
+
+
+def test_breakpoints_take_nothing():
+    @wp.kernel
+    def given(y: wp.array[float]):
+        wp.breakpoint(y[0])
+
+    with pytest.raises((wp.CompileError, wp.KernelTypeError), match="breakpoint"):
+        wp.launch(given, 1, inputs=[wp.zeros(1, dtype=float)])

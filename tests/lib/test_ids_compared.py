@@ -1,4 +1,4 @@
-"""An id of a grid, tree or mesh that is known is not 0; other arithmetic on it is refused with a way out."""
+"""An id of a grid, tree, mesh or volume that is known is not 0; other arithmetic on it is refused with a way out."""
 
 import numpy as np
 import pytest

@@ -110,5 +110,5 @@ def test_records_follow_meshes_in_structs():
 
 
 def test_a_number_names_nothing():
-    with pytest.raises(wp.KernelTypeError, match="pass the grid, tree or mesh itself"):
+    with pytest.raises(wp.KernelTypeError, match="pass the grid, tree, mesh or volume itself"):
         wp.launch(plain, N, [Shape(mesh=7, scale=1.0), WHERE], [N])

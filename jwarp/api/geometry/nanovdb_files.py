@@ -17,6 +17,8 @@ CODECS = {"none": 0, "zip": 1, "blosc": 2}
 HEADER, META = 16, 176
 # A compressed grid of more bytes than this, for each byte of the file, is refused.
 MOST = 2048
+# Of a chunk of blosc: versions and flags in 4 bytes, then the sizes of the content, of its blocks and of the chunk.
+_BLOSC_HEADER = 16
 
 
 def grids_of(data: bytes) -> np.ndarray:
@@ -55,14 +57,31 @@ def grids_of(data: bytes) -> np.ndarray:
 
 
 def _unpacked(codec: int, chunk: bytes, limit: int) -> bytes:
+    if codec == 2:
+        return _unpacked_by_blosc(chunk, limit)
     try:
-        if codec == 1:
-            return zlib.decompressobj().decompress(chunk, max(limit, 1))
-        return bytes(_blosc().decompress(chunk))
+        return zlib.decompressobj().decompress(chunk, max(limit, 1))
     except zlib.error as error:
         raise refuse(f"{INVALID}: {error}") from None
-    except ValueError as error:
+
+
+def _unpacked_by_blosc(chunk: bytes, limit: int) -> bytes:
+    """The content of a chunk, whose header says how large it is: blosc allocates that much, so it is checked before."""
+    if len(chunk) < _BLOSC_HEADER:
+        raise refuse(f"{INVALID}: a chunk of {len(chunk)} bytes has no header of blosc")
+    size, _, stored = struct.unpack_from("<III", chunk, 4)
+    if stored != len(chunk):
+        raise refuse(f"{INVALID}: blosc's header says that a chunk of {len(chunk)} bytes has {stored}")
+    if size > limit:
+        raise refuse(f"{INVALID}: a chunk of blosc has {size} bytes, where at most {limit} can be")
+    blosc = _blosc()
+    try:
+        made = bytes(blosc.decompress(chunk))
+    except Exception as error:  # the package's own class, which derives from Exception alone
         raise refuse(f"{INVALID}: {error}") from None
+    if len(made) != size:
+        raise refuse(f"{INVALID}: a chunk of blosc has {len(made)} bytes in the place of {size}")
+    return made
 
 
 def _blosc() -> Any:

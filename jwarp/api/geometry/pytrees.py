@@ -18,7 +18,7 @@ from jwarp.types.handles import Id
 
 
 def as_jax(value: Any, names: Sequence[str]) -> None:
-    """Let the attributes of a grid, tree or mesh that are arrays of NumPy's that nobody can write to be JAX's."""
+    """Make JAX's of the attributes of a grid, tree, mesh or volume that are NumPy's and that nobody can write to."""
     if is_not_tracing():
         found = {name: part for name in names if fixed(part := getattr(value, name))}
         for name, part in zip(found, jax.device_put(list(found.values())), strict=True):

@@ -1,4 +1,4 @@
-"""Hash tables of the tiles of volumes, as `lib/geometry/volumes.py` looks them up, and the tiles that points are in."""
+"""Grids and hash tables of the tiles of volumes, as `lib/geometry/volumes.py` looks them up, and tiles of points."""
 
 from __future__ import annotations
 
@@ -10,6 +10,26 @@ from jwarp.lib.geometry.volumes import NOTHING
 
 # The coordinates of tiles with 8, 128 and 4096 voxels along an edge are those of their voxels without so many low bits.
 SHIFTS = (3, 7, 12)
+
+
+# A grid of more cells than this, for each tile, is a hash table instead, which takes 32 to 64 bytes for a tile.
+_MOST_CELLS = 8
+
+
+def grid_of(coordinates: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The numbers of tiles in the cells of a box, its first cell and extents; None where most cells had no tile.
+
+    The coordinates, (n, 3), are those of tiles, all different.
+    """
+    if not len(coordinates):
+        return None
+    low = coordinates.min(0).astype(np.int64)
+    extents = coordinates.max(0) - low + 1
+    if extents.astype(float).prod() > _MOST_CELLS * len(coordinates):
+        return None
+    cells = np.full(extents, NOTHING, np.int32)
+    cells[tuple((coordinates - low).T)] = numbers
+    return cells.reshape(-1), low.astype(np.int32), extents.astype(np.int32)
 
 
 def table_of(levels: Any) -> tuple[np.ndarray, tuple[int, ...]]:

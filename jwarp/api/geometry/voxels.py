@@ -9,7 +9,7 @@ import numpy as np
 from jwarp.api.geometry import nanovdb
 from jwarp.api.geometry.arrays import refuse_ended
 from jwarp.api.geometry.pytrees import as_jax
-from jwarp.api.geometry.volume_tables import table_of
+from jwarp.api.geometry.volume_tables import grid_of, table_of
 from jwarp.arrays.array import array
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.volumes import KINDS
@@ -35,14 +35,17 @@ DTYPES: dict[str, Any] = {
 }
 # The kinds whose values have 64 bits.
 _WIDE = (2, 5, 7, 18)
-LEAVES = ("table", "masks", "starts", "tiles", "values", "transform", "inverse", "translation",
-          "transform_rest", "inverse_rest", "translation_rest")  # fmt: skip
+LEAVES = ("table", "dense", "low", "extents", "masks", "starts", "tiles", "values", "transform", "inverse",
+          "translation", "transform_rest", "inverse_rest", "translation_rest")  # fmt: skip
 
 
 class Voxels(Geometry):
     """Tiles of voxels with values or indices, and the transform from index to world space."""
 
     table: Any
+    dense: Any
+    low: Any
+    extents: Any
     masks: Any
     starts: Any
     tiles: Any
@@ -73,6 +76,11 @@ class Voxels(Geometry):
                 levels[0] = (np.concatenate([levels[0][0], origins >> 3]), np.concatenate([levels[0][1], numbers]))
             elif shift > 3:
                 levels.append((np.asarray(origins, np.int32).reshape(-1, 3) >> shift, numbers))
+        none = np.zeros(0, np.int32), np.zeros(3, np.int32), np.zeros(3, np.int32)
+        grid = grid_of(*levels[0])
+        if grid is not None:
+            levels[0] = np.zeros((0, 3), np.int32), np.zeros(0, np.int32)
+        self.dense, self.low, self.extents = map(fixed, grid or none)
         table, self.sizes = table_of(levels)
         self.table, self.tiles = fixed(table), fixed(np.asarray(tiles, np.int32))
         self.masks, self.starts = fixed(np.zeros(0, np.uint32)), fixed(np.zeros(0, np.int32))
@@ -110,9 +118,10 @@ class Voxels(Geometry):
         elif self.background >= 0:
             floats = self._numbers()
         return kind(
-            self.table, self.masks, self.starts, floats, integers, np.asarray(self.sizes, np.int32),
-            self.kind, self.single, self.background, self.count, self.transform, self.inverse, self.translation,
-            self.transform_rest, self.inverse_rest, self.translation_rest,
+            self.table, self.dense, self.low, self.extents, self.masks, self.starts, floats, integers,
+            np.asarray(self.sizes, np.int32), self.kind, self.single, self.background, self.count,
+            self.transform, self.inverse, self.translation, self.transform_rest,
+            self.inverse_rest, self.translation_rest,
         )  # fmt: skip
 
     def _numbers(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jwarp.analysis.read_first import reads_first as in_order
@@ -36,9 +36,9 @@ def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
     return in_order(without_reading_functions(kernel.values_ir(kernel.settled(config.settings))[0]), read, changed)
 
 
-def overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> Iterator[tuple[int, int]]:
+def overlaps(written: Iterable[int], of: dict[int, array], same: dict[int, int]) -> Iterator[tuple[int, int]]:
     """The parameters that are written, with those whose arrays overlap theirs and are none of theirs."""
-    for p in program.written:
+    for p in written:
         for q, a in of.items():
             if p in of and same.get(p, p) != same.get(q, q) and overlap(of[p], a):
                 yield p, q
@@ -54,13 +54,13 @@ def overlap_error(program: Program, of: dict[int, array], p: int, q: int, why: s
     )
 
 
-def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> None:
-    """Refuse the derivative of a launch on arrays that overlap.
+def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int], changed: Iterable[int] = ()) -> None:
+    """Refuse the derivative of a launch on arrays that overlap. It writes to the parameters `changed` itself.
 
     Raises:
         LaunchError: some do.
     """
-    for p, q in overlaps(program, of, same):
+    for p, q in overlaps((*program.written, *changed), of, same):
         raise overlap_error(
             program, of, p, q, "which an adjoint does not follow", "pass one array for both, or a copy of one"
         )
@@ -72,7 +72,7 @@ def refuse_unordered(kernel: Kernel, program: Program, of: dict[int, array], sam
     Raises:
         LaunchError: some overlap that are written, or that a thread reads after it has written.
     """
-    for p, q in overlaps(program, of, same):
+    for p, q in overlaps(program.written, of, same):
         if q in program.written or not reads_first(kernel, q, p):
             why, hint = UNORDERED[q in program.written]
             raise overlap_error(program, of, p, q, why, hint)

@@ -18,7 +18,7 @@ from jwarp.types.structs import unchecked
 
 
 class Held:
-    """The content of a grid, tree or mesh, its arrays as NumPy has them, but for those that change or are on a GPU.
+    """The content of a grid, tree, mesh or volume, with NumPy's arrays but for those that change or are on a GPU.
 
     Attributes:
         struct: What a kernel is given.
@@ -44,7 +44,7 @@ _KINDS: Cache[tuple[Any, ...], object] = Cache("kinds of grids, trees and meshes
 
 
 def held(value: Any) -> Held | None:
-    """The present content of a grid, tree or mesh, or of the one of an id.
+    """The present content of a grid, tree, mesh or volume, or of the one of an id.
 
     It is None where that is not in host memory as a whole, or could change unseen, or JAX traces it.
     """
@@ -65,13 +65,13 @@ def held(value: Any) -> Held | None:
 
 
 def struct_of(owner: Geometry) -> Any:
-    """The argument for a grid, tree or mesh of a launch that runs now, on mutable arrays."""
+    """The argument for a grid, tree, mesh or volume of a launch that runs now, on mutable arrays."""
     found = held(owner)
     return arrays_of(owner) if found is None else found.struct
 
 
 def fixed_of(owner: Geometry) -> Any:
-    """The argument for a grid, tree or mesh of a launch where no argument changes: its content as it is now."""
+    """The argument for a grid, tree, mesh or volume of a launch where no argument changes: its content as it is now."""
     struct: Any = owner.arrays
     changing = {name: part for name in type(struct).fields if isinstance(part := getattr(struct, name), array)}
     return mark(struct.replace(**{name: part.host() for name, part in changing.items()}) if changing else struct, owner)

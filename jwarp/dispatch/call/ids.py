@@ -75,7 +75,7 @@ def _check_runs(name: str, why_not: str) -> None:
     if why_not:
         raise LaunchError(
             f"'{name}' is an array of ids, which launches read when they run, and {why_not}",
-            hint="give each grid, tree or mesh a parameter, or a field of a struct",
+            hint="give each grid, tree, mesh or volume a parameter, or a field of a struct",
         )
 
 

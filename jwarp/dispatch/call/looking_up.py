@@ -160,7 +160,7 @@ class Found:
                     f"kernel '{self._kernel.name}' finds arrays by numbers, and {found.memory.made_at}, which it may"
                     " find, has a gradient, which the derivative of the launch would miss",
                     self._kernel.span,
-                    "pass the array, grid, tree or mesh itself as a parameter or a field of a struct",
+                    "pass the array, grid, tree, mesh or volume itself as a parameter or a field of a struct",
                 )
 
     def check_apart(self, arrays: Iterable[array]) -> None:
@@ -198,5 +198,5 @@ class Found:
                 raise LaunchError(
                     f"kernel '{self._kernel.name}': the gradient needs what arrays held that the kernel found by"
                     f" numbers, and {which}, which it may have found, was written since",
-                    hint="pass the array, grid, tree or mesh itself, whose content tapes keep",
+                    hint="pass the array, grid, tree, mesh or volume itself, whose content tapes keep",
                 )

@@ -218,7 +218,7 @@ class ArrayLaunch(Command):
 
     @functools.cached_property
     def geometry(self) -> tuple[int, ...]:
-        """The parameters as they are written that a grid, tree or mesh was given for."""
+        """The parameters as they are written that a grid, tree, mesh or volume was given for."""
         return tuple(u for u, value in enumerate(self.given) if hasattr(value, "_seen"))
 
     def changed_geometry(self) -> dict[int, Any]:

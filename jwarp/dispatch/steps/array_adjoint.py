@@ -81,7 +81,10 @@ class ArrayAdjoint(Command):
         contents: list[Any] = [None] * len(values)
         for p in self.backward_pass.reads:
             contents[p] = backward.shown(values[p]) if p in backward.arrays else backward.number(p, values[p])
-        will_change([a.memory for a in self.gradients])
+        gradients = self.gradients
+        will_change([a.memory for a in (*gradients, *backward.changed(self.backward_pass, values, gradients))])
+        for p in self.backward_pass.changes:
+            contents[p] = backward.now(p, values[p])
         stays = {p for p in self.is_given if p in backward.written and p not in backward.read}
         cotangents: list[Any] = [None] * len(values)
         for p, own in self.into.items():

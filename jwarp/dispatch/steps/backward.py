@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import Kept
+from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import there
+from jwarp.autodiff.custom_gradients import changed_by_gradients
 from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.compiler.derivative_steps import derivative_steps, forward_steps, integers_of, variant_of
 from jwarp.compiler.derive import derive, in_known_order, rounding_as
@@ -24,7 +26,7 @@ from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.device_adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps
 from jwarp.dispatch.steps.host_executor import HostSteps, Recorded
-from jwarp.errors import NotDifferentiableError
+from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing
 from jwarp.launching.geometry import BlockDim, Geometry
@@ -87,6 +89,7 @@ class BackwardPass:
     Attributes:
         program: What the launch has to run, so that both agree on the order of threads that count.
         reads: The parameters whose content before the launch it needs.
+        changes: The parameters whose arrays custom gradients write to, as they are now.
         steps: What it does. Their slots are `primal` and `given`.
 
     Raises:
@@ -117,14 +120,18 @@ class BackwardPass:
                 again = None
                 if any(source.kind == "final" for source in derived.sources):
                     again = forward_steps(program, geometry, extents, program.written, block_dim)
-                self.steps = derivative_steps(derived, geometry, extents, block_dim, in_place=True, after=again)
-        self.reads = frozenset(slot.param for slot in self.steps.given if slot.kind == "primal")
+                changed = changed_by_gradients(program.differentiated)
+                self.steps = derivative_steps(
+                    derived, geometry, extents, block_dim, in_place=True, changed=changed, after=again
+                )
+        self.changes = frozenset(slot.param for slot in self.steps.written if slot.kind == "primal")
+        self.reads = frozenset(slot.param for slot in self.steps.given if slot.kind == "primal") - self.changes
 
     def __call__(self, contents: Arrays, cotangents: Arrays) -> None:
         """Run it.
 
         Args:
-            contents: The arrays of `reads` as the launch found them. They do not change.
+            contents: The arrays of `reads` as the launch found them, which do not change, and those of `changes`.
             cotangents: Those of `moving`, which change in place.
         """
         arrays = [*contents, *cotangents]
@@ -182,7 +189,7 @@ class ArrayBackward:
         self.same: dict[int, int] = {}
         if len({id(a.memory) for a in of.values()}) < len(of):
             self.same = identical(of, program.written)
-            refuse_overlaps(program, of, self.same)
+            refuse_overlaps(program, of, self.same, changed_by_gradients(program.differentiated))
         self.program = program.merged(tuple(self.same.items()))
         self.written = self.program.written
         self.floats = tuple(p for p in of if program.params[p].dtype.is_float and p not in self.same)
@@ -220,6 +227,29 @@ class ArrayBackward:
                 "wp.jax_kernel has the gradient",
             )
         return found
+
+    def changed(
+        self, backward_pass: BackwardPass, values: Sequence[Any], gradients: Iterable[array]
+    ) -> tuple[array, ...]:
+        """The arrays that a backward pass writes to besides gradients.
+
+        Raises:
+            LaunchError: one of them overlaps a gradient.
+        """
+        found = {p: a for p in backward_pass.changes if isinstance(a := values[p], array)}
+        for p, a in found.items():
+            for gradient in gradients:
+                if overlap(a, gradient):
+                    raise LaunchError(
+                        f"kernel '{self.kernel.name}': '{self.kernel.params[p].name}', which a gradient function"
+                        f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
+                        hint="pass another array",
+                    )
+        return tuple(found.values())
+
+    def now(self, p: int, value: Any) -> Any:
+        """The argument of the adjoint for what a parameter is given, as it is now."""
+        return self.shown(value) if isinstance(value, array) else self.number(p, value)
 
     def kept(self, kept: Kept) -> Any:
         """The argument of the adjoint for content that was kept, as `shown` is for arrays."""

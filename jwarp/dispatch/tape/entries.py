@@ -357,10 +357,11 @@ class LaunchEntry(Entry):
             self._refuse_retained(backward)
             done = retained.watch([values[p] for p in self.moving if p in backward.written])
         followed = [values[p]._grad for p in self.moving]
-        if [grad for grad in followed if grad.memory.is_traced]:
-            refuse_traced(f"kernel '{self.kernel.name}'", followed)
+        changed = backward.changed(backward_pass, values, followed)
+        if [a for a in (*followed, *changed) if a.memory.is_traced]:
+            refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *changed))
         contents, grads = self._given(backward, backward_pass)
-        will_change([grad.memory for grad in followed])
+        will_change([a.memory for a in (*followed, *changed)])
         backward_pass(contents, grads)
         if done is not None:
             done()
@@ -404,6 +405,8 @@ class LaunchEntry(Entry):
         followed = [self.values[p]._grad for p in self.moving]
         if self._moving(backward) != self.moving or self._retains(backward) or not all(map(is_here, followed)):
             return None
+        if backward_pass.changes:  # native steps tell nobody that these arrays change
+            return None
         return [backward_pass.recorded(*self._given(backward, backward_pass))]
 
     @property
@@ -415,6 +418,8 @@ class LaunchEntry(Entry):
         if backward is None or self.refusal is not None or self._moving(backward) != self.moving:
             return None
         if not self.kernel.enable_backward or self.found is not None:
+            return None
+        if backward_pass is not None and backward_pass.changes:
             return None
         parts = tokens(self.arrays)
         parts.append(backward_pass)
@@ -443,6 +448,8 @@ class LaunchEntry(Entry):
             grads[p] = backward.shown(self.values[p]._grad)
         for p in backward_pass.reads:
             contents[p] = self._content(backward, p)
+        for p in backward_pass.changes:
+            contents[p] = backward.now(p, self.values[p])
         return contents, grads
 
     def _is_asked(self) -> bool:

@@ -169,7 +169,7 @@ def written_by(commands: Sequence[Command]) -> Iterator[Memory]:
 
 
 def launches_on_geometry(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
-    """The launches that are given a grid, tree or mesh, which could change."""
+    """The launches that are given a grid, tree, mesh or volume, which could change."""
     for command in all_of(commands):
         if isinstance(command, ArrayLaunch) and command.geometry:
             yield command

@@ -130,3 +130,18 @@ expect_near = define(
     host=_host_near,
     binds=True,
 )
+
+
+def _breakpoint(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("breakpoint", args, (0,), span)
+    return ()
+
+
+breakpoint = define(
+    "breakpoint() -> None",
+    """Do nothing: a place where Warp's own debug builds stop in a debugger.
+
+    Kernels here are no source that a debugger could show. Print values, or set `wp.config.debug`.""",
+    _breakpoint,
+    host=lambda: None,
+)

@@ -18,7 +18,6 @@ class Planned:
 
 _FEATURES = {
     "addresses of variables (pass the array and the index, or take it as wp.ref[T])": "address_of",
-    "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "functions of matrices in flat arrays (tiles have wp.tile_matmul, wp.tile_cholesky and wp.tile_cholesky_solve)": (
         "dense_gemm dense_gemm_batched dense_chol dense_chol_batched dense_subs dense_solve dense_solve_batched"
     ),

@@ -153,7 +153,9 @@ def library(forms: str) -> Callable[[Any], Any]:
         row = LibraryFunction(forms, function.__doc__, function)
         function.outside = lambda *args, **named: OUTSIDE["call"](function, args, named)
         LIBRARY[row.name] = row
-        function.__doc__, function.described = row.__doc__, row  # for `help`
+        function.__doc__ = row.__doc__  # for `help`
+        for overload in getattr(function, "defined", (function,)):
+            overload.described = row
         return function
 
     return described

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
@@ -39,13 +42,16 @@ from jwarp.ir.visit import map_ops
 from jwarp.types import Bound, StructType, filled, fits, uint64
 from jwarp.types.queries import no_overload
 
+# The folder of the builtins that are written in the kernel language.
+_LIBRARY = str(Path(__file__).parents[2] / "lib") + os.sep
+
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     """Inline a call of a function: read its body at the call."""
     span = given.span
     if ctx.tables or ctx.memory is not None:
         given = with_objects(ctx, function, given)
-    function = overload_of(function, given, may_look_up=ctx.memory is None)
+    function = overload_of(function, given, may_look_up=ctx.memory is None, stack=ctx.stack)
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
@@ -212,7 +218,7 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
             bound[name] = bind_python(parameter.default, name, span)
         expected, binding = function.declared(name), bound[name]
         if expected is not None and not _fits(type_of(binding, span), expected, variables):
-            _refuse_unnamed(function, given)
+            _refuse_unnamed(function, function.name, given)
             expected = filled(expected, variables)
             default = "" if name in places else ", its default,"
             raise KernelTypeError(
@@ -260,34 +266,44 @@ def _returned(result: Binding, expected: Any) -> str:
     return f"a tuple with types `({types})`" if is_alike else f"{len(result)} values" if result else "no value"
 
 
-def overload_of(function: Func, given: Arguments, *, may_look_up: bool = True) -> Func:
-    """The one of the functions of this name that takes these arguments: one of just their types before generic ones."""
+def overload_of(function: Func, given: Arguments, *, may_look_up: bool = True, stack: Sequence[Func] = ()) -> Func:
+    """The one of the functions of this name that takes these arguments: one of just their types before generic ones.
+
+    `stack` has the functions that are being read, the innermost last.
+    """
     if len(function.overloads) == 1:
         return function
     for is_generic in (False, True):
         for overload in function.overloads:
             if overload.is_generic == is_generic and takes(overload, given):
                 return overload
+    asked = _public_name(function, stack)
     for each in function.overloads if may_look_up else ():
-        _refuse_unnamed(each, given)
+        _refuse_unnamed(each, asked, given)
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
-    known = "; ".join(f.heading for f in function.overloads)
-    why = no_overload(function.name, [types])
-    raise KernelTypeError(f"no overload of `{function.name}` takes ({types}): {why}", given.span, f"there are {known}")
+    known = "; ".join(asked + f.heading.removeprefix(f.name) for f in function.overloads)
+    why = no_overload(asked, [types])
+    raise KernelTypeError(f"no overload of `{asked}` takes ({types}): {why}", given.span, f"there are {known}")
 
 
-def _refuse_unnamed(function: Func, given: Arguments) -> None:
-    """Say what to do where a function of a grid, tree or mesh is given a number that names none."""
+def _public_name(function: Func, stack: Sequence[Func]) -> str:
+    """The name to show for a function: where a builtin of the library calls it, that of the builtin."""
+    builtin = next((f for f in stack if f.described is not None and f.__module__ == function.__module__), function)
+    return builtin.name
+
+
+def _refuse_unnamed(function: Func, name: str, given: Arguments) -> None:
+    """Say what to do where a function of a grid, tree, mesh or volume is given a number that names none."""
     first = next(iter(function.wanted), None)
     if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
         return
     assert isinstance(first, StructType)
     error = KernelTypeError(
-        f"`{function.name}` is given a number, uint64, that is not known to be the id of a wp.{first.named}",
+        f"`{name}` is given a number, uint64, that is not known to be the id of a wp.{first.named}",
         given.span,
-        "at the launch, pass the grid, tree or mesh itself, or its id while it is alive, for a parameter `wp.uint64` "
-        "of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it is, "
-        "wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are "
+        "at the launch, pass the grid, tree, mesh or volume itself, or its id while it is alive, for a parameter "
+        "`wp.uint64` of the kernel or a field of a struct; an array of ids that the kernel only reads is given as it "
+        "is, wp.array([mesh.id], dtype=wp.uint64), to launches that run now, and its elements are used where they are "
         "read; a number that was calculated is looked up where the kernel has one such array",
     )
     error.wanted_handle, error.needs_memory = first, True
@@ -313,10 +329,15 @@ def _fits(given: Any, expected: Any, variables: Bound) -> bool:
 
 
 def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
-    """The error with a line that says where the function was called from."""
+    """The error with a line that says where the function was called from; a builtin's own is at its call."""
     d = error.diagnostic
-    where = f"`{function.name}` was called at {span}"
-    made: Any = type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
+    place, hint = d.span, d.hint
+    if not d.span.file.startswith(_LIBRARY):
+        where = f"`{function.name}` was called at {span}"
+        hint = f"{hint}; {where}" if hint else where
+    elif function.described is not None:
+        place = span
+    made: Any = type(error)(d.message, place, hint)
     if isinstance(error, KernelTypeError):
         made.wanted_handle, made.needs_memory = error.wanted_handle, error.needs_memory
     return made

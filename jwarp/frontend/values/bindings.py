@@ -366,7 +366,7 @@ Binding = (
 
 
 def is_id(binding: Binding) -> TypeGuard[StructValue]:
-    """True for the id of a known grid, tree or mesh, which is not 0."""
+    """True for the id of a known grid, tree, mesh or volume, which is not 0."""
     return isinstance(binding, StructValue) and binding.type.is_handle
 
 

@@ -10,9 +10,7 @@ from jwarp.lib.geometry.volumes import (
     KINDS,
     VolumeArrays,
     VolumeArraysD,
-    index_gradient,
     index_of,
-    index_sampled,
     kind_of,
     numbers_of,
     offset_of,
@@ -49,12 +47,12 @@ for _type, _given, _gradient in _TYPES:
     @func
     def looked_up(id: _given, i: int32, j: int32, k: int32, zero: _type):
         """The value of a voxel."""
-        return value_at(id, i, j, k, zero)
+        return value_at(id, tile_of(id, i, j, k), offset_of(i, j, k), id, zero)
 
     @func
     def sample(id: _given, uvw: vec3, sampling_mode: int32, zero: _type):
         """The value at a place."""
-        return sampled(id, uvw, sampling_mode, zero)
+        return sampled(id, uvw, sampling_mode, id, zero)
 
     @func
     def volume_store(id: _given, i: int32, j: int32, k: int32, value: _type):
@@ -70,8 +68,8 @@ for _type, _given, _gradient in _TYPES:
         @func
         def gradient_into(id: _given, uvw: vec3, sampling_mode: int32, gradient: Reference(_gradient), zero: _type):
             """Set the gradient, and return the value, at a place."""
-            gradient = sampled_gradient(id, uvw, sampling_mode, zero, type(gradient)(0.0))
-            return sampled(id, uvw, sampling_mode, zero)
+            gradient = sampled_gradient(id, uvw, sampling_mode, id, zero, type(gradient)(0.0))
+            return sampled(id, uvw, sampling_mode, id, zero)
 
 
 volume_store = library("volume_store(id: uint64, i: int, j: int, k: int, value: Any) -> None")(volume_store)
@@ -180,7 +178,7 @@ for _given in KINDS:
     @func
     def volume_lookup_index(id: _given, i: int32, j: int32, k: int32):
         """The index of a voxel among those that have one, in the order of `Volume.get_voxels`; -1 for others."""
-        return index_of(id, i, j, k)
+        return index_of(id, tile_of(id, i, j, k), offset_of(i, j, k))
 
     @func
     def volume_voxel_count(id: _given):
@@ -192,15 +190,15 @@ for _given in KINDS:
         """As `volume_sample`, of the elements of `voxel_data` in the place of values.
 
         Voxels without an index have the value `background`. Derivatives are by the place and both of these."""
-        return index_sampled(id, uvw, sampling_mode, voxel_data, background)
+        return sampled(id, uvw, sampling_mode, voxel_data, background)
 
     @func
     def volume_sample_grad_index(
         id: _given, uvw: vec3, sampling_mode: int32, voxel_data: array[Any], background: Any, grad: Reference(Any)
     ):
         """As `volume_sample_index`, with the gradient by the place: a vector, or a matrix (n, 3)."""
-        grad = index_gradient(id, uvw, sampling_mode, voxel_data, background, type(grad)(0.0))
-        return index_sampled(id, uvw, sampling_mode, voxel_data, background)
+        grad = sampled_gradient(id, uvw, sampling_mode, voxel_data, background, type(grad)(0.0))
+        return sampled(id, uvw, sampling_mode, voxel_data, background)
 
     @func
     def volume_index_to_world_dir(id: _given, uvw: vec3):

@@ -1,8 +1,9 @@
 """Volumes: values and indices of voxels, and samples between them, written in the kernel language.
 
-Voxels are in tiles of 8 by 8 by 8. A hash table has the tiles by their coordinates, and further ones for the tiles of
-128 and of 4096 voxels along an edge that have one value. So each voxel of space has a place in the row of values: one
-of its own, that of a tile with one value, or the background's. Derivatives by values are those of the loads.
+Voxels are in tiles of 8 by 8 by 8. A grid has the tiles by their coordinates where they fill a box, or else a hash
+table; further hash tables have the tiles of 128 and of 4096 voxels along an edge that have one value. So each voxel of
+space has a place in the row of values: one of its own, that of a tile with one value, or the background's. Derivatives
+by values are those of the loads.
 """
 
 # Annotations are types here, as functions are defined in loops over types.
@@ -30,11 +31,15 @@ class VolumeArrays:
 
     `values` or `integers` has the numbers of 512 voxels for each tile, then one for each tile with one value, and the
     background last; of vectors, one component after the other. `sizes` are those of the tables of tiles with 8, 128 and
-    4096 voxels along an edge, powers of two or 0. Where only some voxels of a tile have indices, `masks` tells which,
-    in 16 words for a tile, and `starts` how many come before each word.
+    4096 voxels along an edge, powers of two or 0. `dense` has the tiles of a box, `extents` tiles from `low` on, in
+    the place of the first table. Where only some voxels of a tile have indices, `masks` tells which, in 16 words for
+    a tile, and `starts` how many come before each word.
     """
 
     table: array[vec4i]
+    dense: array[int32]
+    low: vec3i
+    extents: vec3i
     masks: array[uint32]
     starts: array[int32]
     values: array[float32]
@@ -57,6 +62,9 @@ class VolumeArraysD:
     """As VolumeArrays, with values in 64 bits."""
 
     table: array[vec4i]
+    dense: array[int32]
+    low: vec3i
+    extents: vec3i
     masks: array[uint32]
     starts: array[int32]
     values: array[float64]
@@ -110,7 +118,14 @@ def tile_at(id: Any, start: int32, size: int32, x: int32, y: int32, z: int32):
 @func
 def tile_of(id: Any, i: int32, j: int32, k: int32):
     """The smallest tile that a voxel is in."""
-    tile = tile_at(id, 0, id.sizes[0], i >> 3, j >> 3, k >> 3)
+    tile = -1
+    if id.sizes[0] > 0:
+        tile = tile_at(id, 0, id.sizes[0], i >> 3, j >> 3, k >> 3)
+    else:
+        # Coordinates below `low` are large numbers without a sign.
+        x, y, z = uint32((i >> 3) - id.low[0]), uint32((j >> 3) - id.low[1]), uint32((k >> 3) - id.low[2])
+        if x < uint32(id.extents[0]) and y < uint32(id.extents[1]) and z < uint32(id.extents[2]):
+            tile = id.dense[(int32(x) * id.extents[1] + int32(y)) * id.extents[2] + int32(z)]
     if tile == -1 and id.sizes[1] > 0:
         tile = tile_at(id, id.sizes[0], id.sizes[1], i >> 7, j >> 7, k >> 7)
     if tile == -1 and id.sizes[2] > 0:
@@ -125,24 +140,10 @@ def offset_of(i: int32, j: int32, k: int32):
 
 
 @func
-def place_of(id: Any, i: int32, j: int32, k: int32):
-    """The place of a voxel's value."""
-    tile = tile_of(id, i, j, k)
-    place = id.background
-    if tile >= 0:
-        place = tile * 512 + offset_of(i, j, k)
-    elif tile < -1:
-        place = id.single - 2 - tile
-    return place
-
-
-@func
-def index_of(id: Any, i: int32, j: int32, k: int32):
-    """The index of a voxel, -1 for none."""
-    tile = tile_of(id, i, j, k)
+def index_of(id: Any, tile: int32, offset: int32):
+    """The index of a voxel of a tile, -1 for none."""
     index = -1
     if tile >= 0:
-        offset = offset_of(i, j, k)
         if id.masks.shape[0] == 0:
             index = tile * 512 + offset
         else:
@@ -249,11 +250,28 @@ def kind_of(zero: vec4d):
     return 18
 
 
+# -- values of voxels: `source` has them, an array by the indices of voxels, or the volume itself
+
+
 @func
-def value_at(id: Any, i: int32, j: int32, k: int32, zero: Any):
-    """The value of a voxel; zero of a volume of another type."""
+def value_at(id: Any, tile: int32, offset: int32, source: array[Any], background: Any):
+    """The value of a voxel of a tile: an element of an array, or the background where it has no index."""
+    value = background
+    index = index_of(id, tile, offset)
+    if index >= 0:
+        value = source[index]
+    return value
+
+
+@func
+def value_at(id: Any, tile: int32, offset: int32, source: Any, zero: Any):
+    """The value of a voxel of a tile; zero of a volume of another type."""
     value = zero
-    place = place_of(id, i, j, k)
+    place = id.background
+    if tile >= 0:
+        place = tile * 512 + offset
+    elif tile < -1:
+        place = id.single - 2 - tile
     if id.kind == kind_of(zero) and place >= 0:
         value = read(numbers_of(id, zero), place, zero)
     return value
@@ -326,70 +344,45 @@ def slopes_of(fx: float32, fy: float32, fz: float32, a: int32, b: int32, c: int3
 
 
 @func
-def sampled(id: Any, uvw: vec3, sampling_mode: int32, zero: Any):
+def corner_value(id: Any, first: int32, i: int32, j: int32, k: int32, corner: int32, source: Any, background: Any):
+    """The value of one of the eight voxels from `i, j, k` on, which is in the tile `first`."""
+    x, y, z = i + (corner >> 2), j + ((corner >> 1) & 1), k + (corner & 1)
+    tile = first
+    if ((i ^ x) | (j ^ y) | (k ^ z)) >> 3 != 0:
+        tile = tile_of(id, x, y, z)
+    return value_at(id, tile, offset_of(x, y, z), source, background)
+
+
+@func
+def sampled(id: Any, uvw: vec3, sampling_mode: int32, source: Any, background: Any):
     """The value at a place in index space; zero for another mode."""
-    value = zero
+    value = type(background)(0.0)
     if sampling_mode == 0:
-        value = value_at(id, coordinate(round(uvw[0])), coordinate(round(uvw[1])), coordinate(round(uvw[2])), zero)
+        i, j, k = coordinate(round(uvw[0])), coordinate(round(uvw[1])), coordinate(round(uvw[2]))
+        value = value_at(id, tile_of(id, i, j, k), offset_of(i, j, k), source, background)
     elif sampling_mode == 1:
         x, y, z = floor(uvw[0]), floor(uvw[1]), floor(uvw[2])
+        i, j, k = coordinate(x), coordinate(y), coordinate(z)
+        first = tile_of(id, i, j, k)
         for corner in range(8):
             a, b, c = corner >> 2, (corner >> 1) & 1, corner & 1
             weight = weight_of(uvw[0] - x, a) * weight_of(uvw[1] - y, b) * weight_of(uvw[2] - z, c)
-            value += scaled(weight, value_at(id, coordinate(x) + a, coordinate(y) + b, coordinate(z) + c, zero))
+            value += scaled(weight, corner_value(id, first, i, j, k, corner, source, background))
     return value
 
 
 @func
-def sampled_gradient(id: Any, uvw: vec3, sampling_mode: int32, zero: Any, gradient: Any):
+def sampled_gradient(id: Any, uvw: vec3, sampling_mode: int32, source: Any, background: Any, gradient: Any):
     """The gradient of the value at a place by the place; `gradient`, which is zero, for any mode but LINEAR."""
     total = gradient
     if sampling_mode == 1:
         x, y, z = floor(uvw[0]), floor(uvw[1]), floor(uvw[2])
+        i, j, k = coordinate(x), coordinate(y), coordinate(z)
+        first = tile_of(id, i, j, k)
         for corner in range(8):
             a, b, c = corner >> 2, (corner >> 1) & 1, corner & 1
-            value = value_at(id, coordinate(x) + a, coordinate(y) + b, coordinate(z) + c, zero)
-            total += along(value, slopes_of(uvw[0] - x, uvw[1] - y, uvw[2] - z, a, b, c))
-    return total
-
-
-@func
-def of_index(numbers: Any, index: int32, background: Any):
-    """The element of an array with an index, the background for none."""
-    value = background
-    if index >= 0:
-        value = numbers[index]
-    return value
-
-
-@func
-def index_sampled(id: Any, uvw: vec3, sampling_mode: int32, numbers: Any, background: Any):
-    """As `sampled`, of the elements of an array that voxels have the indices of."""
-    value = type(background)(0.0)
-    if sampling_mode == 0:
-        index = index_of(id, coordinate(round(uvw[0])), coordinate(round(uvw[1])), coordinate(round(uvw[2])))
-        value = of_index(numbers, index, background)
-    elif sampling_mode == 1:
-        x, y, z = floor(uvw[0]), floor(uvw[1]), floor(uvw[2])
-        for corner in range(8):
-            a, b, c = corner >> 2, (corner >> 1) & 1, corner & 1
-            weight = weight_of(uvw[0] - x, a) * weight_of(uvw[1] - y, b) * weight_of(uvw[2] - z, c)
-            index = index_of(id, coordinate(x) + a, coordinate(y) + b, coordinate(z) + c)
-            value += scaled(weight, of_index(numbers, index, background))
-    return value
-
-
-@func
-def index_gradient(id: Any, uvw: vec3, sampling_mode: int32, numbers: Any, background: Any, gradient: Any):
-    """As `sampled_gradient`, of the elements of an array that voxels have the indices of."""
-    total = gradient
-    if sampling_mode == 1:
-        x, y, z = floor(uvw[0]), floor(uvw[1]), floor(uvw[2])
-        for corner in range(8):
-            a, b, c = corner >> 2, (corner >> 1) & 1, corner & 1
-            index = index_of(id, coordinate(x) + a, coordinate(y) + b, coordinate(z) + c)
             slopes = slopes_of(uvw[0] - x, uvw[1] - y, uvw[2] - z, a, b, c)
-            total += along(of_index(numbers, index, background), slopes)
+            total += along(corner_value(id, first, i, j, k, corner, source, background), slopes)
     return total
 
 

@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_refused():
         wp.empty_like(wp.indexedarray(np.zeros(3, np.float32), ROWS.astype(np.int32)))
     with pytest.raises(wp.KernelTypeError, match="expected an array"):
         wp.indexedarray(np.zeros(3, np.float32), ROWS.astype(np.int32)).contiguous()
-    with pytest.raises(wp.LaunchError, match="2 arrays in out"):
+    with pytest.raises(wp.LaunchError, match=r"output arrays \(2\) does not match"):
         wp.map(lambda x: x + 1.0, named, out=(named, named))
 
 

@@ -322,7 +322,7 @@ def test_outside_kernels_a_type_makes_numpy_arrays(own):
     np.testing.assert_array_equal(filled, np.full(own.shape, 3))
     np.testing.assert_array_equal(own(), np.zeros(own.shape))
     np.testing.assert_array_equal(own(given.tolist()), given)
-    with pytest.raises(wp.KernelTypeError, match="components"):
+    with pytest.raises(wp.KernelTypeError, match="elements"):
         own(1, 2, 3, 4)
 
 

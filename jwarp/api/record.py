@@ -477,7 +477,8 @@ def record(
             in_place._asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)
         in_place._is_in_place, in_place._dim = True, geometry.read_dim(dim, kernel.name)
         in_place._values = list(matched_values(kernel, inputs, outputs))
-        in_place._prepare_in_place()
+        if not any(value is None for value in in_place._values):  # an array that is set before it is launched
+            in_place._prepare_in_place()
         return in_place
     call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
     made = Launch(kernel, adjoint, block_dim=block_dim)

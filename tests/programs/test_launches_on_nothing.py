@@ -75,6 +75,22 @@ def test_missing_arrays_and_nothing_else():
     assert wp.launch(scaled, 1, inputs=[1.0, None], outputs=[None]) is None
 
 
+@wp.kernel
+def shifted(k: int, y: wp.array[int]):
+    i = wp.tid()
+    y[i] = i + k
+
+
+def test_a_record_gets_all_that_it_writes_to_later():
+    command = wp.launch(shifted, 4, inputs=[2, None], record_cmd=True)  # one of no elements would be too short
+    y = wp.zeros(4, dtype=int)
+    command.set_param_by_name("y", y)
+    command.launch()
+    assert y.numpy().tolist() == [2, 3, 4, 5]
+    with pytest.raises(wp.LaunchError, match="index 3 is outside axis 0 of `y`"):
+        wp.launch(shifted, 4, inputs=[2, None], record_cmd=True).launch()
+
+
 def test_a_record_gets_its_arrays_later():
     command = wp.launch(scaled, 4, inputs=[2.0, None, None], record_cmd=True)
     y = wp.zeros(4, dtype=float)

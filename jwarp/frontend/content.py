@@ -261,8 +261,15 @@ _OVERLOADS = sorted(set(OVERLOADS.values()))
 
 def _steps(code: types.CodeType) -> str:
     """A hash of the bytecode: a file may have been edited since its functions were defined."""
-    inner = (_steps(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+    inner = [_steps(c) if isinstance(c, types.CodeType) else _shown(c) for c in code.co_consts]
     return hashlib.sha256(code.co_code + repr((code.co_names, code.co_varnames, *inner)).encode()).hexdigest()[:32]
+
+
+def _shown(constant: Any) -> str:
+    """A constant of bytecode as text, the same in each process: sets have an order of their own there."""
+    if isinstance(constant, frozenset):
+        return f"set {sorted(map(_shown, constant))}"
+    return f"({','.join(map(_shown, constant))})" if isinstance(constant, tuple) else repr(constant)
 
 
 _texts: Cache[int, tuple[list[str], str]] = Cache("files whose functions are kernels", 1024)
@@ -303,13 +310,16 @@ def _array(content: _Content, array: Any) -> None:
     if array.dtype.hasobject or array.size > MAX_ELEMENTS or (content.evaluates and not plain):
         raise _Unknown
     kind = getattr(array.own_kind, "name", "") if isinstance(array, CompositeValue) else type(array).__name__
-    content.texts.append(f"array {kind} {array.dtype.str} {array.shape} {array.tobytes().hex()}")
+    about = f"{array.dtype!r} {array.shape} {array.strides}"
+    content.texts.append(f"array {kind} {about} {array.tobytes().hex()}")
+    _attributes(content, array)
 
 
 def _member(content: _Content, member: enum.Enum) -> None:
     content.texts.append(f"member {member.name}")
     content.value(member._value_)
     content.value(type(member))
+    _attributes(content, member)
 
 
 def _func(content: _Content, func: Func) -> None:
@@ -374,10 +384,18 @@ def _set_from_outside(content: _Content, members: Mapping[str, Any], names: Iter
     """Add what programs set in a module of a library: the library's version says nothing of it."""
     for name in names:
         member = canonical(members[name])
-        of_library = (getattr(member, "__module__", None) or "jwarp").partition(".")[0] in _LIBRARIES
-        if isinstance(member, (*_PLAIN, np.ndarray, np.generic)) or not of_library:
-            content.texts.append("." + name)
+        module = getattr(member, "__module__", None) or ""
+        content.texts.append(f".{name} {module} {getattr(member, '__qualname__', '')}")
+        if module.partition(".")[0] not in _LIBRARIES or isinstance(member, (type, np.ndarray, np.generic)):
             content.value(member)
+
+
+def _attributes(content: _Content, thing: Any) -> None:
+    """Add the attributes that an object has by itself to the content, where the current function may read them."""
+    own = getattr(thing, "__dict__", {})
+    for name in sorted(content.names & own.keys()):
+        content.texts.append("." + name)
+        content.value(own[name])
 
 
 def _class(content: _Content, kind: type) -> None:
@@ -385,6 +403,8 @@ def _class(content: _Content, kind: type) -> None:
     root = kind.__module__.partition(".")[0]
     if isinstance(kind, CompositeType):
         content.texts.append(f"{kind.kind.name} {kind.shape} {kind.dtype.name}")
+        if root not in _LIBRARIES:
+            _attributes(content, kind)
     elif isinstance(kind, ScalarType):
         content.texts.append(kind.name)
     elif root == "numpy":
@@ -400,6 +420,8 @@ def _class(content: _Content, kind: type) -> None:
         if issubclass(kind, enum.Enum):
             own = kind.__members__
             _mapping(content, {name: member._value_ for name, member in own.items()})
+            for member in own.values():
+                _attributes(content, member)
         for base in kind.__mro__[1:-1]:
             content.value(base)
         for name, member in vars(kind).items():
@@ -444,6 +466,7 @@ def _python_function(content: _Content, function: Any) -> None:
     """Only what Python evaluates can call it."""
     module = function.__module__ or ""
     content.texts.append(f"function {module}.{function.__qualname__}")
+    _attributes(content, function)
     if function.__name__ == "static" and module == _OF_STATIC:
         content.evaluates = content.has_static = True
     if not content.evaluates:
@@ -503,6 +526,7 @@ def _record_of_names(content: _Content, thing: Any) -> None:
     if content.evaluates:  # kernels know only its items
         content.value(type(thing))
     content.value((type(thing).__qualname__, getattr(thing, "_fields", None), *thing))
+    _attributes(content, thing)
 
 
 def _object(content: _Content, thing: Any) -> None:

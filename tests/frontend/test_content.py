@@ -58,6 +58,36 @@ COUNTED = {
     "type of a number": (KERNEL.format("x[i] * float(GIVEN)"), 1, True),
     "vector": (KERNEL.format("x[i] * GIVEN[1]"), wp.vec2(1.0, 2.0), wp.vec2(1.0, 3.0)),
     "array": ("a = wp.static\n" + KERNEL.format("x[i] * wp.static(float(GIVEN[0]))"), np.ones(2), np.zeros(2)),
+    "tuple that a program sets in a module of a library": (
+        "wp.pair_of_content = (GIVEN, 1.0)\n" + KERNEL.format("x[i] * wp.pair_of_content[0]"),
+        2.0,
+        4.0,
+    ),
+    "type that a program sets in a module of a library": (
+        "wp.type_of_content = GIVEN\n" + KERNEL.format("float(wp.type_of_content(x[i]))"),
+        wp.int32,
+        wp.float32,
+    ),
+    "attribute of a plain function": (
+        "def helper(): ...\nhelper.scale = GIVEN\n" + KERNEL.format("x[i] * helper.scale"),
+        2.0,
+        4.0,
+    ),
+    "attribute of an array": (
+        "class N(np.ndarray): ...\nn = np.ones(2).view(N)\nn.scale = GIVEN\n" + KERNEL.format("x[i] * n.scale"),
+        2.0,
+        4.0,
+    ),
+    "attribute of a class of vectors": (
+        "class V(wp.vec3):\n    scale = GIVEN\n" + KERNEL.format("x[i] * V.scale"),
+        2.0,
+        4.0,
+    ),
+    "attribute of a member": (
+        "class E(enum.Enum):\n    A = 1\nE.A.scale = GIVEN\n" + KERNEL.format("x[i] * wp.static(E.A.scale)"),
+        2.0,
+        4.0,
+    ),
     "attribute of a module that a function imports": (
         "import sys\nspace = types.ModuleType('space_of_content')\nspace.size = GIVEN\n"
         "sys.modules['space_of_content'] = space\n"

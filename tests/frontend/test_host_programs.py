@@ -62,3 +62,10 @@ def test_errors_are_those_of_the_numbers():
         wp.quat_rotate(V(1.0, 2.0, 3.0), V(1.0, 2.0, 3.0))
     with pytest.raises(wp.KernelTypeError, match="wp.quat_rotate"):  # and so again
         wp.quat_rotate(V(1.0, 2.0, 3.0), V(1.0, 2.0, 3.0))
+
+
+def test_a_view_with_other_components_is_no_value_of_its_class():
+    v = V(3.0, 4.0, 0.0)
+    assert wp.length(v) == 5.0
+    with pytest.raises(wp.KernelTypeError):
+        wp.length(v.view(np.int32))

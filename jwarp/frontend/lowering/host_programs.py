@@ -70,7 +70,12 @@ def program_for(
         kinds = [_kind(x) for x in args]
         return _recorded(kinds, context(), read) if args and None not in kinds else None
 
-    return _programs.made((function, *map(type, args)), recorded)
+    return _programs.made((function, *map(_type_key, args)), recorded)
+
+
+def _type_key(value: Any) -> Any:
+    """The key of an argument's type; a view of a vector may have other components than its class says."""
+    return (type(value), value.dtype, value.shape) if isinstance(value, np.ndarray) else type(value)
 
 
 def _kind(value: Any) -> Any:

@@ -103,6 +103,7 @@ class Tape:
         if taken is None:
             self._open(begin)
         else:
+            listeners.here.captured_tapes += 1
             submit(OfTape(self, lambda: self._open(begin), lambda: None if begin else []))
         return self
 
@@ -116,6 +117,7 @@ class Tape:
         if listeners.here.capture is None:
             close_recorder(self)
         else:
+            listeners.here.captured_tapes -= 1
             submit(OfTape(self, lambda: close_recorder(self), list))
 
     # -- recording

@@ -53,13 +53,15 @@ LISTENING: set[weakref.ref[_Thread]] = set()
 class _Thread:
     """The listeners of one thread: a capture takes its commands, `recorders` hear of those that run.
 
-    It alone changes them, but for a recorder that another thread takes out of the list.
+    `captured_tapes` is the number of tapes that record in the capture that is open. It alone changes them, but for a
+    recorder that another thread takes out of the list.
     """
 
-    __slots__ = ("__weakref__", "capture", "recorders", "ref")
+    __slots__ = ("__weakref__", "capture", "captured_tapes", "recorders", "ref")
 
     def __init__(self) -> None:
         self.capture: list[Command] | None = None
+        self.captured_tapes = 0
         self.recorders: list[Recorder] = []
         self.ref = weakref.ref(self, LISTENING.discard)  # for a thread that ends while somebody listens
         hash(self.ref)  # which it cannot have later
@@ -128,6 +130,8 @@ def capture(commands: list[Command] | None) -> list[Command] | None:
     """Put commands into a list instead of running them, or, given None, run them again; who took them until now."""
     here = listeners.here
     before, here.capture = here.capture, commands
+    if commands is None:
+        here.captured_tapes = 0
     _tell(here)
     return before
 

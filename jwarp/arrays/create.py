@@ -281,7 +281,8 @@ def copy(
         submit(Copy(target if into is target.layout else target.seen(into),
                     source if out is source.layout else source.seen(out)))  # fmt: skip
     # On a tape, the gradient of the copy is that of what it is a copy of; it begins with what it has.
-    if source.grad is not None and target.grad is not None and not listeners.here.recorders:
+    is_on_tape = listeners.here.recorders or listeners.here.captured_tapes
+    if source.grad is not None and target.grad is not None and not is_on_tape:
         copy(target.grad, source.grad, dest_offset, src_offset, count)
 
 

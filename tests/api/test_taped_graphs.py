@@ -401,3 +401,36 @@ def test_zero_is_seen_by_who_kept_the_gradients_and_counts_for_new_ones():
         assert y.grad.memory.version != version
         assert not any(a.grad.numpy().any() for a in (x, y, z, loss))
         tape.launches.clear()
+
+
+def test_a_copy_on_a_captured_tape_leaves_gradients_to_the_tape():
+    def arrays():
+        return [wp.array(np.arange(1.0, 4.0), dtype=float, requires_grad=True) for _ in range(3)]
+
+    def frame(a, y, b, tape):
+        with tape:
+            wp.launch(squared_of_copy, 3, [a], [y])
+            wp.copy(b, y)
+        tape.backward()
+
+    graphed = arrays()
+    with wp.ScopedCapture() as capture:
+        frame(*graphed, wp.Tape())
+    for k in range(4):
+        eager = arrays()
+        for a, y, b in (graphed, eager):
+            a.assign(np.arange(1.0, 4.0, dtype=np.float32) * (k + 1))
+            a.grad.zero_(), y.grad.zero_(), b.grad.fill_(k + 1.0)
+        frame(*eager, wp.Tape())
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(eager[0].grad.numpy(), 2 * (k + 1) ** 2 * np.arange(1.0, 4.0))
+        for ours, other in zip(graphed, eager, strict=True):
+            np.testing.assert_array_equal(ours.grad.numpy(), other.grad.numpy())
+    wp.copy(graphed[2], graphed[1])  # outside of tapes a copy takes gradients along, also after the capture
+    np.testing.assert_array_equal(graphed[2].grad.numpy(), graphed[1].grad.numpy())
+
+
+@wp.kernel
+def squared_of_copy(a: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = a[i] * a[i]

@@ -12,6 +12,7 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import max
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.assembly import scatter_entries
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
 from jwarp.sparse.rows import bsr_block_index, bsr_row_index
 from jwarp.sparse.scaling import bsr_scale
@@ -150,18 +151,16 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
     columns = inside[2]
     launch(_rows_from_columns, count, inside, device=dest.device, record_tape=False)
     values = source.values if dest is not source else clone(source.values)
-    old = scalars_of(values, source.block_shape)
+    old = scalars_of(values, source.block_shape).transpose((0, 2, 1))
     if topology == "compact":
         resize(dest, nrow, ncol)
         made = make_compact(dest, rows, columns)
         if count:
-            sum_entries(dest, made, old, is_transposed=True, scale=scale)
+            sum_entries(dest, made, old, scale)
         return
     if topology == "padded":
         fit_into(dest, structure_of(nrow, rows, columns))
-    dest.values.zero_()
-    given = [rows, columns, old, dest.scalar_type(scale), dest.offsets, dest.row_counts, dest.columns]
-    launch(_add_transposed, (count, *dest.block_shape), [*given, dest.scalar_values], device=dest.device)
+    scatter_entries(dest, rows, columns, old, scale, is_fresh=True)
 
 
 def _split(src: BsrMatrix, shape: tuple[int, int]) -> tuple[int, int, tuple[int, int, int, int]]:
@@ -249,23 +248,6 @@ def _rows_from_columns(nrow: int, columns: array[int], rows: array[int], out: ar
     if rows[block] >= 0 and columns[block] >= 0 and columns[block] < nrow:
         row = columns[block]
     out[block] = row
-
-
-@kernel
-def _add_transposed(
-    rows: array[int],
-    columns: array[int],
-    values: array3d[Any],
-    scale: Any,
-    offsets: array[int],
-    row_counts: array[int],
-    dest_columns: array[int],
-    out: array3d[Any],
-) -> None:
-    entry, i, j = tid()
-    block = bsr_block_index(rows[entry], columns[entry], offsets, dest_columns, row_counts)
-    if block >= 0:
-        atomic_add(out, block, i, j, scale * values[entry, j, i])
 
 
 @kernel(enable_backward=False)

@@ -92,16 +92,14 @@ def fit_into(dest: BsrMatrix, made: Structure) -> None:
     launch(_fit_rows, dest.nrow, given, device=dest.device, record_tape=False)
 
 
-def sum_entries(dest: BsrMatrix, made: Structure, values: array, is_transposed: bool = False, scale: Any = 1.0) -> None:
+def sum_entries(dest: BsrMatrix, made: Structure, values: array, scale: Any = 1.0) -> None:
     """Set the blocks of a matrix, which have just been made, to the sums of their entries' values."""
-    gather_entries(dest, dest.nnz, made.ends, made.order, values, is_transposed, scale)
+    gather_entries(dest, dest.nnz, made.ends, made.order, values, scale)
 
 
-def gather_entries(
-    dest: BsrMatrix, count: int, ends: array, order: array, values: array, is_transposed: bool = False, scale: Any = 1.0
-) -> None:
+def gather_entries(dest: BsrMatrix, count: int, ends: array, order: array, values: array, scale: Any = 1.0) -> None:
     """Set the first `count` blocks of a matrix to sums of entries' values."""
-    given = [dest.nrow, dest.offsets, ends, order, values, int(is_transposed), dest.scalar_type(scale)]
+    given = [dest.nrow, dest.offsets, ends, order, values, dest.scalar_type(scale)]
     launch(_sum_entries, (count, *dest.block_shape), [*given, dest.scalar_values], device=dest.device)
 
 
@@ -234,7 +232,6 @@ def _sum_entries(
     ends: array[int],
     order: array[int],
     values: array3d[Any],
-    is_transposed: int,
     scale: Any,
     out: array3d[Any],
 ) -> None:
@@ -243,12 +240,7 @@ def _sum_entries(
         first = 0
         if block > 0:
             first = ends[block - 1]
-        r = i
-        c = j
-        if is_transposed == 1:
-            r = j
-            c = i
-        total = values[order[first], r, c]
+        total = values[order[first], i, j]
         for k in range(first + 1, ends[block]):
-            total += values[order[k], r, c]
+            total += values[order[k], i, j]
         out[block, i, j] = scale * total

@@ -32,8 +32,12 @@ def kernel(x: wp.array[float], y: wp.array[float]):
 
 
 @pytest.fixture
-def module(tmp_path):
+def module(tmp_path, monkeypatch):
     """Imports a text as a module, always from the same file, so that nothing but the text and the values differ."""
+    # What the texts below leave in modules of others is taken away again.
+    monkeypatch.setattr(wp, "pair_of_content", None, raising=False)
+    monkeypatch.setattr(wp, "type_of_content", None, raising=False)
+    monkeypatch.setitem(sys.modules, "space_of_content", None)
 
     def made(text, **values):
         path = tmp_path / "program.py"

@@ -59,7 +59,7 @@ def lightened(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def remade(array: np.ndarray) -> Remade | None:
-    """What `lightened` gives for an array; None for the array itself."""
+    """The value that `lightened` gives for an array; None for the array itself."""
     found = _known.get(id(array))
     return None if found is None else found[1]
 

@@ -33,7 +33,7 @@ def starts_here(cells: np.ndarray, total: int) -> np.ndarray:
 
 
 class _Memory(NamedTuple):
-    """What the builds of one grid in a graph share, for one number of points.
+    """The memory that the builds of one grid in a graph share, for one number of points.
 
     `starts` belongs to the points in `sorted`, so that another build only changes it where these are elsewhere. The
     launches are made once.
@@ -64,7 +64,7 @@ class _Memory(NamedTuple):
         key = kernel, *((x.shape, x.strides) for x in arrays)
         made = self.launches.get(key)
         if made is None:
-            plain: dict[str, Any] = {"adjoint": False, "adj_inputs": None, "adj_outputs": None, "block_dim": None}
+            plain: dict[str, Any] = {"adjoint": False, "adj_inputs": None, "adj_outputs": None, "block_dim": 1}
             ready = route.ready(read_call(kernel, threads, list(inputs), list(outputs), **plain))
             assert isinstance(ready, Forward)
             slots = tuple(Slot("array", k) for k in range(len(arrays)))

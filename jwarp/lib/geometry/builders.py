@@ -5,6 +5,8 @@ from __future__ import annotations
 from jwarp.arrays.array import array, array2d
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import isfinite, max, min, where
+from jwarp.frontend.builtins.tiles.creation import tile_full
+from jwarp.frontend.builtins.tiles.transfers import tile_store
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.lib.geometry.hash_grid import cell_of
@@ -57,6 +59,7 @@ def sorted_by_cells(cells: array[int32], starts: array[int32], ids: array[int32]
 
 
 FEW = 32  # points that are sorted one by one
+ROW = 128  # cells that are written at once
 
 
 @kernel
@@ -140,7 +143,13 @@ def starts_moved(ordered: array[int32], known: array[int32], starts: array[int32
                 end = min(end, known[i])
             if j < count:
                 end = min(end, ordered[j])
-            for between in range(cell + 1, end + 1):
+            begin = cell + 1
+            if end - begin > ROW:
+                same = tile_full(shape=ROW, value=j, dtype=int32)
+                while begin + ROW <= end + 1:
+                    tile_store(starts, same, offset=begin)
+                    begin += ROW
+            for between in range(max(begin, 0), min(end + 1, starts.shape[0])):
                 starts[between] = j
     for k in range(count):
         known[k] = ordered[k]

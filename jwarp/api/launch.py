@@ -9,7 +9,6 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
-from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import get_device
 from jwarp.dispatch.call.array_arguments import Given, note_look_ups
 from jwarp.dispatch.call.call import read_kernel
@@ -181,7 +180,7 @@ def launch(
     try:
         given = Given(inputs, outputs)
         on_arrays = given.on_arrays
-        looks_up = on_arrays and given.on_host and is_not_tracing()  # that is, the kernel may look numbers up
+        looks_up = on_arrays and given.may_look_up
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
             kernel, inputs, ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)

@@ -15,6 +15,7 @@ from jwarp.arrays.cuda_memory import CudaMemory, outline
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
+from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import surface
 from jwarp.devices import CPU, Device, get_device
@@ -71,6 +72,11 @@ class Given:
                 self._read((value.data,))
             elif isinstance(value, dict):
                 self._read(value)
+
+    @property
+    def may_look_up(self) -> bool:
+        """True if a kernel may look numbers up in this launch: it runs now, in host memory."""
+        return self.on_host and is_not_tracing()
 
     def looks_up(self, kernel: Kernel) -> bool:
         """True if a kernel is known to look numbers up, or is given arrays of structs with arrays in them."""

@@ -58,7 +58,7 @@ class _Seen:
     @property
     def results(self) -> tuple[Value, ...]:
         """The values that it makes and yields."""
-        return tuple(dict.fromkeys(y for y in self.block.yields if y in self.numbers))
+        return tuple(dict.fromkeys(y for y in self.block.yields if isinstance(y, Value) and y in self.numbers))
 
 
 # The property of a node or value that must be equal in all copies; None if it cannot be a copy.
@@ -120,7 +120,8 @@ class _Reader:
             if isinstance(node, Op):
                 known = self.known(node)
                 may_be &= known is not None
-                spelling.op(node, known, _liftable(node, self.dims))
+                if may_be:
+                    spelling.op(node, known, _liftable(node, self.dims))
                 continue
             may_be &= all(self.of_value(v) is not None for v in _bound(node))
             parts = [self.seen(part) for part in blocks(node)]

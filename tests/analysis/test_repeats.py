@@ -89,3 +89,16 @@ def test_the_outermost_of_nested_blocks_are_copies():
     (one, *inside), (other, *others) = found[:61], found[61:]
     assert one.number == other.number == 0 and one.params == one.given == other.given
     assert not any(inside) and not any(others)
+
+
+def test_an_access_to_an_array_of_the_kernel_is_no_part_of_a_copy():
+    inside = block(100, "%1").replace("%100: float32 = load x[0]", "%100: float32 = load x[0]\nstore t[0], %100")
+    head = (
+        "kernel k(x: array[float32], y: array[float32]), tid 1\n  local t: array[float32] of [4]\n%0: int32 = tid 0\n"
+    )
+    kernel = read(
+        "\n".join([head + "clear t\n%1: float32 = load x[%0]\n%2: bool = gt %1, 0.0", inside, block(200, "%1")])
+    )
+    count = len(kernel.params)
+    own = lambda node: None if node.row.is_access and node.array >= count else True  # noqa: E731
+    assert not repeated_blocks(kernel, own, lambda value: True)

@@ -177,7 +177,8 @@ def derivative_steps(
 ) -> Steps:
     """The steps that add a derivative to the slots `gradient`, or to `given` where it works `in_place`.
 
-    Custom gradients write to the arrays `changed` themselves, the slots `primal`, and to copies of others. The steps come after the steps `after`, which allocate the slots `final`.
+    Custom gradients write to the arrays `changed` themselves, the slots `primal`, and to copies of others. The steps
+    come after the steps `after`, which allocate the slots `final`.
     """
     first = () if after is None else after.steps
     builder = _Builder(sum(isinstance(step, Allocate) for step in first))

@@ -170,7 +170,7 @@ class Adjoint(Ready):
         return AdjointPlan(converts, written, apart, call.names, run.code, results)
 
     def _apart(self, cotangents: Sequence[int], written: Sequence[int]) -> tuple[tuple[int, int], ...]:
-        """The values that must have no memory in common: arrays that change with all, outputs with inputs."""
+        """The values that must have no memory in common: arrays that are written with all, outputs with inputs."""
         params = self.program.params
         contents = [p for p, x in enumerate(self.contents) if x is not None and params[p].is_array]
         others = [*contents, *cotangents, *written]

@@ -16,7 +16,7 @@ from jwarp.sparse.diagonals import bsr_diag, bsr_get_diag
 from jwarp.sparse.matrix import BsrMatrix, scalars_of
 from jwarp.types import float16, float32, float64, type_repr
 
-# What a pivot must be greater than, over the largest number of its row or block: about eps ** 0.75.
+# The least pivots, over the largest number of its row or block: about eps ** 0.75.
 _LEAST_PIVOTS = {float16: 1e-3, float32: 1e-6, float64: 1e-12}
 # Names of preconditioners: True for those of blocks that are symmetric and positive definite.
 KINDS = {"block_jacobi_direct": False, "block_jacobi_sequential": True, "block_jacobi_tile": True}

@@ -28,7 +28,7 @@ from jwarp.types import float16, float32, int32
 _ELEMENTS = 2**20
 _ELEMENTS_ON_GPUS = 2**24
 
-# What `status` counts.
+# Places in `status`.
 _MOVED, _DIAGONAL, _FAILED, _RAISED = range(4)
 
 

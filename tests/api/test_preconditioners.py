@@ -1,4 +1,4 @@
-"""Preconditioners of sparse matrices: `FSAI` compared with a search by NumPy, inverses of blocks, and what is refused."""
+"""Preconditioners of sparse matrices: `FSAI` and a search by NumPy, inverses of blocks, and what is refused."""
 
 import numpy as np
 import pytest

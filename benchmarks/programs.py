@@ -137,7 +137,11 @@ def rows(words: list[str], sizes: list[str], rounds: int) -> Iterator[tuple[str,
             if label in sizes:
                 program = case.program(size)
                 missing = not program.file.exists()
-                row = Row("", (np.nan, np.nan), (np.nan, np.nan), "not installed") if missing else measured(program, rounds)
+                row = (
+                    Row("", (np.nan, np.nan), (np.nan, np.nan), "not installed")
+                    if missing
+                    else measured(program, rounds)
+                )
                 yield case.name, f"{label} ({size})" if len(case.sizes) > 1 else label, row
 
 

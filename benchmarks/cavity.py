@@ -10,7 +10,6 @@ import argparse
 import itertools
 
 import numpy as np
-
 import warp as wp
 
 SPEEDS = [c for c in itertools.product((0, -1, 1), repeat=3) if sum(map(abs, c)) <= 2]
@@ -25,7 +24,7 @@ populations = wp.types.vector(19, wp.float32)
 def step(before: wp.array4d(dtype=float), after: wp.array4d(dtype=float), n: int, omega: float, lid: float):
     i, j, k = wp.tid()
     f = populations()
-    density = float(0.0)
+    density = wp.float32(0.0)
     u = wp.vec3()
     for q in range(19):
         x, y, z = i - C[q, 0], j - C[q, 1], k - C[q, 2]

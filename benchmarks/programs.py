@@ -1,8 +1,8 @@
 """Whole programs at their full size, a tenth and a hundredth of it: processor time under Warp and under jwarp.
 
-`python benchmarks/programs.py [WORDS OF NAMES] [--size full tenth hundredth] [--rounds 5]` prints a table. Each program runs
-under both libraries, in processes of their own that take turns step by step. A ratio is Warp's time to jwarp's, so
-that below 1 jwarp is the slower one. Change the compiler's settings only with this table beside.
+`python benchmarks/programs.py [WORDS OF NAMES] [--size full tenth hundredth] [--rounds 5]` prints a table. Each program
+runs under both libraries, in processes of their own that take turns step by step. A ratio is Warp's time to jwarp's,
+so that below 1 jwarp is the slower one. Change the compiler's settings only with this table beside.
 """
 
 from __future__ import annotations

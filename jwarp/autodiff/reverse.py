@@ -29,14 +29,13 @@ from jwarp.autodiff.custom_gradients import (
     twice_refusal,
 )
 from jwarp.autodiff.derived_parameters import Derived, derived
-from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
+from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_notes, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied, Chosen
 from jwarp.autodiff.tile_rules import carries, chooses, rules_of
 from jwarp.autodiff.write_conflicts import Marks, agree_there, alone_there, is_slot, marks, or_nan, same_number, stayed
-from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import TAKEN_BACK, Detached, NativeCall, Origin, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.contents import contents_of
@@ -78,6 +77,7 @@ def vjp(
     alone: bool = False,
     single: Iterable[int] = (),
     gathered: Iterable[int] = (),
+    exceeded: Iterable[int] = (),
     storage: Storage = Storage.TAPE,
 ) -> Derived:
     """The adjoint of `kernel`: gradients of the parameters `wanted` from cotangents of the arrays `given`.
@@ -85,7 +85,8 @@ def vjp(
     Parameters `shared` are the same for many launches of a batch, and with `repeated` several threads have
     the same coordinates; both make sums of what would else be one thread's own. A thread that is `alone` is the only
     one of the launch, and along the axes `single` there is one. The gradients of parameters `gathered`, which
-    `stencils` knows and whose loads are in range, are stored once for each element.
+    `stencils` knows and whose loads are in range, are stored once for each element; those of `exceeded` have fewer
+    elements than the launch that gathers them has threads.
 
     `storage` says where loops keep what their iterations started with.
 
@@ -107,7 +108,7 @@ def vjp(
         reverse = _Reverse(kernel, wants, active, written, owned, conflicts, counters, storage,
                            frozenset(shared), repeated)  # fmt: skip
         places = {p: axes for p, axes in stencils(kernel).items() if p in gathered - owned}
-        return reverse.adjoint(kernel, {} if counters else places)
+        return reverse.adjoint(kernel, {} if counters else places, frozenset(exceeded))
 
     try:
         return of(kernel)
@@ -155,7 +156,7 @@ class _Reverse(ForwardSweep):
 
     # -- the whole kernel
 
-    def adjoint(self, kernel: Kernel, gathered: dict[int, tuple[int, ...]]) -> Derived:
+    def adjoint(self, kernel: Kernel, gathered: dict[int, tuple[int, ...]], exceeded: frozenset[int]) -> Derived:
         for k in range(len(kernel.params), len(kernel.params) + len(kernel.locals)):
             for kind in ("work", "gradient"):
                 self.builder.effect("clear", attr=Origin(kind, k))
@@ -179,14 +180,14 @@ class _Reverse(ForwardSweep):
         body = prune(drop_dead_stores(body), returned, shared)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         if gathered:
-            body = gather(prune(body, returned), gathered, frozenset(returned))
+            body = gather(prune(body, returned), gathered, frozenset(returned), exceeded)
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         own = {Origin("cotangent", p) for p in self.owned} - returned - shared
         body = prune(drop_unread_stores(body, own), returned, shared)
         # Like launches, custom gradients may write to other arrays in any order.
         refuse_order(kernel, prune(body, gradients, shared) if self.scratch else body, self.owned | self.counters)
         if kernel.block_dim:
-            _refuse_notes(kernel, body)
+            refuse_notes(kernel, body)
         return derived(kernel, body, more, apart=not self.conflicts.same_value.isdisjoint(self.active.arrays))
 
     def scalar_reads(self) -> list[Node]:
@@ -578,17 +579,6 @@ _WRITE_RULES = {
     "atomic_max": _Reverse.reverse_extremum,
     "atomic_exch": _Reverse.reverse_store,
 }
-
-
-def _refuse_notes(kernel: Kernel, body: Block) -> None:
-    """Lanes of a block go through a loop together; what each of them found there is not kept."""
-    node = next((n for n in walk(body) if isinstance(n, Op) and n.row.reads_notes), None)
-    if node is not None:
-        raise NotDifferentiableError(
-            f"kernel `{kernel.name}`: a loop of a kernel with tiles uses what atomic operations find",
-            node.span,
-            "count in a launch of its own, and use what it found there",
-        )
 
 
 def _is_taken_back(node: Op) -> bool:

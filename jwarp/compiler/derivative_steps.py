@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.compiler.derive import derive, rounding_as
 from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
 from jwarp.compiler.program import GeneratedProgram
-from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, refuse_race, single_axes
+from jwarp.compiler.write_conflicts import exceeded, gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.ir.nodes import Param
 from jwarp.launching.descriptor import descriptor_of
 from jwarp.launching.geometry import BlockDim, Geometry
@@ -60,6 +60,7 @@ def variant_of(
         fresh=tuple(fresh),
         gathered=tuple(p for p in known if is_adjoint and p in wanted and p not in shared),
         gatherable=known,
+        exceeded=exceeded(program, geometry, extents, known),
         repeated=may_coincide(program, geometry),
         alone=is_alone(program, geometry),
         single=single_axes(program, geometry),

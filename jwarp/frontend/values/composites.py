@@ -80,7 +80,7 @@ def from_components(e: Emitter, type: CompositeType, args: Sequence[Binding], sp
 
 
 def _made(type: CompositeType) -> str:
-    """What is made of values, as Warp says it."""
+    """The name of a type and its size, as Warp says that a value is made of it."""
     return f"a transform; expected 0, 1, or {type.size}" if type.kind is TRANSFORM else _noun(type)
 
 

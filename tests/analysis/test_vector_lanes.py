@@ -64,7 +64,8 @@ def test_lanes_run_a_loop_in_turn_and_differ_afterwards():
 
 
 def test_a_loop_with_lanes_that_writes_changes_nothing_for_the_next_one():
-    writing = "lanes add %20: int32 = 0 .. 8 step 1 carry (%21: int32 = 0) {\nstore y[%20], 0\nyield %21\n} -> %22: int32\nfor %1"
+    loop = "lanes add %20: int32 = 0 .. 8 step 1 carry (%21: int32 = 0)"
+    writing = f"{loop} {{\nstore y[%20], 0\nyield %21\n}} -> %22: int32\nfor %1"
     kernel = read(SEARCH.replace("for %1", writing, 1))
     (loop,) = lane_serialised_loops(kernel)
     shapes = shapes_of(kernel)

@@ -18,8 +18,8 @@ from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.geometry_changes import Planned
-from jwarp.lib.geometry.builders import CELLS, sorted_cells, starts_moved
 from jwarp.launching.steps import Launch, Slot
+from jwarp.lib.geometry.builders import CELLS, sorted_cells, starts_moved
 
 _LATE = frozenset({"point_ids", "cell_starts"})
 

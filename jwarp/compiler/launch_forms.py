@@ -1,8 +1,8 @@
 """The form of a program that a launch runs: a batch as threads, vectors along another dimension, elements in registers.
 
 On the processor, the last dimension may be too short for vectors, or its threads may each do something else: then
-vectors have their lanes along the batch, along the first dimension, or a block in each lane. On a GPU, threads keep the
-elements that each has for itself in registers, and do not add to zeros.
+vectors have their lanes along the batch, along the first dimension, or a block in each lane, or there are none. On a
+GPU, threads keep the elements that each has for itself in registers, and do not add to zeros.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from jwarp.frontend.builtins.prints import printf
 from jwarp.frontend.builtins.scalar import bit_count, max, min
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import Kernel, kernel
-from jwarp.sparse.assembly import scatter_entries
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
 from jwarp.sparse.rows import find_column, is_inside, row_begin, row_end
 from jwarp.sparse.scaling import bsr_scale, is_zero
@@ -37,6 +36,7 @@ from jwarp.sparse.storage import (
     rows_of,
     topology_of,
 )
+from jwarp.sparse.structure import scatter_entries
 from jwarp.types import int32, int64, types_equal, uint32
 
 
@@ -269,7 +269,7 @@ def _mark_row(
     least: int,
     most: int,
 ) -> tuple[int, int]:
-    """Set the bits of a row's columns, and those of their words, and return the least and the greatest column so far."""
+    """Set the bits of a row's columns and of their words, and return the least and the greatest column so far."""
     for b in range(row_begin(offsets, row), row_end(offsets, counts, columns, row)):
         column = columns[b]
         if is_inside(column, ncol):

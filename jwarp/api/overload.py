@@ -57,6 +57,11 @@ def overload(kernel: Any, arg_types: Sequence[Any] | Mapping[str, Any] | None = 
 def _declared(function: Callable, frame: types.FrameType) -> Kernel:
     """The kernel that has the name of `function`, with an instance for the types of its parameters."""
     name = function.__name__
+    if function.__annotations__.get("return") is not None:
+        raise CompileError(
+            f"Return annotations are not allowed on @wp.overload stubs, as `{name}` has one",
+            parameter_span(function, "return"),
+        )
     found = frame.f_locals.get(name, frame.f_globals.get(name))
     if not isinstance(found, GenericKernel):
         raise KernelTypeError(
@@ -77,7 +82,6 @@ def _declared(function: Callable, frame: types.FrameType) -> Kernel:
             raise CompileError(
                 f"@wp.overload `{name}`: parameter `{parameter}` has no type", parameter_span(function, parameter)
             )
-    if annotations.pop("return", None) is not None:
-        raise CompileError(f"@wp.overload `{name}` returns a value", parameter_span(function, "return"))
+    annotations.pop("return", None)
     found.overload(list(annotations.values()))
     return found

@@ -143,6 +143,11 @@ class CompositeType(type):
         return cls.name
 
     @property
+    def full_name(cls) -> str:
+        """The name with the suffix of its components, also where that is left out: `vec3f`."""
+        return f"{cls.name}f" if (cls.name.isidentifier() and f"{cls.name}f" in NAMED) else cls.name
+
+    @property
     def is_vector(cls) -> bool:
         """True for a type of vectors; other kinds with one axis are none."""
         return cls.kind is VECTOR
@@ -184,6 +189,12 @@ def plain_operator(name: str) -> Callable[[Any, Any], Any]:
     """Python's operator on arrays of NumPy that has that name in kernels."""
     found: Callable[[Any, Any], Any] = operator.truediv if name == "div" else getattr(operator, name)
     return found
+
+
+def _shown(value: Any) -> str:
+    """The name of a value's type in errors."""
+    kind = type(value)
+    return kind.full_name if isinstance(kind, CompositeType) and kind is kind.plain else kind.__name__
 
 
 class CompositeValue(np.ndarray):
@@ -267,7 +278,7 @@ class CompositeValue(np.ndarray):
             self._selected(name) if len(name) < 4 else None
         )  # others are asked for often, by those who look for hooks
         if found is None:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+            raise AttributeError(f"'{_shown(self)}' object has no attribute '{name}'", name=name, obj=self)
         value = self[found[0]]
         if found[1] is not None:
             mine: Any = type(self)
@@ -276,6 +287,8 @@ class CompositeValue(np.ndarray):
 
     def __setattr__(self, name: str, value: Any) -> None:
         found = self._selected(name) if len(name) < 4 else None
+        if found is None and name and not {*name}.difference("xyzw"):
+            raise AttributeError(f"'{_shown(self)}' object has no attribute '{name}'", name=name, obj=self)
         if found is None:
             object.__setattr__(self, name, value)
         else:
@@ -307,6 +320,11 @@ class Composite(CompositeValue, metaclass=CompositeType):
             named = {**rest, **named}
         order = cls.in_order(len(components), named)
         if order is None:
+            wrong = next((name for name in named if name not in parts), None)
+            if wrong is not None:
+                raise KernelTypeError(
+                    f"got an unexpected keyword argument '{wrong}'", hint=f"{cls.name} takes {', '.join(parts) or 'none'}"
+                )
             raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
         values = _components(cls, (*components, *(named[name] for name in order)))
         if values.size == 1 and cls.kind.repeats:

@@ -11,11 +11,11 @@ from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.config import surface
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import block_of_program, is_on_arrays
+from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.call.looking_up import Found, is_wanted, looking_up, may_look_up, note_look_ups, with_memory
+from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -165,7 +165,7 @@ def launch(
     slot = lists = owner = None
     looks_up = False
     if block_dim is not None and surface.is_warps:
-        block_dim = block_of_program(block_dim, device, kernel.name)
+        block_dim = block_of_program(block_dim, device, getattr(kernel, "name", "?"))
     gradients = (adj_inputs, adj_outputs) if adjoint else None
     has_gradients = not (adjoint or adj_inputs is adj_outputs is None)  # which mean nothing for a launch on arrays
     if device is not None or record_tape is not True or max_blocks or has_gradients:
@@ -181,13 +181,14 @@ def launch(
     asked = kernel, inputs
     ids: Mapping[int, tuple[str, Any]] = {}
     try:
-        on_arrays = is_on_arrays(inputs, outputs)
-        looks_up = on_arrays and may_look_up(inputs, outputs)
+        given = Given(inputs, outputs)
+        on_arrays = given.on_arrays
+        looks_up = on_arrays and given.may_look_up
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
             kernel, inputs, ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
             slot = None if is_numbered else slot  # as other numbers have other layouts
-        if looks_up and is_wanted(kernel, inputs, outputs):
+        if looks_up and given.looks_up(kernel):
             return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                                 record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
         if unknown or not (on_arrays or (device is None and record_tape is True and not max_blocks)):

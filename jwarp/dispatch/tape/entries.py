@@ -65,6 +65,11 @@ class Entry(abc.ABC):
         """The contents that it keeps."""
         return ()
 
+    @property
+    def side_effects(self) -> Iterable[array]:
+        """The arrays that its backward pass writes to besides gradients."""
+        return ()
+
     def key(self) -> Hashable | None:
         """The layout key of its steps; None on the slow path."""
         return None
@@ -312,6 +317,11 @@ class LaunchEntry(Entry):
     def written(self) -> tuple[array, ...]:  # type: ignore[override]
         return tuple([a for p in self.changed if isinstance(a := self.values[p], array)])
 
+    @property
+    def side_effects(self) -> Iterable[array]:
+        changes = () if self.backward_pass is None else self.backward_pass.changes
+        return [a for p in changes if isinstance(a := self.values[p], array)]
+
     def _moving(self, backward: ArrayBackward) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
         values = self.values
@@ -405,8 +415,6 @@ class LaunchEntry(Entry):
         followed = [self.values[p]._grad for p in self.moving]
         if self._moving(backward) != self.moving or self._retains(backward) or not all(map(is_here, followed)):
             return None
-        if backward_pass.changes:  # native steps tell nobody that these arrays change
-            return None
         return [backward_pass.recorded(*self._given(backward, backward_pass))]
 
     @property
@@ -418,8 +426,6 @@ class LaunchEntry(Entry):
         if backward is None or self.refusal is not None or self._moving(backward) != self.moving:
             return None
         if not self.kernel.enable_backward or self.found is not None:
-            return None
-        if backward_pass is not None and backward_pass.changes:
             return None
         parts = tokens(self.arrays)
         parts.append(backward_pass)

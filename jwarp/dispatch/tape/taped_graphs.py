@@ -85,8 +85,9 @@ class _Steps:
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
         self._graded = [(a, a._grad) for a in given.values()]
         grads = [g.memory for tape in tapes for g in tape.gradients.values()]
-        self._written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads])
         entries = [entry for _, entries, _ in self._tapes for entry in entries]
+        effects = [a.memory for entry in entries for a in entry.side_effects]
+        self._written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads, *effects])
         self._finding: dict[Any, tuple[LaunchEntry, dict[int, array]]] = {}
         for entry in entries:
             if isinstance(entry, LaunchEntry) and entry.found is not None:

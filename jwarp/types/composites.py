@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -191,12 +191,6 @@ def plain_operator(name: str) -> Callable[[Any, Any], Any]:
     return found
 
 
-def _shown(value: Any) -> str:
-    """The name of a value's type in errors."""
-    kind = type(value)
-    return kind.full_name if isinstance(kind, CompositeType) and kind is kind.plain else kind.__name__
-
-
 class CompositeValue(np.ndarray):
     """A composite outside kernels: a NumPy array that kernels may refer to by name.
 
@@ -273,12 +267,15 @@ class CompositeValue(np.ndarray):
         part = dict(kind.parts).get(name)
         return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
 
+    def _lacks(self, name: str) -> NoReturn:
+        shown = getattr(type(self), "full_name", type(self).__name__)
+        raise AttributeError(f"'{shown}' object has no attribute '{name}'", name=name, obj=self)
+
     def __getattr__(self, name: str) -> Any:
-        found = (
-            self._selected(name) if len(name) < 4 else None
-        )  # others are asked for often, by those who look for hooks
+        # Others are asked for often, by those who look for hooks.
+        found = self._selected(name) if len(name) < 4 else None
         if found is None:
-            raise AttributeError(f"'{_shown(self)}' object has no attribute '{name}'", name=name, obj=self)
+            self._lacks(name)
         value = self[found[0]]
         if found[1] is not None:
             mine: Any = type(self)
@@ -288,7 +285,7 @@ class CompositeValue(np.ndarray):
     def __setattr__(self, name: str, value: Any) -> None:
         found = self._selected(name) if len(name) < 4 else None
         if found is None and name and not {*name}.difference("xyzw"):
-            raise AttributeError(f"'{_shown(self)}' object has no attribute '{name}'", name=name, obj=self)
+            self._lacks(name)
         if found is None:
             object.__setattr__(self, name, value)
         else:
@@ -322,9 +319,8 @@ class Composite(CompositeValue, metaclass=CompositeType):
         if order is None:
             wrong = next((name for name in named if name not in parts), None)
             if wrong is not None:
-                raise KernelTypeError(
-                    f"got an unexpected keyword argument '{wrong}'", hint=f"{cls.name} takes {', '.join(parts) or 'none'}"
-                )
+                hint = f"{cls.name} takes {', '.join(parts) or 'none'}"
+                raise KernelTypeError(f"got an unexpected keyword argument '{wrong}'", hint=hint)
             raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
         values = _components(cls, (*components, *(named[name] for name in order)))
         if values.size == 1 and cls.kind.repeats:

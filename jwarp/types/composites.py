@@ -268,8 +268,7 @@ class CompositeValue(np.ndarray):
         return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
 
     def _lacks(self, name: str) -> NoReturn:
-        shown = getattr(type(self), "full_name", type(self).__name__)
-        raise AttributeError(f"'{shown}' object has no attribute '{name}'", name=name, obj=self)
+        raise AttributeError(f"'{getattr(type(self), 'full_name', 'composite')}' object has no attribute '{name}'", name=name, obj=self)
 
     def __getattr__(self, name: str) -> Any:
         # Others are asked for often, by those who look for hooks.
@@ -317,10 +316,9 @@ class Composite(CompositeValue, metaclass=CompositeType):
             named = {**rest, **named}
         order = cls.in_order(len(components), named)
         if order is None:
-            wrong = next((name for name in named if name not in parts), None)
-            if wrong is not None:
+            for name in (name for name in named if name not in parts):
                 hint = f"{cls.name} takes {', '.join(parts) or 'none'}"
-                raise KernelTypeError(f"got an unexpected keyword argument '{wrong}'", hint=hint)
+                raise KernelTypeError(f"got an unexpected keyword argument '{name}'", hint=hint)
             raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
         values = _components(cls, (*components, *(named[name] for name in order)))
         if values.size == 1 and cls.kind.repeats:

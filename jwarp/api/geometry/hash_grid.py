@@ -23,6 +23,7 @@ from jwarp.api.geometry.arrays import (
     refuse_ended,
     settled,
 )
+from jwarp.api.geometry.grid_builds import planned_build, starts_here
 from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.launch import launch
@@ -102,13 +103,14 @@ class HashGrid(Geometry):
             KernelTypeError: an array has another dtype or shape.
             LaunchError: the radius is not positive, or there are more or fewer groups than points.
         """
-        as_command(self, lambda: self._build(points, radius, groups))
+        planned = functools.partial(planned_build, self, points, radius) if groups is None else None
+        as_command(self, lambda: self._build(points, radius, groups), planned)
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
         device = common_gpu("wp.HashGrid.build", points=points, groups=groups)
         if device is not None and groups is None and self._build_there(points, radius):
-            self.device = device
+            self.late, self.device = None, device
             self.version += 1
             return
         found = checked_array("wp.HashGrid.build", "points", points, dtype, (3,))
@@ -123,7 +125,7 @@ class HashGrid(Geometry):
             self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
             made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
         self.point_ids, self.cell_starts, self.groups = made
-        self.device = device
+        self.late, self.device = None, device
         note_trace(self)
         self.version += 1
 
@@ -202,7 +204,7 @@ def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[
     order: np.ndarray
     if total >= _SPARSE * count:
         order = order_of(cells, groups) if len(groups) else np.argsort(cells, kind="stable").astype(np.int32)
-        make = functools.partial(_starts_here, cells[order], total)
+        make = functools.partial(starts_here, cells[order], total)
         starts = make()
         can_be_made(starts, make)
     else:
@@ -218,11 +220,3 @@ def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[
 
 # A grid of so many cells to a point has a row of cells that is best written as runs of one number.
 _SPARSE = 8
-
-
-def _starts_here(cells: np.ndarray, total: int) -> np.ndarray:
-    """Where each of so many cells starts, by the cells of points in their order. It is read-only."""
-    ends = np.concatenate([cells, [total]])
-    starts = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(ends, prepend=-1))
-    starts.flags.writeable = False
-    return starts

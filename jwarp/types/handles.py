@@ -25,7 +25,7 @@ when_gone: list[Callable[[int], None]] = []  # called with the number of an obje
 
 _births = itertools.count()
 UNCOPIED = frozenset(
-    {"born", "held", "repeat", "state", "traced_at", "number"}
+    {"born", "cells", "held", "repeat", "state", "traced_at", "number"}
 )  # the attributes of a grid, tree, mesh or volume that are its own
 
 

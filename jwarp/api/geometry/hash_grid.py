@@ -25,11 +25,12 @@ from jwarp.api.geometry.arrays import (
 )
 from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
+from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.api.launch import launch
-from jwarp.arrays.rematerialised import can_be_made
+from jwarp.arrays.rematerialised import can_be_made, is_kept
 from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.lib.geometry.builders import CELLS, sorted_by_cells, starts_of_cells
+from jwarp.lib.geometry.builders import CELLS, moved_starts, sorted_by_cells, starts_of_cells
 from jwarp.lib.geometry.hash_grid import KINDS
 from jwarp.types import Geometry, as_type, float16, float32, float64
 
@@ -52,6 +53,8 @@ class HashGrid(Geometry):
         KernelTypeError: a number of cells is no integer, or `dtype` is another one.
         LaunchError: it is not positive, or there are 2^31 cells or more.
     """
+
+    cells: Any = None  # those of the points, in their order where they are few; of arrays in host memory
 
     def __init__(self, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = None):
         try:
@@ -117,8 +120,12 @@ class HashGrid(Geometry):
             raise LaunchError(f"wp.HashGrid.build: the radius must be positive and finite, got {known}")
         own = _NOTHING if groups is None else read_groups("wp.HashGrid.build", groups, found.shape[0])
         if known is not None and is_not_tracing() and is_here(found) and is_here(own):
-            self.scale = dtype.type(1) / dtype.type(known)
-            made = _built_here(np.asarray(found), self.scale, np.asarray(own), self.dims)
+            scale = dtype.type(1) / dtype.type(known)
+            if self._build_own(np.asarray(found), scale, np.asarray(own)):
+                return
+            self.scale = scale
+            made, cells = _built_here(np.asarray(found), self.scale, np.asarray(own), self.dims)
+            object.__setattr__(self, "cells", cells)
         else:
             self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
             made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
@@ -126,6 +133,31 @@ class HashGrid(Geometry):
         self.device = device
         note_trace(self)
         self.version += 1
+
+    def _build_own(self, points: np.ndarray, scale: Any, groups: np.ndarray) -> bool:
+        """Sort points into the arrays that the grid has, if there are as many and nobody else has these."""
+        is_like = self.device is None and 0 < len(points) == len(self.point_ids) and not len(groups) + len(self.groups)
+        if not is_like or self.cells is None or is_kept(self.cell_starts) or not is_alone(self, _LEAVES[:2]):
+            return False
+        total = math.prod(self.dims)
+        cells = _cells_here(points, scale, self.dims)
+        written = self.point_ids, self.cell_starts
+        for part in written:
+            part.flags.writeable = True
+        if total >= _SPARSE * len(points):
+            self.point_ids[...] = np.argsort(cells, kind="stable")
+            cells = cells[self.point_ids]
+            launch(moved_starts, 1, [self.cells, cells], [self.cell_starts])
+            can_be_made(self.cell_starts, functools.partial(_starts_here, cells, total))
+        else:
+            self.cell_starts[...] = 0
+            launch(sorted_by_cells, 1, [cells], [self.cell_starts, self.point_ids])
+        for part in written:
+            part.flags.writeable = False
+        object.__setattr__(self, "cells", cells)
+        object.__setattr__(self, "scale", scale)
+        stay(self, ["scale"])
+        return True
 
     def _build_there(self, points: Any, radius: Any) -> bool:
         """Sort points on a GPU into the grid there, if they are as its kernels take them: whether they were."""
@@ -194,15 +226,18 @@ def _starts(cells: Any, total: int) -> Any:
     )
 
 
-def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """As `_built`, of arrays in host memory. What comes back is read-only."""
+def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+    """As `_built`, of arrays in host memory, and the cells of points, where these are few in their order.
+
+    What comes back first is read-only.
+    """
     count, total = len(points), math.prod(dims)
-    cells = np.zeros(count, np.int32)
-    launch(CELLS[_SCALARS[points.dtype.name]], count, [points, scale.item(), *dims], [cells])
+    cells = _cells_here(points, scale, dims)
     order: np.ndarray
     if total >= _SPARSE * count:
         order = order_of(cells, groups) if len(groups) else np.argsort(cells, kind="stable").astype(np.int32)
-        make = functools.partial(_starts_here, cells[order], total)
+        cells = cells[order]
+        make = functools.partial(_starts_here, cells, total)
         starts = make()
         can_be_made(starts, make)
     else:
@@ -213,7 +248,13 @@ def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[
     made = order, starts, groups[order] if len(groups) else _NOTHING
     for part in made:
         part.flags.writeable = False
-    return made
+    return made, cells
+
+
+def _cells_here(points: np.ndarray, scale: Any, dims: tuple[int, ...]) -> np.ndarray:
+    cells = np.zeros(len(points), np.int32)
+    launch(CELLS[_SCALARS[points.dtype.name]], len(points), [points, scale.item(), *dims], [cells])
+    return cells
 
 
 # A grid of so many cells to a point has a row of cells that is best written as runs of one number.

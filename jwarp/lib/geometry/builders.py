@@ -57,6 +57,23 @@ def sorted_by_cells(cells: array[int32], starts: array[int32], ids: array[int32]
 
 
 @kernel
+def moved_starts(before: array[int32], cells: array[int32], starts: array[int32]):
+    """Change where each cell starts, from cells of points in their order to others of as many; one thread, for all."""
+    count = cells.shape[0]
+    for i in range(count + 1):  # it is i for the cells above `low`, up to `high`
+        low, was_low = int32(-1), int32(-1)
+        high, was_high = starts.shape[0] - 1, starts.shape[0] - 1
+        if i > 0:
+            low, was_low = cells[i - 1], before[i - 1]
+        if i < count:
+            high, was_high = cells[i], before[i]
+        for cell in range(low + 1, min(high, was_low) + 1):
+            starts[cell] = i
+        for cell in range(max(low, was_high) + 1, high + 1):
+            starts[cell] = i
+
+
+@kernel
 def numbered(numbers: array[int32]):
     """The numbers from 0 on."""
     i = tid()

@@ -23,6 +23,7 @@ from jwarp.api.geometry.arrays import (
     refuse_ended,
     settled,
 )
+from jwarp.api.geometry.grid_builds import cells_of, planned_build, starts_here
 from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.sole_owner import is_alone, stay
@@ -30,7 +31,7 @@ from jwarp.api.launch import launch
 from jwarp.arrays.rematerialised import can_be_made, is_kept
 from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.lib.geometry.builders import CELLS, moved_starts, sorted_by_cells, starts_of_cells
+from jwarp.lib.geometry.builders import CELLS, sorted_by_cells, starts_moved, starts_of_cells
 from jwarp.lib.geometry.hash_grid import KINDS
 from jwarp.types import Geometry, as_type, float16, float32, float64
 
@@ -53,8 +54,6 @@ class HashGrid(Geometry):
         KernelTypeError: a number of cells is no integer, or `dtype` is another one.
         LaunchError: it is not positive, or there are 2^31 cells or more.
     """
-
-    cells: Any = None  # those of the points, in their order where they are few; of arrays in host memory
 
     def __init__(self, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = None):
         try:
@@ -105,13 +104,14 @@ class HashGrid(Geometry):
             KernelTypeError: an array has another dtype or shape.
             LaunchError: the radius is not positive, or there are more or fewer groups than points.
         """
-        as_command(self, lambda: self._build(points, radius, groups))
+        planned = functools.partial(planned_build, self, points, radius) if groups is None else None
+        as_command(self, lambda: self._build(points, radius, groups), planned)
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
         device = common_gpu("wp.HashGrid.build", points=points, groups=groups)
         if device is not None and groups is None and self._build_there(points, radius):
-            self.device = device
+            self.late, self.device = None, device
             self.version += 1
             return
         found = checked_array("wp.HashGrid.build", "points", points, dtype, (3,))
@@ -124,20 +124,21 @@ class HashGrid(Geometry):
             if self._build_own(np.asarray(found), scale, np.asarray(own)):
                 return
             self.scale = scale
-            made, cells = _built_here(np.asarray(found), self.scale, np.asarray(own), self.dims)
-            object.__setattr__(self, "cells", cells)
+            made = _built_here(np.asarray(found), self.scale, np.asarray(own), self.dims)
         else:
             self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
             made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
         self.point_ids, self.cell_starts, self.groups = made
-        self.device = device
+        self.late, self.device = None, device
         note_trace(self)
         self.version += 1
 
     def _build_own(self, points: np.ndarray, scale: Any, groups: np.ndarray) -> bool:
         """Sort points into the arrays that the grid has, if there are as many and nobody else has these."""
-        is_like = self.device is None and 0 < len(points) == len(self.point_ids) and not len(groups) + len(self.groups)
-        if not is_like or self.cells is None or is_kept(self.cell_starts) or not is_alone(self, _LEAVES[:2]):
+        if self.late is not None or self.device is not None or is_kept(self.cell_starts):
+            return False
+        is_like = 0 < len(points) == len(self.point_ids) and not len(groups) + len(self.groups)
+        if not is_like or not is_alone(self, _LEAVES[:2]):
             return False
         total = math.prod(self.dims)
         cells = _cells_here(points, scale, self.dims)
@@ -147,14 +148,13 @@ class HashGrid(Geometry):
         if total >= _SPARSE * len(points):
             self.point_ids[...] = np.argsort(cells, kind="stable")
             cells = cells[self.point_ids]
-            launch(moved_starts, 1, [self.cells, cells], [self.cell_starts])
-            can_be_made(self.cell_starts, functools.partial(_starts_here, cells, total))
+            launch(starts_moved, 1, [cells], [cells_of(self.cell_starts, len(cells)), self.cell_starts])
+            can_be_made(self.cell_starts, functools.partial(starts_here, cells, total))
         else:
             self.cell_starts[...] = 0
             launch(sorted_by_cells, 1, [cells], [self.cell_starts, self.point_ids])
         for part in written:
             part.flags.writeable = False
-        object.__setattr__(self, "cells", cells)
         object.__setattr__(self, "scale", scale)
         stay(self, ["scale"])
         return True
@@ -226,18 +226,14 @@ def _starts(cells: Any, total: int) -> Any:
     )
 
 
-def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, np.ndarray]:
-    """As `_built`, of arrays in host memory, and the cells of points, where these are few in their order.
-
-    What comes back first is read-only.
-    """
+def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """As `_built`, of arrays in host memory. What comes back is read-only."""
     count, total = len(points), math.prod(dims)
     cells = _cells_here(points, scale, dims)
     order: np.ndarray
     if total >= _SPARSE * count:
         order = order_of(cells, groups) if len(groups) else np.argsort(cells, kind="stable").astype(np.int32)
-        cells = cells[order]
-        make = functools.partial(_starts_here, cells, total)
+        make = functools.partial(starts_here, cells[order], total)
         starts = make()
         can_be_made(starts, make)
     else:
@@ -248,7 +244,7 @@ def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[
     made = order, starts, groups[order] if len(groups) else _NOTHING
     for part in made:
         part.flags.writeable = False
-    return made, cells
+    return made
 
 
 def _cells_here(points: np.ndarray, scale: Any, dims: tuple[int, ...]) -> np.ndarray:
@@ -259,11 +255,3 @@ def _cells_here(points: np.ndarray, scale: Any, dims: tuple[int, ...]) -> np.nda
 
 # A grid of so many cells to a point has a row of cells that is best written as runs of one number.
 _SPARSE = 8
-
-
-def _starts_here(cells: np.ndarray, total: int) -> np.ndarray:
-    """Where each of so many cells starts, by the cells of points in their order. It is read-only."""
-    ends = np.concatenate([cells, [total]])
-    starts = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(ends, prepend=-1))
-    starts.flags.writeable = False
-    return starts

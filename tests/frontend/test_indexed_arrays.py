@@ -192,7 +192,7 @@ def test_arrays_are_given_for_those_of_fabric():
 
 
 class _Fabric:
-    """What Fabric says of an attribute whose buckets are parts of an array."""
+    """The interface of an attribute whose buckets are parts of an array."""
 
     def __init__(self, data, told, counts, apart=0, **changes):
         size = data.size and data.layout.itemsize

@@ -69,16 +69,16 @@ def _shown(data: Any, attrib: Any) -> array:
         )
     if (version := interface.get("version")) != 1:
         raise LaunchError(f"wp.fabricarray: data has version {version!r} of the interface, and version 1 is known")
-    told = interface.get("attribs", {}).get(attrib)
-    if told is None:
+    about = interface.get("attribs", {}).get(attrib)
+    if about is None:
         raise LaunchError(f"wp.fabricarray: there is no attribute {attrib!r} in data")
-    element, depth = _element(told.get("type", ()), attrib)
+    element, depth = _element(about.get("type", ()), attrib)
     if depth:
         raise KernelTypeError(
             f"wp.fabricarray: the elements of '{attrib}' are arrays, which lie anywhere in memory",
             hint="wp.array([s0, s1], dtype=S) with a struct S that has an array is an array of arrays",
         )
-    pointers, counts = [*map(int, told["pointers"])], [*map(int, told["counts"])]
+    pointers, counts = [*map(int, about["pointers"])], [*map(int, about["counts"])]
     if len(pointers) != len(counts) or any(n < 0 for n in counts):
         raise LaunchError(
             f"wp.fabricarray: '{attrib}' has {len(pointers)} buckets and {len(counts)} counts of elements"
@@ -102,16 +102,16 @@ def _shown(data: Any, attrib: Any) -> array:
     return array(ptr=buckets[0][0], shape=(total,), dtype=element, device=where, deleter=keep)
 
 
-def _element(told: Any, attrib: str) -> tuple[Any, int]:
+def _element(about: Any, attrib: str) -> tuple[Any, int]:
     """The type of the elements of an attribute, and how many levels of arrays there are in each."""
-    about = f"wp.fabricarray: the type of '{attrib}'"
-    if not isinstance(told, (tuple, list)) or len(told) != 5:
-        count = len(told) if isinstance(told, (tuple, list)) else "none"
-        raise LaunchError(f"{about} must contain five elements, got {count}: {told!r}")
-    is_usable, name, count, depth, role = told
+    where = f"wp.fabricarray: the type of '{attrib}'"
+    if not isinstance(about, (tuple, list)) or len(about) != 5:
+        count = len(about) if isinstance(about, (tuple, list)) else "none"
+        raise LaunchError(f"{where} must contain five elements, got {count}: {about!r}")
+    is_usable, name, count, depth, role = about
     scalar = SCALARS.get(_SCALARS.get(name, ""))
     if not is_usable or scalar is None or role in _TEXTS:
-        raise KernelTypeError(f"{about}, {tuple(told)}, is none that kernels know")
+        raise KernelTypeError(f"{where}, {tuple(about)}, is none that kernels know")
     if count <= 1:
         return scalar, depth
     if role == "quat" and count == 4:
@@ -119,7 +119,7 @@ def _element(told: Any, attrib: str) -> tuple[Any, int]:
     if role in _MATRICES:
         n = math.isqrt(count)
         if n * n != count:
-            raise LaunchError(f"{about} is that of matrices, and must have a square element count, got {count}")
+            raise LaunchError(f"{where} is that of matrices, and must have a square element count, got {count}")
         return composite(MATRIX, (n, n), scalar), depth
     return composite(VECTOR, (count,), scalar), depth
 

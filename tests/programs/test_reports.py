@@ -1,4 +1,4 @@
-"""What programs are told: warnings and errors as Warp shows them, launches, and diagnostics by Warp's keys."""
+"""Reports of programs: warnings and errors as Warp shows them, launches, and diagnostics by Warp's keys."""
 
 from __future__ import annotations
 

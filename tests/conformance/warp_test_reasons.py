@@ -34,7 +34,8 @@ REASONS = (
     ),
     Reason(
         "arrays of Omniverse's Fabric",
-        "memory of another program, of which nothing says how long it lives; their types are those of ordinary arrays",
+        "attributes whose elements are arrays, and arrays of Fabric in arrays of structs; their types are those of "
+        "ordinary arrays",
         r"^test_fabricarray|[Ff]abricarray|ARRAY_TYPE_FABRIC|indexedfabricarray",
     ),
     Reason(

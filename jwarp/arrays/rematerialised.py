@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -51,6 +52,12 @@ def can_be_made(array: np.ndarray, make: Callable[[], np.ndarray]) -> None:
     _known[key] = weakref.ref(array, lambda _: _known.pop(key, None) and None), Remade(array, make)
 
 
+def is_kept(array: np.ndarray) -> bool:
+    """True if somebody keeps what makes an array again, as its content is now."""
+    found = _known.get(id(array))
+    return found is not None and sys.getrefcount(found[1]) > _OF_ITEM
+
+
 def lightened(values: Sequence[Any]) -> Sequence[Any]:
     """The values, with `Remade` for those that can be made again."""
     if not _known:
@@ -67,3 +74,7 @@ def remade(array: np.ndarray) -> Remade | None:
 def there(value: Any) -> Any:
     """A value of `lightened` as it was."""
     return value.array() if isinstance(value, Remade) else value
+
+
+_ONE = [object()]
+_OF_ITEM = sys.getrefcount(_ONE[0])  # of what only one has

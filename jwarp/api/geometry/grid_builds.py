@@ -32,6 +32,11 @@ def starts_here(cells: np.ndarray, total: int) -> np.ndarray:
     return starts
 
 
+def cells_of(starts: np.ndarray, count: int) -> np.ndarray:
+    """The cells of points in their order, by where each cell starts."""
+    return (np.searchsorted(starts, np.arange(count, dtype=np.int32), side="right") - 1).astype(np.int32)
+
+
 class _Memory(NamedTuple):
     """The memory that the builds of one grid in a graph share, for one number of points.
 
@@ -88,7 +93,7 @@ def planned_build(grid: Any, points: Any, radius: Any, shared: dict[Any, Any]) -
     if memory is None:
         memory = shared[id(grid), count] = _Memory.of(count, total)
     own_order = order.copy()
-    own_cells = (np.searchsorted(starts, np.arange(count), side="right") - 1).astype(np.int32)
+    own_cells = cells_of(starts, count)
     again = [memory.step(starts_moved, 1, [own_cells], [memory.sorted, memory.starts])]
     turn = Turn(memory.starts, again, lambda: starts_here(own_cells, total))
     steps = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.api import array_access
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.memory import HostMemory
@@ -131,6 +132,8 @@ class Tape:
         entry = self._next.pop(id(command), None)
         if entry is not None:
             self.launches.append(entry)
+        if array_access.is_verified():
+            array_access.note(command, self)
 
     def record_launch(
         self,
@@ -242,6 +245,7 @@ class Tape:
             else:
                 a.grad.assign(g)
         command = Backward(self.launches)
+        array_access.forget(self)
         try:
             submit(command)
         finally:  # what has gone back before an error is zeroed, too
@@ -294,5 +298,6 @@ class Tape:
         self.zero()
 
     def _forget(self) -> None:
+        array_access.forget(self)
         self.launches = []
         self.scopes = []

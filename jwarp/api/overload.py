@@ -63,6 +63,7 @@ def _declared(function: Callable, frame: types.FrameType) -> Kernel:
         raise CompileError(
             f"Return annotations are not allowed on @wp.overload stubs, as `{name}` has one",
             parameter_span(function, "return"),
+            also=TypeError,
         )
     found = frame.f_locals.get(name, frame.f_globals.get(name))
     if not isinstance(found, GenericKernel):  # the name may mean the function itself by now

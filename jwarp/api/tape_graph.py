@@ -29,7 +29,7 @@ _TITLES = {CopyEntry: "copy", FillEntry: "fill", FunctionEntry: "function", Seco
 
 @dataclass(frozen=True)
 class _Operation:
-    """What one entry does: its name, the arrays that it reads and writes with their names, and a text about it."""
+    """The effect of one entry: its name, the arrays that it reads and writes with their names, and a text about it."""
 
     title: str
     reads: tuple[tuple[str, array], ...]

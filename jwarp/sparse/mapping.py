@@ -108,7 +108,8 @@ def bsr_set_from_mapped_values(
         raise LaunchError(f"{where}: there is no reduction {reduction!r}", hint='"gather" or "atomic"')
     if reduction == "gather":
         count = mapping.triplet_count if mapping.triplet_count < dest.nnz else dest.nnz
-        gather_entries(dest, count, mapping._block_ends, mapping._triplet_indices, given)
+        ends, order, out = mapping._block_ends, mapping._triplet_indices, dest.scalar_values[:count]
+        gather_entries(dest.offsets, dest.nrow, ends, order, given, 1.0, out, is_new=False)
     else:
         dest.values[: dest.nnz].zero_()
         arguments = [mapping._triplet_blocks, given, dest.scalar_values]

@@ -1,7 +1,7 @@
 """Reads of arrays that tapes have recorded, and warnings of later writes: `verify_autograd_array_access` of programs.
 
 Warp goes back with what arrays hold then, so that a write after a recorded read may falsify gradients there. Tapes here
-keep what their way back needs: the warnings help to keep a program right under Warp.
+keep what their backward pass needs: the warnings help to keep a program right under Warp.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from jwarp.frontend.by_name import full_name
 from jwarp.frontend.modules import known_modules
 from jwarp.frontend.options import caller
 from jwarp.programs import type_tables
+from jwarp.programs.context_functions import MEMBERS
+from jwarp.programs.mesh_edges import MeshAdjacency, MeshEdge
 from jwarp.programs.native_builtins import Core
 from jwarp.programs.surface import PRIVATE, missing
 
@@ -108,6 +110,7 @@ def _context() -> dict[str, Any]:
     return {
         **public,
         **{name: thing for name, thing in _logger().items() if name.startswith("log_")},
+        **MEMBERS,
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
         "user_modules": known_modules(),
@@ -127,7 +130,9 @@ def _types() -> dict[str, Any]:
 
 
 def _utils() -> dict[str, Any]:
-    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS}
+    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS} | {
+        "MeshAdjacency": MeshAdjacency, "MeshEdge": MeshEdge
+    }
 
 
 def _codegen() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 from jwarp.config import surface
 from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName, full_name
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.syntax.lambdas import lambda_source
 from jwarp.frontend.syntax.outputs import Outputs
@@ -36,6 +37,8 @@ class Func(ByName, Defined):
     gradient: Func | None = None  # what @wp.func_grad gave it
     replay: Func | None = None  # what @wp.func_replay gave it
     outside: Callable[..., Any] | None = None  # what a call outside kernels does, if not that of the Python function
+    _key: str | None = None
+    _module: Module | None = None
     described: Any = None  # the row of the table of builtins, of one of jwarp's own
 
     def __init__(
@@ -45,13 +48,16 @@ class Func(ByName, Defined):
         earlier: Func | None = None,
         definition: Definition | None = None,
         changed: str = "",
+        annotations: Mapping[str, Any] | None = None,
     ):
         """`earlier` is the function of the same name that was defined before in the same scope.
 
         `changed` is the first parameter, where a call that stands alone gives the result to that argument.
+        `annotations` count in the place of those that are written.
         """
         functools.update_wrapper(self, function)
         self.python = function
+        self._given_annotations = annotations
         self.name = function.__name__
         self.outputs = Outputs(outputs, function.__code__.co_argcount, changed)
         definition = definition or defined(function)
@@ -66,13 +72,31 @@ class Func(ByName, Defined):
 
     @property
     def key(self) -> str:
-        """Its name with those of what it is defined in, as Warp writes it."""
-        return full_name(self.__qualname__)
+        """Its name in its module: that with the names of what it is defined in, as Warp writes it, or a given one."""
+        return self._key or full_name(self.__qualname__)
 
     @property
     def module(self) -> Module:
-        """The module that it was defined in."""
-        return get_module(self.__module__)
+        """The module that it belongs to: the one it was defined in, or a given one."""
+        return self._module or get_module(self.__module__)
+
+    def belongs_to(self, module: Module, key: str) -> None:
+        """Have a module and a key instead of those of the Python function."""
+        self._module, self._key = module, key
+        module.add_function(self)
+
+    def add_overload(self, other: Func) -> None:
+        """Have calls of this function choose `other`, too, where its parameters fit the arguments.
+
+        One with the same types of parameters takes the place of the earlier one.
+        """
+        self.defined = (*self.defined, *other.defined)
+        vars(self).pop("wanted", None)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The values of parameters that a call may leave out."""
+        return {name: p.default for name, p in self.signature.parameters.items() if p.default is not p.empty}
 
     @property
     def func(self) -> Callable:
@@ -136,6 +160,8 @@ class Func(ByName, Defined):
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         """The annotations, with those written as text evaluated."""
+        if self._given_annotations is not None:
+            return {name: canonical(kind) for name, kind in self._given_annotations.items()}
         return annotations_of(self.python, self.definition.captured)
 
     @functools.cached_property

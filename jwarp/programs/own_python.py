@@ -11,8 +11,8 @@ from jwarp.caches import cached
 
 # These, and what is inside of them.
 _NAMES = (
-    *("warp.examples", "warp.geometry", "warp.render"),
-    *("warp._src.geometry", "warp._src.render"),
+    *("warp.examples", "warp.fem", "warp.geometry", "warp.render"),
+    *("warp._src.fem", "warp._src.geometry", "warp._src.render"),
 )
 
 

@@ -135,6 +135,12 @@ def matches_array_class(kind: Any, family: Any) -> bool:
     return kind is family or (isinstance(family, type) and isinstance(kind, family))
 
 
+def concrete_array_type(kind: Any) -> Any:
+    """The family of an array or of an annotation; of anything else, its class."""
+    families = (types.indexedarray, fabricarray, indexedfabricarray, array)
+    return next((family for family in families if matches_array_class(kind, family)), type(kind))
+
+
 def type_scalar_type(kind: Any) -> Any:
     """The type of the components of a vector or matrix; other types are what they are."""
     return kind.dtype if types.type_is_composite(kind) else kind
@@ -213,6 +219,7 @@ def members() -> dict[str, Any]:
         "_ArrayAnnotationBase": Written,
         "strides_from_shape": strides_from_shape,
         "check_array_shape": check_array_shape,
+        "concrete_array_type": concrete_array_type,
         "matches_array_class": matches_array_class,
         "type_scalar_type": type_scalar_type,
         "type_length": type_length,

@@ -47,6 +47,14 @@ class ArrayType:
         return f"array{f'{dims}d' if dims > 1 else ''}[{self.element!r}]" if dims else repr(self.element)
 
 
+@dataclass(frozen=True)
+class Member:
+    """A field of a struct; `type` is as users write it, `wp.vec3`."""
+
+    label: str
+    type: Any
+
+
 class StructType(type):
     """Metaclass of the structs, which `jwarp.types.structs` makes: the names and types of the fields, in order."""
 
@@ -79,6 +87,21 @@ class StructType(type):
     def named(cls) -> str:
         """The user's name of the handle's type: Mesh, Bvh, HashGrid, Volume."""
         return cls.__name__.partition("Arrays")[0]
+
+    @property
+    def vars(cls) -> dict[str, Member]:
+        """The fields by name, as Warp's structs tell of them."""
+        return {name: Member(name, user_type(kind)) for name, kind in cls.fields.items()}
+
+    @property
+    def key(cls) -> str:
+        """The name of the struct, as Warp's structs tell it."""
+        return cls.__qualname__
+
+    @property
+    def cls(cls) -> StructType:
+        """The class that it was made of, as Warp's structs tell it: it is the struct."""
+        return cls
 
     def __repr__(cls) -> str:
         return cls.__name__

@@ -16,17 +16,17 @@ from jwarp.types import CompositeValue
 _OF_STATIC = "jwarp.frontend.builtins.control"
 
 
-def defined(function: Callable) -> Definition:
-    """The definition of a function that is being decorated.
+def defined(function: Callable, definition: Definition | None = None) -> Definition:
+    """The definition of a function that is being decorated, which may be given but for what `wp.static` gives.
 
     In programs of Warp's, what calls of it give is known from then on. Calls that name variables of loops, or what has
     no value yet, are evaluated when the function is read.
     """
-    definition = Definition.of(function)
+    definition = definition or Definition.of(function)
     if not surface.is_warps or not _names_static(function):
         return definition
     try:
-        tree = read_source(function, definition.captured, definition.lines).tree
+        tree = read_source(function, definition.captured, definition.lines, tree=definition.tree).tree
     except JwarpError:  # it is raised when the function is read
         return definition
     found: dict[Place, Any] = {}

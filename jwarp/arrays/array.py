@@ -147,7 +147,7 @@ class array(Operators, Written):
         elif extents is None or not extents:
             raise LaunchError("wp.array: an array has at least one dimension: say shape=")
         else:
-            self._show(dtype, extents, strides, ptr, capacity, deleter, where)
+            self._show(dtype, extents, strides, ptr, (deleter, capacity or 0), where)
         self._grad: array | None = None
         self._retain_grad = False
         if grad is not None:
@@ -192,16 +192,7 @@ class array(Operators, Written):
         memory.write(layout, content)
         return self._bind(memory, layout)
 
-    def _show(
-        self,
-        dtype: Any,
-        shape: tuple[int, ...],
-        strides: Any,
-        ptr: Any,
-        capacity: int | None,
-        deleter: Any,
-        device: Device,
-    ) -> None:
+    def _show(self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, ending: Any, device: Device) -> None:
         """Be new memory, or what is at an address."""
         element = read_element(np.float32 if dtype is Any else dtype)
         layout = View.whole(element, shape)
@@ -219,7 +210,7 @@ class array(Operators, Written):
             return self._bind(*found)
         if not int(ptr) and high > low:
             raise LaunchError(f"wp.array: at the address 0 there are no {layout.size} elements", hint="leave ptr out")
-        self._owner = Deleting(deleter, int(ptr), max(capacity or 0, high - low))
+        self._owner = Deleting(ending[0], int(ptr), max(ending[1], high - low))
         memory = allocation.memory_at(device, int(ptr) + low, high - low, self._owner)
         return self._bind(memory, View(element, shape, layout.strides, -low))
 
@@ -242,9 +233,7 @@ class array(Operators, Written):
 
     def _require_data(self) -> Memory:
         if self.device is None:
-            raise LaunchError(
-                f"{self!r} is an annotation and holds nothing", hint="wp.zeros(n, dtype=…) makes an array"
-            )
+            raise LaunchError(f"{self!r} is an annotation and holds nothing", hint="wp.zeros(n, dtype=…) makes one")
         return self.memory
 
     # -- what it is
@@ -277,7 +266,7 @@ class array(Operators, Written):
     @property
     def deleter(self) -> Any:
         """The function that gives the memory at `ptr` back when nobody uses it any more; None where jwarp does that."""
-        return None if self._owner is None else self._owner.deleter
+        return getattr(self._owner, "deleter", None)
 
     @deleter.setter
     def deleter(self, deleter: Any) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.config import surface
@@ -25,7 +26,10 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
 )
 from jwarp.frontend.syntax.static_values import defined
-from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
+from jwarp.types import Bound, Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
+from jwarp.types.patterns import fits
+
+_numbers: dict[str, itertools.count[int]] = {}  # of the functions of each key that were asked for such a name
 
 
 class Func(ByName, Defined):
@@ -92,6 +96,38 @@ class Func(ByName, Defined):
         """
         self.defined = (*self.defined, *other.defined)
         vars(self).pop("wanted", None)
+
+    def get_overload(self, arg_types: Sequence[Any], kwarg_types: Mapping[str, Any] | None = None) -> Func | None:
+        """The one of the overloads that a call with arguments of these types calls; None if there is none.
+
+        Args:
+            arg_types: The types of the arguments, as `wp.vec3` or `wp.array[float]`.
+            kwarg_types: Those of arguments that are given by name.
+        """
+        for is_generic in (False, True):
+            for each in self.overloads:
+                if each.is_generic == is_generic and each._takes(arg_types, kwarg_types or {}):
+                    return each
+        return None
+
+    def _takes(self, arg_types: Sequence[Any], kwarg_types: Mapping[str, Any]) -> bool:
+        try:
+            given = self.signature.bind(*arg_types, **kwarg_types).arguments
+        except TypeError:
+            return False
+        variables: Bound = {}
+        wanted = {name: self.declared(name) for name in given}
+        return all(kind is None or fits(_type_or_itself(given[name]), kind, variables) for name, kind in wanted.items())
+
+    @property
+    def input_types(self) -> dict[str, Any]:
+        """The types of the parameters as they are written, by name."""
+        return {name: self.annotations[name] for name in self.signature.parameters if name in self.annotations}
+
+    @functools.cached_property
+    def native_func(self) -> str:
+        """A name that no other function of the process has, not even one of the same key."""
+        return f"{self.key}_{next(_numbers.setdefault(self.key, itertools.count()))}"
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -212,6 +248,11 @@ class Func(ByName, Defined):
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"
+
+
+def _type_or_itself(given: Any) -> Any:
+    found = wanted_type(given)
+    return given if found is None else found
 
 
 def _shown(kind: Any) -> str:

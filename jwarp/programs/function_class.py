@@ -28,7 +28,7 @@ class _MadeOfFunctions(type):
 
 
 class Function(metaclass=_MadeOfFunctions):
-    """A function of the kernel language: `Function(func, key, …)` makes one of a Python function, as `@wp.func` does."""
+    """A function of the kernel language: `Function(func, key, …)` makes one of a Python function."""
 
 
 @reads

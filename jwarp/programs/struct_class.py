@@ -1,4 +1,4 @@
-"""`warp._src.codegen.Struct`: structs that libraries make without the decorator, and the class that all structs are of."""
+"""`warp._src.codegen.Struct`: structs made without the decorator, and the class of all structs."""
 
 from __future__ import annotations
 

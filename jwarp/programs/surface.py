@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jwarp.frontend.builtins import planned
 from jwarp.frontend.builtins.planned import PLANNED
+from jwarp.programs.own_python import is_run_as_it_is
 
 # Modules all of whose names are missing, and what they are for. Those inside of them are rows below.
 _FEATURES = {
@@ -64,7 +65,7 @@ PRIVATE = {
         "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "
         "_validate_array_subclass_descriptor _IndexedArrayAnnotation "
         "get_signature infer_argument_types type_matches_template "
-        "types_equal_generic hash_grid_query_type"
+        "hash_grid_query_type"
     ),
     "codegen": (
         "Adjoint Var codegen_func_forward codegen_func_reverse codegen_kernel codegen_module "
@@ -126,6 +127,12 @@ def missing(module: str, name: str) -> str | None:
 def refuse(name: str) -> AttributeError:
     """The error for a name that `jwarp` does not have: for one of Warp's with the reason, and what to use."""
     why = _FEATURES.get(f"warp.{name}")
+    if is_run_as_it_is(f"warp.{name}"):
+        return AttributeError(
+            f"wp.{name}: Warp's own Python code, which runs in programs: `import warp.{name}` under"
+            " `python -m jwarp run` or after `import jwarp.as_warp`, where warp-lang is installed"
+            " (pip install 'jwarp[fem]')"
+        )
     text = f"wp.{name}: jwarp has no {why}" if why else missing("warp", name)
     if name in PLANNED or text is None:
         return planned.refuse(name)

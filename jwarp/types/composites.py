@@ -143,6 +143,11 @@ class CompositeType(type):
         return cls.name
 
     @property
+    def _type_(cls) -> Any:
+        """The type of ctypes with the bits of a component."""
+        return cls._wp_scalar_type_._type_
+
+    @property
     def is_vector(cls) -> bool:
         """True for a type of vectors; other kinds with one axis are none."""
         return cls.kind is VECTOR

@@ -49,6 +49,11 @@ class Transformed:
         return ast.dump(self.tree, include_attributes=True)
 
     @functools.cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The Python objects in it, in order."""
+        return tuple(node.value for node in ast.walk(self.tree) if isinstance(node, Known))
+
+    @functools.cached_property
     def names(self) -> frozenset[str]:
         """The names of variables and attributes in it."""
         nodes = list(ast.walk(self.tree))
@@ -81,9 +86,7 @@ def _copied(node: Any, indent: int) -> Any:
         return node
     if hasattr(node, "warp_func"):
         made: ast.AST = Known(node.warp_func)
-    elif isinstance(node, Known):
-        made = Known(node.value)
-    elif isinstance(node, ast.Constant) and not isinstance(node.value, _PLAIN):
+    elif isinstance(node, Known) or (isinstance(node, ast.Constant) and not isinstance(node.value, _PLAIN)):
         made = Known(node.value)
     else:
         made = type(node)(**{name: _copied(getattr(node, name, None), indent) for name in node._fields})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, blocks, operands, results
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, Value, While, blocks, operands
 from jwarp.ir.visit import Rewriter, with_args
 from jwarp.types import ArrayType
 
@@ -33,18 +33,32 @@ class Repeat:
 
 @dataclass(eq=False)
 class _Seen:
-    """A block, how many nodes it has, a number that blocks have in common which may be the same, and those inside."""
+    """A block that may be a copy, as one who reads it from outside sees it.
+
+    Blocks of one `form` do the same with their `free` values, in the order of these, and with their `constants`. The
+    form does not say what they yield: `numbers` are those of the values that they make.
+    """
 
     block: Block
-    size: int
-    key: int
+    size: int  # nodes
+    form: int
+    free: tuple[Value, ...]
+    constants: tuple[Const, ...]  # that copies may have others of
+    numbers: dict[Value, int]
     inner: list[_Seen]
     is_dead: bool = False  # a part of what will be a call
 
     def kill(self) -> None:
-        self.is_dead = True
-        for inner in self.inner:
-            inner.kill()
+        """Note that a call takes the place of the blocks around it."""
+        if not self.is_dead:
+            self.is_dead = True
+            for inner in self.inner:
+                inner.kill()
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The values that it makes and yields."""
+        return tuple(dict.fromkeys(y for y in self.block.yields if isinstance(y, Value) and y in self.numbers))
 
 
 # The property of a node or value that must be equal in all copies; None if it cannot be a copy.
@@ -55,77 +69,75 @@ KnownOfValue = Callable[[Value], object]
 def repeated_blocks(kernel: Kernel, known: Known, of_value: KnownOfValue) -> dict[Block, Repeat]:
     """The blocks of a kernel's body that are repeated; of those inside others, the ones outside are taken.
 
-    Copies have operations of the same names and attributes, of which, as of the values, the same is `known`.
+    Copies have operations of the same names and attributes, of which, as of the values, the same is `known`. Each node
+    is read once, however deep it stands.
     """
-    finder = _Finder(known, of_value)
-    finder.seen(kernel.body)
+    dims = [param.type.dims if isinstance(param.type, ArrayType) else 0 for param in kernel.params]
+    reader = _Reader(known, of_value, dims)
+    reader.seen(kernel.body)
     found: dict[Block, Repeat] = {}
     number = 0
-    dims = [param.type.dims if isinstance(param.type, ArrayType) else 0 for param in kernel.params]
-    for group in sorted(finder.groups(), key=lambda g: -g[0].size):
-        copies: dict[tuple[object, ...], list[tuple[_Seen, _Spelling]]] = {}
-        for seen in group:
-            if not seen.is_dead:
-                spelling = _Spelling(known, of_value, dims).of(seen.block)
-                copies.setdefault(tuple(spelling.tokens), []).append((seen, spelling))
-        for alike in copies.values():
-            if len(alike) < LEAST_COPIES:
-                continue
-            model, first = alike[0]
-            places = [k for k, x in enumerate(first.constants) if any(own.constants[k] != x for _, own in alike)]
-            passed = len(first.free) + len(places) + len(first.results)
-            if (len(alike) - 1) * model.size - len(alike) * passed < LEAST_SAVED:
-                continue
-            others = {k: Value(first.constants[k].type) for k in places}
-            block = _Lifting(others, dims).block(model.block) if others else model.block
-            params = (*first.free, *others.values())
-            for seen, own in alike:
-                given: tuple[Operand, ...] = (*own.free, *(own.constants[k] for k in places))
-                found[seen.block] = Repeat(
-                    number, block, model.block, params, given, tuple(first.results), tuple(own.results)
-                )
-            for seen, _ in alike[1:]:
-                for inner in seen.inner:
-                    inner.kill()
-            number += 1
+    for group in sorted(reader.groups(), key=lambda g: -g[0].size):
+        alike = [seen for seen in group if not seen.is_dead]
+        if len(alike) < LEAST_COPIES:
+            continue
+        first = alike[0]
+        places = [k for k, x in enumerate(first.constants) if any(own.constants[k] != x for own in alike)]
+        passed = len(first.free) + len(places) + len(first.results)
+        if (len(alike) - 1) * first.size - len(alike) * passed < LEAST_SAVED:
+            continue
+        others = {k: Value(first.constants[k].type) for k in places}
+        block = _Lifting(others, dims).block(first.block) if others else first.block
+        params = (*first.free, *others.values())
+        for own in alike:
+            given: tuple[Operand, ...] = (*own.free, *(own.constants[k] for k in places))
+            found[own.block] = Repeat(number, block, first.block, params, given, first.results, own.results)
+        for own in alike[1:]:
+            for inner in own.inner:
+                inner.kill()
+        number += 1
     return found
 
 
-class _Finder:
-    """Goes through a body once and notes which blocks may be copies."""
+class _Reader:
+    """Reads a body once, from the inside to the outside, and gives equal blocks one form."""
 
-    def __init__(self, known: Known, of_value: KnownOfValue):
-        self.known, self.of_value = known, of_value
-        self.by_key: dict[tuple[int, int], list[_Seen]] = {}
+    def __init__(self, known: Known, of_value: KnownOfValue, dims: Sequence[int]):
+        self.known, self.of_value, self.dims = known, of_value, dims
+        self._forms: dict[tuple[object, ...], int] = {}
+        self._alike: dict[tuple[int, tuple[int, ...]], list[_Seen]] = {}
 
     def groups(self) -> Iterator[list[_Seen]]:
-        return (group for group in self.by_key.values() if len(group) >= LEAST_COPIES)
+        """The blocks that are equal, and yield equal results."""
+        return (group for group in self._alike.values() if len(group) >= LEAST_COPIES)
 
     def seen(self, block: Block) -> _Seen | None:
-        """The shape of a block for comparison; None if it cannot be a copy. Blocks inside of it may be."""
-        size, parts, inner, may_be = 0, [], [], True
+        """Read a block: None if it cannot be a copy. Blocks inside of it may be."""
+        spelling, size, inner = _Spelling(self.of_value), 0, []
+        may_be = True
         for node in block.nodes:
             size += 1
             if isinstance(node, Op):
                 known = self.known(node)
                 may_be &= known is not None
-                parts.append((node.name, known))
-            else:
-                parts.append(type(node).__name__)  # type: ignore[arg-type]
-                may_be &= all(self.of_value(v) is not None for v in _bound(node))
-                for part in blocks(node):
-                    one = self.seen(part)
-                    if one is None:
-                        may_be = False
-                    else:
-                        size += one.size
-                        parts.append(one.key)  # type: ignore[arg-type]
-                        inner.append(one)
+                if may_be:
+                    spelling.op(node, known, _liftable(node, self.dims))
+                continue
+            may_be &= all(self.of_value(v) is not None for v in _bound(node))
+            parts = [self.seen(part) for part in blocks(node)]
+            whole = [part for part in parts if part is not None]
+            inner += whole
+            size += sum(part.size for part in whole)
+            may_be &= len(whole) == len(parts)
+            if may_be:
+                spelling.control_flow(node, whole)
         if not may_be:
             return None
-        made = _Seen(block, size, hash(tuple(parts)), inner)
+        form = self._forms.setdefault(tuple(spelling.tokens), len(self._forms))
+        made = _Seen(block, size, form, tuple(spelling.free), tuple(spelling.constants), spelling.numbers, inner)
         if size >= LEAST_SIZE:
-            self.by_key.setdefault((made.key, size), []).append(made)
+            results = tuple(made.numbers[r] for r in made.results)
+            self._alike.setdefault((form, results), []).append(made)
         return made
 
 
@@ -161,67 +173,67 @@ def _bound(node: If | For | While) -> tuple[Value, ...]:
     return (*((node.index,) if isinstance(node, For) else ()), *node.params, *node.results)
 
 
-@dataclass
 class _Spelling:
-    """A block word by word: equal for two blocks that do the same with their `free` values."""
+    """A block word by word: equal for two blocks that do the same with their `free` values.
 
-    known: Known
-    of_value: KnownOfValue
-    dims: Sequence[int]
-    tokens: list[object] = field(default_factory=list)
-    free: list[Value] = field(default_factory=list)
-    results: list[Value] = field(default_factory=list)
-    constants: list[Const] = field(default_factory=list)  # those that copies may have others of
-    numbers: dict[Value, int] = field(default_factory=dict)  # of the values; those from outside are negative
+    A block inside of it is one word, its form, so that a word is never read again further out.
+    """
 
-    def of(self, block: Block) -> _Spelling:
-        for node in block.nodes:
-            self.node(node)
-        made = {r for node in block.nodes for r in results(node)}
-        self.results = list(dict.fromkeys(y for y in block.yields if isinstance(y, Value) and y in made))
-        self.tokens += [self.numbers[r] for r in self.results]
-        return self
+    def __init__(self, of_value: KnownOfValue):
+        self._of_value = of_value
+        self.tokens: list[object] = []
+        self.free: list[Value] = []
+        self.constants: list[Const] = []
+        self.numbers: dict[Value, int] = {}  # of the values that it makes
+        self._outside: dict[Value, int] = {}  # of the free ones, negative
 
-    def node(self, node: Node) -> None:
-        tokens = self.tokens
-        if isinstance(node, Op):
-            tokens += (node.name, node.attr, self.known(node))
-            free = _liftable(node, self.dims)
-            for k, x in enumerate(node.args):
-                if k in free and isinstance(x, Const):
-                    tokens.append(x.type)
-                    self.constants.append(x)
-                else:
-                    self.read((x,))
-            self.bind(() if node.result is None else (node.result,))
-            return
-        tokens.append(type(node).__name__)
+    def op(self, node: Op, known: object, free: Container[int]) -> None:
+        """Spell an operation, whose constant operands `free` may differ."""
+        self.tokens += (node.name, node.attr, known)
+        for k, x in enumerate(node.args):
+            if k in free and isinstance(x, Const):
+                self.tokens.append(x.type)
+                self.constants.append(x)
+            else:
+                self._read((x,))
+        self._bind(() if node.result is None else (node.result,))
+
+    def control_flow(self, node: If | For | While, parts: Iterable[_Seen]) -> None:
+        """Spell a branch or a loop, whose blocks are known."""
+        self.tokens.append(type(node).__name__)
         if isinstance(node, For):
-            tokens += (node.step, node.lanes)
-        self.read(operands(node))
+            self.tokens += (node.step, node.lanes)
+        self._read(operands(node))
         if not isinstance(node, If):
-            self.bind((*((node.index,) if isinstance(node, For) else ()), *node.params))
-        for block in blocks(node):
-            tokens.append("(")
-            for inner in block.nodes:
-                self.node(inner)
-            tokens.append(")")
-            self.read(block.yields)
-        self.bind(node.results)
+            self._bind((*((node.index,) if isinstance(node, For) else ()), *node.params))
+        for part in parts:
+            self.tokens += ("(", part.form)
+            self._read(part.free)
+            self.constants += part.constants
+            self.tokens.append(")")
+            for y in part.block.yields:
+                inside = part.numbers.get(y) if isinstance(y, Value) else None
+                if inside is None:
+                    self._read((y,))
+                else:
+                    self.tokens += ("inside", inside)
+        self._bind(node.results)
 
-    def read(self, given: Iterable[Operand]) -> None:
+    def _read(self, given: Iterable[Operand]) -> None:
         for x in given:
             if isinstance(x, Const):
                 self.tokens.append(x)
                 continue
             number = self.numbers.get(x)
             if number is None:
-                number = self.numbers[x] = -1 - len(self.free)
+                number = self._outside.get(x)
+            if number is None:
+                number = self._outside[x] = -1 - len(self.free)
                 self.free.append(x)
-                self.tokens += (x.type, self.of_value(x))
+                self.tokens += (x.type, self._of_value(x))
             self.tokens.append(number)
 
-    def bind(self, made: Iterable[Value]) -> None:
+    def _bind(self, made: Iterable[Value]) -> None:
         for value in made:
             self.numbers[value] = len(self.numbers)
-            self.tokens += (value.type, self.of_value(value))
+            self.tokens += (value.type, self._of_value(value))

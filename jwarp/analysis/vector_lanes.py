@@ -112,9 +112,9 @@ class _Lanes(Uniformity):
             low, high = sorted((node.lo.value, node.hi.value))
             self.counters[node.index] = Interval(low, high + MAX_LANES)
         self.shapes.update(dict.fromkeys(node.params, VARYING))
-        self.has_lanes = True
+        outer, self.has_lanes = self.has_lanes, True
         self.block(node.body)
-        self.has_lanes = False
+        self.has_lanes = outer
         self.shapes.update(dict.fromkeys(node.results, UNIFORM))
 
     def is_exact(self, x: Operand) -> bool:

@@ -97,7 +97,12 @@ def segmented_sort_pairs(
     for name, each in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if each is not None and (each.dtype is not int32 or each.ndim != 1):
             raise KernelTypeError(f"{where}: {name} must be one-dimensional and of int32, not {type_repr(each)}")
-    if ends is None and starts.size:
+        if each is not None and not each.is_contiguous:
+            raise LaunchError(f"{where}: requires a contiguous {name} array")
+    for name, each in (("keys", keys), ("values", values)):
+        if not each.is_contiguous:
+            raise LaunchError(f"{where}: requires a contiguous {name} array")
+    if ends is None and starts.size > 1:
         starts, ends = starts[: starts.size - 1], starts[1:]
     _check_room(where, "A", count, keys, values)
     if ends is None or count == 0 or starts.size == 0:

@@ -152,8 +152,11 @@ def _neighbours(where: str, edges: array, node_colors: array) -> Neighbours:
     pairs, count = edges.numpy().tolist(), node_colors.shape[0]
     found: list[dict[int, None]] = [{} for _ in range(count)]
     for k, (one, other) in enumerate(pairs):
-        if not (0 <= one < count and 0 <= other < count) or one == other:
-            raise LaunchError(f"{where}: edge {k}, ({one}, {other}), does not join two of the {count} nodes")
+        if not (0 <= one < count and 0 <= other < count):
+            ends = f"edge {k} has endpoints ({one}, {other}), but valid node indices are in the range [0, {count})."
+            raise LaunchError(f"Graph coloring failed: Graph {ends}")
+        if one == other:
+            raise LaunchError(f"{where}: edge {k}, ({one}, {other}), joins a node to itself")
         found[one][other] = found[other][one] = None
     return [list(others) for others in found]
 

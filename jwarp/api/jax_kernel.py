@@ -146,7 +146,7 @@ class KernelFunction:
         else:
             in_outs, self._fresh = map(list, known)
         self._inputs = tuple(p for u, p in enumerate(kernel.signature) if u not in self._fresh)
-        self._block_dim = geometry.read_block_dim(block_dim, kernel.name)
+        self.block_dim = geometry.read_block_dim(block_dim, kernel.name)
         if launch_dims is not None:
             geometry.read_dim(launch_dims, kernel.name, "launch_dims")
         _check_output_names(kernel, output_dims, self._fresh)
@@ -240,7 +240,7 @@ class KernelFunction:
             program_of(kernel, config.settings),
             threads,
             Matched(self._roles, values, self._outputs),
-            block_dim=self._block_dim,
+            block_dim=self.block_dim,
             differentiable=self._differentiable,
             side_effect=self._has_side_effect,
             is_functional=True,

@@ -10,11 +10,11 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.arrays.commands import Call, listeners
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import is_on_arrays
+from jwarp.dispatch.call.array_arguments import Given, note_look_ups
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.call.looking_up import Found, is_wanted, looking_up, may_look_up, note_look_ups, with_memory
+from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
 from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -178,13 +178,14 @@ def launch(
     asked = kernel, inputs
     ids: Mapping[int, tuple[str, Any]] = {}
     try:
-        on_arrays = is_on_arrays(inputs, outputs)
-        looks_up = on_arrays and may_look_up(inputs, outputs)
+        given = Given(inputs, outputs)
+        on_arrays = given.on_arrays
+        looks_up = on_arrays and given.may_look_up
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
             kernel, inputs, ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
             slot = None if is_numbered else slot  # as other numbers have other layouts
-        if looks_up and is_wanted(kernel, inputs, outputs):
+        if looks_up and given.looks_up(kernel):
             return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                                 record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
         if unknown or not (on_arrays or (device is None and record_tape is True and not max_blocks)):

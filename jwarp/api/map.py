@@ -42,6 +42,7 @@ from jwarp.types import (
     indexedarray,
 )
 from jwarp.types.array_operators import operate
+from jwarp.types.queries import type_repr
 
 MAX_MAPPED = 256
 
@@ -130,7 +131,7 @@ def _onto_indexed(func: Any, inputs: Sequence[Any], out: Any, block_dim: Any) ->
     found = map(func, *inputs, block_dim=block_dim)
     results = found if isinstance(found, (tuple, list)) else (found,)
     if len(places) != len(results):
-        raise _wrong_count(len(places), len(results))
+        raise _wrong_count(len(places), len(results), "")
     for place, result in zip(places, results, strict=True):
         copy(place, result)
     return out
@@ -366,15 +367,22 @@ def _places(out: Any, mapped: Mapped, shapes: Sequence[tuple[Any, ...]]) -> list
     given = list(out) if isinstance(out, (tuple, list)) else [out]
     name = mapped.kernel.name
     if len(given) != len(shapes):
-        raise _wrong_count(len(given), len(shapes))
+        shape = ", ".join(dict.fromkeys(str(tuple(shape)) for shape in shapes))
+        dtypes = ", ".join(type_repr(kind) for kind in mapped.results)
+        wanted = f"{len(shapes)} Warp arrays with shape {shape} and dtypes ({dtypes})"
+        is_list = isinstance(out, (tuple, list))
+        raise _wrong_count(len(given), len(shapes), "" if is_list else f": Invalid output provided, expected {wanted}")
     for number, (place, shape) in enumerate(zip(given, shapes, strict=True)):
         if isinstance(place, jax.Array):
             raise LaunchError(
                 "wp.map: out is a JAX array, which nothing can write to",
                 hint="leave it out and use what comes back, a new array: y = wp.map(…)",
             )
+        which = f"Output array {number}" if len(given) > 1 else "Output array"
+        if type(place) is array and place.dtype is not (kind := mapped.results[number]):
+            found = f"{which} dtype {type_repr(place.dtype)} does not match expected dtype {type_repr(kind)}"
+            raise KernelTypeError(f"wp.map: {name}: {found}")
         if _shape(place) != tuple(shape):
-            which = f"Output array {number}" if len(given) > 1 else "Output array"
             raise LaunchError(
                 f"wp.map: {name}: {which} shape {_shape(place)} does not match expected shape {tuple(shape)}",
                 also=TypeError,
@@ -382,9 +390,9 @@ def _places(out: Any, mapped: Mapped, shapes: Sequence[tuple[Any, ...]]) -> list
     return given
 
 
-def _wrong_count(given: int, wanted: int) -> LaunchError:
+def _wrong_count(given: int, wanted: int, what: str) -> LaunchError:
     return LaunchError(
         f"wp.map: Number of provided output arrays ({given}) does not match expected number of function outputs"
-        f" ({wanted})",
+        f" ({wanted}){what}",
         also=TypeError,
     )

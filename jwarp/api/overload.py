@@ -12,8 +12,10 @@ from typing import overload as overloaded
 
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.errors import CompileError, KernelTypeError
+from jwarp.frontend.by_name import full_name
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.frontend.modules import get_module
 from jwarp.frontend.syntax.source import annotations_of, capture, file_lines, parameter_span, read_source
 
 
@@ -58,6 +60,8 @@ def _declared(function: Callable, frame: types.FrameType) -> Kernel:
     """The kernel that has the name of `function`, with an instance for the types of its parameters."""
     name = function.__name__
     found = frame.f_locals.get(name, frame.f_globals.get(name))
+    if not isinstance(found, GenericKernel):  # the name may mean the function itself by now
+        found = get_module(function.__module__).kernels.get(full_name(function.__qualname__))
     if not isinstance(found, GenericKernel):
         raise KernelTypeError(
             f"@wp.overload: there is no generic kernel '{name}' here",
@@ -77,7 +81,7 @@ def _declared(function: Callable, frame: types.FrameType) -> Kernel:
             raise CompileError(
                 f"@wp.overload `{name}`: parameter `{parameter}` has no type", parameter_span(function, parameter)
             )
-    if annotations.pop("return", None) is not None:
+    if annotations.pop("return", None) not in (None, types.NoneType):
         raise CompileError(f"@wp.overload `{name}` returns a value", parameter_span(function, "return"))
     found.overload(list(annotations.values()))
     return found

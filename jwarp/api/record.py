@@ -13,9 +13,8 @@ from jwarp.config import config
 from jwarp.devices import Device
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.array_arguments import (
+    Given,
     check_value,
-    holds_arrays,
-    is_on_arrays,
     matched_values,
     read_block_dim,
 )
@@ -229,14 +228,14 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}' has parameters 0 to {count - 1}, got index {index!r}",
                 hint=f"in order they are {', '.join(p.name for p in self.kernel.signature)}",
             )
-        if adjoint and (self._is_in_place or holds_arrays([value])):
+        if adjoint and (self._is_in_place or Given([value]).has_arrays):
             self._set_gradient_in_place(index, value)
             return
         if adjoint:
             self._set_adjoint(index, value)
             self._ready = None
             return
-        if self._is_in_place or holds_arrays([value]):
+        if self._is_in_place or Given([value]).has_arrays:
             self._set_in_place({index: self._read(index, value, is_changing=True)})
             return
         self._set({index: self._read(index, value, is_changing=False)})
@@ -286,7 +285,7 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}': set_params takes a list of {len(self._values)} values ({names}), "
                 f"got {given}"
             )
-        is_changing = self._is_in_place or holds_arrays(values)
+        is_changing = self._is_in_place or Given(values).has_arrays
         read = {u: self._read(u, value, is_changing) for u, value in enumerate(values)}
         if is_changing:
             self._set_in_place(read)
@@ -471,7 +470,7 @@ def record(
     adj_outputs: Any,
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
-    if is_on_arrays(inputs, outputs):
+    if Given(inputs, outputs).on_arrays:
         in_place = Launch(kernel, adjoint, block_dim=read_block_dim(block_dim, kernel.name))
         if adjoint:
             in_place._asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.errors import LaunchError
+from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import bfloat16
 
 CPU = 1  # DLPack's number of host memory
@@ -116,6 +116,8 @@ class _Exporter:
             self.capsule = value.__dlpack__(max_version=VERSION)
         except TypeError:
             self.capsule = value.__dlpack__()
+        if not is_capsule(self.capsule):
+            raise KernelTypeError(f"Expected a valid DLPack capsule, got {type(self.capsule).__name__}")
         self.is_versioned = _capsule_name(self.capsule) == b"dltensor_versioned"
 
     def __dlpack__(self, **_: Any) -> Any:

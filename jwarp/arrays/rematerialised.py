@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,21 @@ class Remade:
         return found
 
 
+class Turn(Remade):
+    """An array as one of the builds of a graph leaves it, which take turns in writing to the same `memory`.
+
+    `again` are the steps after which the memory holds it. Somebody else gets an array of its own.
+    """
+
+    __slots__ = ("again", "memory")
+
+    def __init__(self, memory: np.ndarray, again: Sequence[Any], make: Callable[[], np.ndarray]):
+        self._make, self.memory, self.again = make, memory, again
+
+    def array(self) -> np.ndarray:
+        return self._make()
+
+
 # By the array's `id`, for as long as it is alive.
 _known: dict[int, tuple[weakref.ref[np.ndarray], Remade]] = {}
 
@@ -36,6 +52,12 @@ def can_be_made(array: np.ndarray, make: Callable[[], np.ndarray]) -> None:
     _known[key] = weakref.ref(array, lambda _: _known.pop(key, None) and None), Remade(array, make)
 
 
+def is_kept(array: np.ndarray) -> bool:
+    """True if somebody keeps what makes an array again, as its content is now."""
+    found = _known.get(id(array))
+    return found is not None and sys.getrefcount(found[1]) > _OF_ITEM
+
+
 def lightened(values: Sequence[Any]) -> Sequence[Any]:
     """The values, with `Remade` for those that can be made again."""
     if not _known:
@@ -43,6 +65,16 @@ def lightened(values: Sequence[Any]) -> Sequence[Any]:
     return tuple([_known[id(x)][1] if type(x) is np.ndarray and id(x) in _known else x for x in values])
 
 
+def remade(array: np.ndarray) -> Remade | None:
+    """The value that `lightened` gives for an array; None for the array itself."""
+    found = _known.get(id(array))
+    return None if found is None else found[1]
+
+
 def there(value: Any) -> Any:
     """A value of `lightened` as it was."""
-    return value.array() if type(value) is Remade else value
+    return value.array() if isinstance(value, Remade) else value
+
+
+_ONE = [object()]
+_OF_ITEM = sys.getrefcount(_ONE[0])  # of what only one has

@@ -14,6 +14,7 @@ from jwarp.arrays.content import value_of
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.view import View
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types.queries import type_repr
 
 
 class Fill(Command):
@@ -117,15 +118,15 @@ def copy_range(target: Any, source: Any, target_offset: Any, source_offset: Any,
     try:
         first, begin, wanted = map(operator.index, (target_offset, source_offset, count))
     except TypeError:
-        raise KernelTypeError("wp.copy: offsets and count are integers") from None
+        raise KernelTypeError("wp.copy: offsets and count must be integers") from None
     for what, given in (("Destination offset", first), ("Source offset", begin), ("count", wanted)):
         if given < 0:
             raise LaunchError(f"wp.copy: {what} must be non-negative, got {given}")
     into, out = target.layout, source.layout
     if into.itemsize != out.itemsize:
         raise KernelTypeError(
-            f"wp.copy: elements of {into.element!r} and of {out.element!r} differ in size: {into.itemsize} and"
-            f" {out.itemsize} bytes"
+            f"wp.copy: elements differ in size, {into.itemsize} and {out.itemsize} bytes: destination dtype="
+            f"{type_repr(into.element)}, source dtype={type_repr(out.element)}"
         )
     wanted = wanted or out.size
     if begin + wanted > out.size or first + wanted > into.size:
@@ -136,7 +137,8 @@ def copy_range(target: Any, source: Any, target_offset: Any, source_offset: Any,
     if whole and into.shape == out.shape:
         return into, out
     if whole and not (into.is_contiguous and out.is_contiguous):
-        raise LaunchError(f"wp.copy: arrays of shapes {into.shape} and {out.shape} that are not contiguous")
+        shapes = f"destination shape={into.shape}, source shape={out.shape}"
+        raise LaunchError(f"wp.copy: arrays of other shapes, of which one is not contiguous: {shapes}")
     return _part(into, first, wanted), _part(out, begin, wanted)
 
 

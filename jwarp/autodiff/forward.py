@@ -389,6 +389,17 @@ def replayed(kernel: Kernel, owned: frozenset[int]) -> frozenset[int]:
     return frozenset(p for p in counters(kernel, owned) - given_away if not kernel.params[p].dtype.is_float)
 
 
+def refuse_notes(kernel: Kernel, body: Block) -> None:
+    """Refuse to keep what atomics find: lanes of a block go through a loop together."""
+    node = next((n for n in walk(body) if isinstance(n, Op) and n.row.reads_notes), None)
+    if node is not None:
+        raise NotDifferentiableError(
+            f"kernel `{kernel.name}`: a loop of a kernel with tiles uses what atomic operations find",
+            node.span,
+            "count in a launch of its own, and use what it found there",
+        )
+
+
 def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
     """Refuse a derivative that needs what an atomic operation found: it would find something else again."""
     used = {x for n in walk(body) for x in (*operands(n), *(y for b in blocks(n) for y in b.yields))}

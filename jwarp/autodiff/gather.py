@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
 from jwarp.analysis.stencils import Place, coordinate_of, place_of
-from jwarp.ir.attributes import ArrayName, Attribute, Origin
+from jwarp.ir.attributes import ArrayName, Attribute, Extent, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, If, Node, Op, Operand, Value, blocks, changed_arrays, walk
@@ -28,18 +28,26 @@ Offset = tuple[int, ...]
 Component = tuple[Operand, ...]
 
 
-def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset[Origin]) -> Block:
+def gather(
+    body: Block,
+    axes: Mapping[int, tuple[int, ...]],
+    returned: frozenset[Origin],
+    exceeded: frozenset[int] = frozenset(),
+) -> Block:
     """`body` with the gradients of the parameters in `axes` gathered; unchanged where that does not pay.
 
     `axes` has the launch axis of every index of the parameter. The kernel is then to be launched over all
-    elements of these arrays, and gets the dimensions of the original launch as origins of kind `dim`.
+    elements of these arrays, and gets the dimensions of the original launch as origins of kind `dim`. Arrays that are
+    `exceeded` have fewer elements than that launch has threads.
     """
     targets = {Origin("gradient", p): axes[p] for p in axes}
-    made = _gathered(_Unclamped(targets, definitions_of(body)).block(body), targets, returned)
+    made = _gathered(_Unclamped(targets, definitions_of(body)).block(body), targets, returned, exceeded)
     return body if made is None else made
 
 
-def _gathered(body: Block, targets: Mapping[Origin, tuple[int, ...]], returned: frozenset[Origin]) -> Block | None:
+def _gathered(
+    body: Block, targets: Mapping[Origin, tuple[int, ...]], returned: frozenset[Origin], exceeded: frozenset[int]
+) -> Block | None:
     """The body with the gradients of `targets` gathered; None where that does not pay."""
     definitions = definitions_of(body)
     adds = [n for n in walk(body) if isinstance(n, Op) and n.row.is_addition and n.attr in targets]
@@ -66,7 +74,7 @@ def _gathered(body: Block, targets: Mapping[Origin, tuple[int, ...]], returned: 
     read = {array for group in copies.values() for copy in group.values() for array in _arrays_loaded(copy)}
     if not read.isdisjoint(array for node in rest.nodes for array in changed_arrays(node)):
         return None
-    return _Assembly(definitions).whole(rest, targets, copies, components)
+    return _Assembly(definitions, exceeded).whole(rest, targets, copies, components)
 
 
 def _key(
@@ -214,8 +222,8 @@ class _Collector:
 
 
 class _Assembly:
-    def __init__(self, definitions: Definitions):
-        self.definitions = definitions
+    def __init__(self, definitions: Definitions, exceeded: frozenset[int]):
+        self.definitions, self.exceeded = definitions, exceeded
         self.builder = Builder()
         self.coordinates: dict[int, Value] = {}
         self.dims: dict[int, Value] = {}
@@ -232,7 +240,12 @@ class _Assembly:
             self.coordinates[axis] = self.read("tid", axis)
             self.dims[axis] = self.read("param", Origin("dim", axis))
         for target, order in targets.items():
-            self.store(target, order, copies[target], components[target])
+            if target.param not in self.exceeded:
+                self.store(target, order, copies[target], components[target])
+                continue
+            with self.builder.block() as nodes:
+                self.store(target, order, copies[target], components[target])
+            self.builder.append(If(self.has_element(target, order), make_block(nodes), Block(), ()))
         if rest.nodes:
             inside = self.inside(dict.fromkeys(axes, 0))
             self.builder.append(If(inside, Block(rest.nodes), Block(), ()))
@@ -242,6 +255,15 @@ class _Assembly:
         made = Value(int32)
         self.builder.append(Op(name, (), attr, made))
         return made
+
+    def has_element(self, target: Origin, order: tuple[int, ...]) -> Operand:
+        """The truth value that an array has an element at the thread's coordinates."""
+        holds: Operand = Const(bool_, True)
+        for k, axis in enumerate(order):
+            extent = Value(int32)
+            self.builder.append(Op("shape", (), Extent(target.param, k), extent))
+            holds = self.builder.op("and", holds, self.builder.op("lt", self.coordinates[axis], extent))
+        return holds
 
     def shifted(self, axis: int, offset: int) -> Operand:
         """The coordinate of the thread that reads this one's element with an offset."""

@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.compiler.derive import derive, rounding_as
 from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
 from jwarp.compiler.program import GeneratedProgram
-from jwarp.compiler.write_conflicts import gatherable, is_alone, may_coincide, refuse_race, single_axes
+from jwarp.compiler.write_conflicts import exceeded, gatherable, is_alone, may_coincide, refuse_race, single_axes
 from jwarp.ir.nodes import Param
 from jwarp.launching.descriptor import descriptor_of
 from jwarp.launching.geometry import BlockDim, Geometry
@@ -60,6 +60,7 @@ def variant_of(
         fresh=tuple(fresh),
         gathered=tuple(p for p in known if is_adjoint and p in wanted and p not in shared),
         gatherable=known,
+        exceeded=exceeded(program, geometry, extents, known),
         repeated=may_coincide(program, geometry),
         alone=is_alone(program, geometry),
         single=single_axes(program, geometry),
@@ -86,9 +87,12 @@ def adjoint_steps(
     *,
     integers: Mapping[int, int],
     fresh: Sequence[int],
+    changed: Collection[int] = (),
     for_gpu: bool = False,
 ) -> Steps:
     """The steps of an adjoint launch, which runs the launch once more where its code reads what that leaves.
+
+    Custom gradients write to the arrays `changed` themselves, and to copies of others.
 
     Raises:
         NotDifferentiableError: there is no exact rule for a gradient that is wanted.
@@ -101,7 +105,7 @@ def adjoint_steps(
     if any(source.kind == "final" for source in derived.sources):
         exact = rounding_as(program, derived.sources)
         again = forward_steps(exact, geometry, extents, outputs, block_dim, fresh=fresh)
-    return derivative_steps(derived, geometry, extents, block_dim, after=again)
+    return derivative_steps(derived, geometry, extents, block_dim, changed=changed, after=again)
 
 
 class _Builder:
@@ -173,8 +177,8 @@ def derivative_steps(
 ) -> Steps:
     """The steps that add a derivative to the slots `gradient`, or to `given` where it works `in_place`.
 
-    Where it does so, custom gradients write to the arrays `changed` themselves, the slots `primal`; elsewhere to
-    copies. The steps come after the steps `after`, which allocate the slots `final`.
+    Custom gradients write to the arrays `changed` themselves, the slots `primal`, and to copies of others. The steps
+    come after the steps `after`, which allocate the slots `final`.
     """
     first = () if after is None else after.steps
     builder = _Builder(sum(isinstance(step, Allocate) for step in first))
@@ -185,7 +189,7 @@ def derivative_steps(
         shapes = tuple(shape_of(feed, param, extents) for feed, param in zip(derived.feeds, params, strict=True))
         slots = []
         for feed, param, shape in zip(derived.feeds, params, shapes, strict=True):
-            if in_place and feed.source.kind == "primal" and feed.source.param in changed:
+            if feed.source.kind == "primal" and feed.source.param in changed:
                 slot = feed.source
             else:
                 slot = _slot(builder, feed, shape, param.dtype.dtype, geometry, in_place=in_place)

@@ -157,6 +157,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> list[Derived]:
             alone=variant.alone,
             single=variant.single,
             gathered=variant.gathered,
+            exceeded=variant.exceeded,
             storage=storage,
         )
 

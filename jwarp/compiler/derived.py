@@ -26,9 +26,9 @@ class Variant:
 
     `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
     the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, the
-    gradients of `gathered`, some of those that are `gatherable`, are stored by element, and `repeated` says
-    that several threads have the same coordinates, `alone` that a launch has one thread, and
-    `single` along which axes it has one. With `for_gpu` a GPU
+    gradients of `gathered`, some of those that are `gatherable`, are stored by element, those of `exceeded` by
+    fewer threads than the launch that gathers them has, and `repeated` says that several threads have the same
+    coordinates, `alone` that a launch has one thread, and `single` along which axes it has one. With `for_gpu` a GPU
     may run it: what needs a tape then has a second form that needs none.
     """
 
@@ -40,6 +40,7 @@ class Variant:
     fresh: tuple[int, ...] = ()
     gathered: tuple[int, ...] = ()
     gatherable: tuple[int, ...] = ()
+    exceeded: tuple[int, ...] = ()
     repeated: bool = False
     alone: bool = False
     single: tuple[int, ...] = ()

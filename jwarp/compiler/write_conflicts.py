@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jwarp.analysis.affine import UNKNOWN, Condition, both, evaluate, symbols_of
@@ -44,7 +44,19 @@ def gatherable(
     for (p, axis), symbol in symbols.extents.items():
         shape = extents[p]
         known[symbol.index] = shape[axis] if shape is not None else None
-    return tuple(p for p, conditions in found.items() if all(evaluate(condition, known) for condition in conditions))
+    return tuple(p for p, own in found.items() if all(evaluate(condition, known) for condition in own.conditions))
+
+
+def exceeded(
+    program: GeneratedProgram, geometry: Geometry, extents: Extents, gathered: Sequence[int]
+) -> tuple[int, ...]:
+    """The arrays among `gathered` that have fewer elements than the launch that covers all of these has threads."""
+    found = _stencils(program) if gathered else {}
+    dims = list(geometry.dims)
+    pairs = [(p, axis, n) for p in gathered for axis, n in zip(found[p].axes, extents[p] or (), strict=False)]
+    for _, axis, n in pairs:
+        dims[axis] = max(dims[axis], n)
+    return tuple(sorted({p for p, axis, n in pairs if n < dims[axis]}))
 
 
 def depends_on_integers(program: GeneratedProgram) -> bool:
@@ -52,7 +64,15 @@ def depends_on_integers(program: GeneratedProgram) -> bool:
     return bool(_stencils(program)) and bool(symbols_of(program.users_kernel).scalars)
 
 
-Stencils = dict[int, list[Condition]]
+@dataclasses.dataclass(frozen=True)
+class Stencil:
+    """The launch axis of each index of an array, and conditions on launches in which its gradient may be gathered."""
+
+    axes: tuple[int, ...]
+    conditions: list[Condition]
+
+
+Stencils = dict[int, Stencil]
 
 _STENCILS: PerOwner[GeneratedProgram, str, Stencils] = PerOwner("what is proved of stencils", "one for a program")
 
@@ -64,7 +84,8 @@ def _stencils(program: GeneratedProgram) -> Stencils:
 
     def found() -> Stencils:
         simple = program.simplified
-        places = sorted(frozenset(stencils(simple)) - owned_arrays(simple))
+        owned = owned_arrays(simple)
+        places = {p: axes for p, axes in sorted(stencils(simple).items()) if p not in owned}
         if not places:
             return {}
         proven = prove(simple).proven
@@ -74,14 +95,14 @@ def _stencils(program: GeneratedProgram) -> Stencils:
         def condition(load: nodes.Op) -> Condition:
             return both(proven.get(load, UNKNOWN), within_high(load, simple, symbols))
 
-        conditions = {p: [condition(n) for n in loads if n.attr == p] for p in places}
-        return {p: own for p, own in conditions.items() if UNKNOWN not in own}
+        every = {p: Stencil(axes, [condition(n) for n in loads if n.attr == p]) for p, axes in places.items()}
+        return {p: own for p, own in every.items() if UNKNOWN not in own.conditions}
 
-    def write(conditions: Stencils) -> list[Any]:
-        return [[p, [encoded_condition(c) for c in own]] for p, own in conditions.items()]
+    def write(known: Stencils) -> list[Any]:
+        return [[p, own.axes, [encoded_condition(c) for c in own.conditions]] for p, own in known.items()]
 
     def read(content: list[Any]) -> Stencils:
-        return {p: [decoded_condition(c, kernel) for c in own] for p, own in content}
+        return {p: Stencil(tuple(axes), [decoded_condition(c, kernel) for c in own]) for p, axes, own in content}
 
     return _STENCILS.of(program).made("forward", lambda: program.cache.value("stencils", found, write, read))
 

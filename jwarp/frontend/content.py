@@ -58,7 +58,7 @@ _PURE_OF_JWARP = (
     "jwarp.types.",
 )
 _LIBRARIES = frozenset(("jwarp", "numpy", "warp"))
-_IMPORT = dis.opmap["IMPORT_NAME"]
+_IMPORT, _MATCH = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]
 # Steps that change an outer name.
 _IMPURE_STEPS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
 _PURE_BUILTINS = frozenset(
@@ -220,7 +220,10 @@ class _Content:
 def names_of(code: types.CodeType) -> frozenset[str]:
     """The outer names, and those of attributes, that code has, also in functions inside it."""
     names = {*code.co_names, *code.co_freevars}
+    matches = _MATCH in code.co_code[::2]
     for constant in code.co_consts:
+        if matches and isinstance(constant, tuple):  # the keywords of a pattern: attributes
+            names.update(name for name in constant if isinstance(name, str))
         if isinstance(constant, types.CodeType):
             names |= names_of(constant)
     return frozenset(names)
@@ -231,6 +234,8 @@ def _is_plain(code: types.CodeType) -> bool:
     names = (*code.co_names, *code.co_freevars)
     if any((name.startswith("__") and name.endswith("__")) or name in ("format", "format_map") for name in names):
         return False  # `"{0.x}".format(a)` reads an attribute
+    if any(op == _MATCH and count for op, count in zip(code.co_code[::2], code.co_code[1::2], strict=True)):
+        return False  # the class says which attributes a pattern without keywords looks at
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
     return _IMPURE_STEPS.isdisjoint(code.co_code[::2]) and all(_is_plain(part) for part in inner)
 
@@ -406,10 +411,14 @@ def _attributes(content: _Content, thing: Any) -> None:
 def _class(content: _Content, kind: type) -> None:
     content.texts.append(f"class {kind.__module__}.{kind.__qualname__}")
     root = kind.__module__.partition(".")[0]
+    if root in _LIBRARIES:
+        plain = {name: member for name, member in vars(kind).items() if not _is_computed(member)}
+        _set_from_outside(content, plain, sorted(content.names & plain.keys()))
     if isinstance(kind, CompositeType):
         content.texts.append(f"{kind.kind.name} {kind.shape} {kind.dtype.name}")
         if root not in _LIBRARIES:
             _attributes(content, kind)
+            content.value(kind.__mro__[1])
     elif isinstance(kind, ScalarType):
         content.texts.append(kind.name)
     elif root == "numpy":

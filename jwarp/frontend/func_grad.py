@@ -41,8 +41,10 @@ def func_grad(function: Any) -> Callable[[Callable], Func]:
     the one with the same annotations.
 
     What it reads or sets of the gradient of a number, vector or matrix is what it has added itself, for this call; the
-    caller adds up what comes from all uses. What it writes to other arrays, as to one for intermediate values, no one
-    sees but calls of gradients in the same launch.
+    caller adds up what comes from all uses. What it writes to other arrays, as to one that counts or logs, stays in
+    these arrays where they are mutable: those of a tape, of launches in place, and of NumPy in adjoint launches in
+    place. JAX arrays, and NumPy's where JAX arrays come back, stay as they are: there only calls of gradients in the
+    same launch see it.
 
     Forward mode and second derivatives through such a call raise NotDifferentiableError.
 

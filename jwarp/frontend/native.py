@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.source import Definition, check_function
+from jwarp.types import Reference
 
 # Texts that only let the threads of a block, or of a part of it, wait for each other, without their white space.
 _ON_GPUS = "#ifdefined(__CUDA_ARCH__){}#endif"
@@ -35,6 +37,16 @@ class NativeFunc(Func):
         """True if the text is a barrier of the block and nothing else."""
         return "".join(self.snippet.split()) in _BARRIERS
 
+    @functools.cached_property
+    def of_values(self) -> NativeFunc:
+        """The same with references taken by value, which come back after the result; itself where there are none."""
+        return ValuesFunc(self) if self.references else self
+
+    @property
+    def given_back(self) -> tuple[str, ...]:
+        """The parameters that come back after the result."""
+        return ()
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self.cpu is None:
             raise KernelTypeError(f"`{self.name}` is native code, which can only be called inside a kernel")
@@ -42,6 +54,24 @@ class NativeFunc(Func):
 
     def __repr__(self) -> str:
         return f"<wp.func_native {self.name}>"
+
+
+class ValuesFunc(NativeFunc):
+    """A native function that takes values for its references, and gives what they are then after its result."""
+
+    def __init__(self, native: NativeFunc):
+        texts = native.snippet, native.adj_snippet, native.replay_snippet
+        super().__init__(native.python, *texts, definition=native.definition)
+        self._given_back = tuple(native.references)
+
+    @functools.cached_property
+    def references(self) -> dict[str, Reference]:
+        """None: values are given."""
+        return {}
+
+    @property
+    def given_back(self) -> tuple[str, ...]:
+        return self._given_back
 
 
 def func_native(
@@ -67,8 +97,9 @@ def func_native(
         replay_snippet: The text that derivatives run in the place of `snippet`. Arrays that it does not name are then
             as the launch left them.
         cpu: A `@wp.func` with the same parameters: what runs where there is no GPU, and with tiles. Without it and
-            without the other texts, a text that is plain arithmetic on numbers stands for itself there: what it has
-            where `__CUDA_ARCH__` is not defined.
+            without `replay_snippet`, texts that are plain arithmetic on numbers, by value or references, and on elements
+            of arrays in one dimension stand for themselves there: what they have where `__CUDA_ARCH__` is not defined. An
+            index outside of its array reads zero and stores nothing. An `adj_snippet` is one of numbers alone.
 
     Raises:
         KernelTypeError: `cpu` is no `@wp.func`, or a text is none. A kernel that calls a function for which nothing

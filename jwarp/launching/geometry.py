@@ -118,12 +118,12 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
 
 def one_block_dim(block_dim: Any, kernel_name: str) -> int:
     """`block_dim` as a positive int."""
-    try:
-        size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
-    except TypeError:
-        size = 0
+    if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
+        fault = f"block_dim must be an integer or None, got {block_dim!r}"
+        raise LaunchError(f"kernel '{kernel_name}': {fault}", also=TypeError)
+    size = operator.index(block_dim)
     if not 1 <= size < 2**31:
-        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int of 32 bits, got {block_dim!r}")
+        raise LaunchError(f"kernel '{kernel_name}': block_dim must be positive, and have 32 bits, got {block_dim!r}")
     return size
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from jwarp.errors import KernelTypeError
@@ -12,6 +13,7 @@ from jwarp.frontend.builtins.vector import length, matrix, matrix_from_cols, vec
 from jwarp.frontend.func import Func, func
 from jwarp.lib.float_types import Matrix44, Quaternion, Transform, Vector3
 from jwarp.lib.rotations import quat_from_matrix, quat_to_matrix
+from jwarp.types import TRANSFORM, CompositeValue
 
 
 @library(of_floats("transform_multiply(a: transform, b: transform) -> transform"))
@@ -67,29 +69,35 @@ def transform_inverse(xform: Transform):
     return transformation(-quat_rotate(back, xform.p), back)
 
 
-def _changing(form: str) -> Any:
-    """A public function that changes its first argument, where the call is a statement of a kernel."""
+def _changing(form: str, part: str) -> Any:
+    """A public function that changes a part of its first argument, where the call is a statement of a kernel."""
 
-    def refuse(*args: Any, **named: Any) -> Any:
-        raise KernelTypeError(
-            f"wp.{form.partition('(')[0]} can only be called inside a kernel", hint="assign to t.p, t.q"
-        )
+    def changed(*args: Any, **named: Any) -> None:
+        """The same outside kernels: the value itself is changed."""
+        name = form.partition("(")[0]
+        xform, value = signature.bind(*args, **named).args
+        if not isinstance(xform, CompositeValue) or getattr(type(xform), "kind", None) is not TRANSFORM:
+            raise KernelTypeError(f"wp.{name} changes a transform, not an object of type {type(xform).__name__}")
+        setattr(xform, part, value)
 
     def made(function: Any) -> Any:
+        nonlocal signature
+        signature = inspect.signature(function)
         row = library(of_floats(form))(Func(function, changed="xform"))
-        row.outside = refuse
+        row.outside = changed
         return row
 
+    signature = inspect.Signature()
     return made
 
 
-@_changing("transform_set_translation(xform: transform, p: vec3) -> None")
+@_changing("transform_set_translation(xform: transform, p: vec3) -> None", "p")
 def transform_set_translation(xform: Transform, p: Vector3):
     """Change the position of a transform: `xform.p = p`."""
     return transformation(p, xform.q)
 
 
-@_changing("transform_set_rotation(xform: transform, q: quat) -> None")
+@_changing("transform_set_rotation(xform: transform, q: quat) -> None", "q")
 def transform_set_rotation(xform: Transform, q: Quaternion):
     """Change the rotation of a transform: `xform.q = q`."""
     return transformation(xform.p, q)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.arrays.array import array
+from jwarp.optim.fsai import FSAI as FSAI
 from jwarp.optim.gmres import GMRES as GMRES
 from jwarp.optim.krylov import LinearSolverState as LinearSolverState
 from jwarp.optim.operators import LinearOperator as LinearOperator
 from jwarp.optim.operators import aslinearoperator as aslinearoperator
-from jwarp.optim.operators import preconditioner as preconditioner
+from jwarp.optim.preconditioners import preconditioner as preconditioner
 from jwarp.optim.solvers import CG as CG
 from jwarp.optim.solvers import CR as CR
 from jwarp.optim.solvers import BiCGSTAB as BiCGSTAB

@@ -1,4 +1,4 @@
-"""Matrices as functions that multiply: dense, diagonal and sparse ones, those of a program, and preconditioners."""
+"""Matrices as functions that multiply: dense, diagonal and sparse ones, and those of a program."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Any
 
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array2d
-from jwarp.arrays.create import clone, empty
+from jwarp.arrays.create import clone
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
-from jwarp.frontend.builtins.scalar import abs, where
 from jwarp.frontend.kernel import kernel
-from jwarp.sparse.diagonals import bsr_get_diag
-from jwarp.sparse.matrix import BsrMatrix, scalars_of
+from jwarp.sparse.matrix import BsrMatrix
 from jwarp.sparse.vectors import multiply as multiply_sparse
-from jwarp.types import CompositeType, ScalarType, int32, vector
+from jwarp.types import CompositeType, ScalarType, int32
 
 # The product: matvec(x, y, z, alpha=, beta=) stores alpha * (A @ x) + beta * y in z.
 Matvec = Callable[..., None]
@@ -93,50 +91,13 @@ def aslinearoperator(
             multiply_sparse(given, apart, numbers(y), numbers(z), alpha, beta, record_tape=False)
 
         return LinearOperator(A.shape, A.dtype, A.device, product, batch_offsets, max_batch_length)
-    _check_matrix(A)
+    check_matrix(A)
     multiply = _dense if A.ndim == 2 else _diagonal
 
     def matvec(x: array, y: array, z: array, alpha: Any, beta: Any) -> None:
         _multiply(multiply, A, x, y, z, alpha, beta)
 
     return LinearOperator(A.shape, A.dtype, A.device, matvec, batch_offsets, max_batch_length)
-
-
-def preconditioner(A: array | BsrMatrix | LinearOperator, ptype: str = "diag") -> LinearOperator | None:
-    """An operator close to the inverse of a matrix, which is cheap.
-
-    Args:
-        A: An array, dense or a diagonal, or a sparse matrix, as for `aslinearoperator`.
-        ptype: "diag" for the inverse of the diagonal, "diag_abs" for that of its absolute values, where zeros count as
-            ones; "id" for None.
-
-    Raises:
-        LaunchError: the matrix is known by what it does only, or `ptype` is another one.
-    """
-    if ptype == "id":
-        return None
-    if ptype.startswith("block_jacobi") or ptype == "fsai":
-        raise LaunchError(
-            f"wp.optim.linear: there is no preconditioner {ptype!r} yet",
-            hint='"diag", or a LinearOperator of your own that multiplies by the inverses of blocks',
-        )
-    if ptype not in ("diag", "diag_abs"):
-        raise LaunchError(f"wp.optim.linear: there is no preconditioner {ptype!r}", hint='"diag", "diag_abs" or "id"')
-    if isinstance(A, LinearOperator):
-        raise LaunchError(
-            "wp.optim.linear: the diagonal of an operator is not known",
-            hint="give the array, or a LinearOperator of your own that multiplies by the inverse of the diagonal",
-        )
-    if isinstance(A, BsrMatrix):
-        return aslinearoperator(_inverse_sparse_diagonal(A, ptype == "diag_abs"))
-    _check_matrix(A)
-    if A.ndim == 2 and A.shape[0] != A.shape[1]:
-        raise LaunchError(f"wp.optim.linear: a matrix of shape {A.shape} has no inverse")
-    inverse = empty(A.shape[:1], dtype=A.dtype, device=A.device)
-    shown = A if A.ndim == 2 else numbers(A).reshape((-1, 1))
-    flat = numbers(inverse)
-    launch(_inverse_diagonal, flat.size, [shown, flat, int(ptype == "diag_abs")], record_tape=False)
-    return aslinearoperator(inverse)
 
 
 def scalar_of(kind: Any) -> ScalarType:
@@ -149,17 +110,8 @@ def numbers(a: array) -> array:
     return (a.view(a.dtype.dtype) if isinstance(a.dtype, CompositeType) else a).flatten()
 
 
-def _inverse_sparse_diagonal(A: BsrMatrix, is_absolute: bool) -> array:
-    (rows, columns), count = A.block_shape, A.shape[0]
-    if rows != columns or A.nrow != A.ncol:
-        raise LaunchError(f"wp.optim.linear: a matrix of shape {A.shape}, of blocks {A.block_shape}, has no diagonal")
-    blocks = scalars_of(bsr_get_diag(A), A.block_shape).reshape((count, columns))
-    inverse = empty(count, dtype=A.scalar_type, device=A.device)
-    launch(_inverse_diagonal, count, [blocks, inverse, int(is_absolute)], record_tape=False)
-    return inverse if rows == 1 else inverse.reshape((A.nrow, rows)).view(vector(length=rows, dtype=A.scalar_type))
-
-
-def _check_matrix(A: Any) -> None:
+def check_matrix(A: Any) -> None:
+    """A KernelTypeError unless it is an array that is a matrix, or a diagonal."""
     is_array = isinstance(A, array) and A.device is not None
     if not is_array or A.ndim > 2 or (A.ndim == 2 and isinstance(A.dtype, CompositeType)):
         shown = f"an array of {A.dtype!r} and {A.ndim} dimensions" if is_array else type(A).__name__
@@ -196,15 +148,3 @@ def _diagonal(A: array[Any], x: array[Any], y: array[Any], z: array[Any], alpha:
     if beta != A.dtype(0.0):
         total += beta * y[i]
     z[i] = total
-
-
-@kernel(enable_backward=False)
-def _inverse_diagonal(A: array2d[Any], inverse: array[Any], is_absolute: int) -> None:
-    i = tid()
-    j = i % A.shape[1]  # of a matrix, of blocks below each other, or of numbers
-    found = A[i, j]
-    if is_absolute == 1:
-        found = abs(found)
-    inverse[i] = where(
-        found == A.dtype(0.0), A.dtype(1.0), A.dtype(1.0) / where(found == A.dtype(0.0), A.dtype(1.0), found)
-    )

@@ -227,6 +227,8 @@ _MEMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     "logger": _logger,
     "lang": lambda: _public("jwarp"),
     "sparse": lambda: _public("jwarp.sparse"),
+    "optim": dict,
+    "optim.fsai": lambda: _public("jwarp.optim.fsai"),
     "thirdparty": dict,
     "thirdparty.appdirs": lambda: {"user_cache_dir": user_cache_dir},
 }

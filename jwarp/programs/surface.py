@@ -48,9 +48,6 @@ _MISSING: dict[str, dict[str, str]] = {
     "warp.utils": {
         "memory of one's own": "AllocatorRmm",
     },
-    "warp.optim.linear": {
-        "sparse approximate inverses (wp.optim.linear.preconditioner)": "FSAI",
-    },
 }
 
 # Of modules that Warp keeps to itself: names that programs import, and that have no counterpart. They fail on use.

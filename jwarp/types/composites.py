@@ -379,9 +379,11 @@ def composite(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) ->
 def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
     assert len(shape) == kind.rank and kind.shape in (None, shape)
     name = kind.name_of(shape, dtype)
+    is_short = name in (kind.stem, f"{kind.stem}{''.join(map(str, shape))}")
+    called = f"{name}f" if is_short and shape in kind.named else name  # the class, as Warp has it
     fields = {"_name": name, "kind": kind, "_wp_scalar_type_": dtype, "_shape_": shape, "_length_": math.prod(shape)}
     fields["_wp_generic_type_str_"] = f"{kind.stem}_t"  # as Warp's types have it
-    made = CompositeType(name, (Composite,), {**fields, "__module__": "jwarp", "__doc__": f"{name} of {dtype}."})
+    made = CompositeType(called, (Composite,), {**fields, "__module__": "jwarp", "__doc__": f"{name} of {dtype}."})
     made._plain = made
     return made
 

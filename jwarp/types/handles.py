@@ -27,7 +27,7 @@ when_gone: list[Callable[[int], None]] = []  # called with the number of an obje
 
 _births = itertools.count()
 UNCOPIED = frozenset(
-    {"born", "held", "repeat", "state", "traced_at", "number"}
+    {"born", "held", "late", "repeat", "state", "traced_at", "number"}
 )  # the attributes of a grid, tree, mesh or volume that are its own
 
 
@@ -51,6 +51,8 @@ class Geometry:
     held: Any = None  # for the layer that launches: what launches on arrays are given of a state
     repeat: Any = None  # what repeats its refits, with views of its arrays; False where nothing is to
     device: Any = None  # the GPU that its points are on, if they are arrays of one: launches run there
+    # Attributes that nobody has asked for since a graph built it, and the function that makes them.
+    late: tuple[frozenset[str], Callable[[], dict[str, Any]]] | None = None
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         made = object.__new__(cls)
@@ -59,10 +61,28 @@ class Geometry:
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name not in ("held", "number", "repeat"):
+        if name not in ("held", "late", "number", "repeat"):
             object.__setattr__(self, "state", object())
 
+    def __getattr__(self, name: str) -> Any:
+        late = self.late
+        if late is None or name not in late[0]:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        self.__dict__.update(late[1]())
+        self.late = None
+        return getattr(self, name)
+
+    def come_late(self, names: frozenset[str], made: Callable[[], dict[str, Any]]) -> None:
+        """Say that it is another one now, whose attributes `names` a function makes as soon as one is asked for."""
+        for name in names:
+            self.__dict__.pop(name, None)
+        self.late, self.held = (names, made), None
+        self.state = object()
+        self.version += 1
+
     def __getstate__(self) -> dict[str, Any]:
+        if self.late is not None:
+            getattr(self, next(iter(self.late[0])))
         return {name: value for name, value in self.__dict__.items() if name not in UNCOPIED}
 
     @property
@@ -144,6 +164,14 @@ def mark(made: Struct, owner: Geometry) -> Any:
     """Let a struct say that it is what `owner` holds now."""
     object.__setattr__(made, "_seen", (weakref.ref(owner), owner.version))
     return made
+
+
+def owners_of(value: Any) -> list[Geometry]:
+    """The grids, trees, meshes and volumes that a struct, or a struct in it, was made of."""
+    if getattr(type(value), "holds_handles", False):
+        return [owner for name in type(value).fields for owner in owners_of(getattr(value, name))]
+    owner = owner_of(value)
+    return [] if owner is None else [owner]
 
 
 def owner_of(value: Any) -> Geometry | None:

@@ -100,6 +100,11 @@ def _setitem(self: CompositeValue, key: Any, value: Any) -> None:
             fits = given.dtype.kind in ("biu" if dtype.is_int else "biuf") or given.dtype == dtype.dtype
         except (TypeError, ValueError):
             fits = False
+        several = np.ndim(np.asarray(self)[key]) > 0
+        wrong = next((x for x in value if np.ndim(x)), None) if several and isinstance(value, (list, tuple)) else None
+        if wrong is not None and isinstance(wrong, Composite) and np.ndim(wrong) >= np.ndim(np.asarray(self)[key]):
+            wanted, got = f"a slice from a sequence of `{dtype}` values", type_repr(_type(wrong))
+            raise KernelTypeError(f"Expected to assign {wanted} but got `{got}` instead")
         if not fits:
             raise KernelTypeError(f"Expected to assign a `{dtype}` value but got `{type(value).__name__}` instead")
         value = given.astype(dtype.dtype)
@@ -109,7 +114,7 @@ def _setitem(self: CompositeValue, key: Any, value: Any) -> None:
     except ValueError:  # NumPy's, for extents that do not fit
         raise LaunchError(
             f"components of shape {np.shape(shown[key])} of a {type_repr(_type(self))} cannot be set to values of shape"
-            f" {np.shape(value)}"
+            f" {np.shape(value)}: Can only assign sequence of same size"
         ) from None
 
 
@@ -247,7 +252,7 @@ _METHODS: dict[str, Any] = {
     "__getitem__": _getitem, "__setitem__": _setitem,
     "__eq__": _eq, "__ne__": lambda self, other: not _eq(self, other), "__hash__": None,
     "__lt__": _ordered, "__le__": _ordered, "__gt__": _ordered, "__ge__": _ordered,
-    "__bool__": lambda self: True, "__repr__": _repr, "__str__": _str,
+    "__bool__": lambda self: True, "__bytes__": lambda self: self.tobytes(), "__repr__": _repr, "__str__": _str,
     "__array_ufunc__": _ufunc, "__array_function__": _function,
 }  # fmt: skip
 

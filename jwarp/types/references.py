@@ -13,6 +13,16 @@ class Reference:
     value: Any  # the annotation of what is there
     takes_values: bool = False  # whether other values are taken too, which are changed to no effect
 
+    @property
+    def dtype(self) -> Any:
+        """The annotation of what is there, as Warp names it."""
+        return self.value
+
+    @property
+    def value_type(self) -> Any:
+        """The same by Warp's other name."""
+        return self.value
+
     def __repr__(self) -> str:
         return f"wp.ref[{getattr(self.value, '__name__', self.value)}]"
 

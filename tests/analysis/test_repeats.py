@@ -63,3 +63,42 @@ def test_copies_have_the_same_facts():
 def test_what_saves_little_stays():
     assert repeats(*(block(100 * k, "%1", steps=25) for k in (1, 2, 3))) == [None] * 3
     assert None not in repeats(*(block(100 * k, "%1", steps=25) for k in range(1, 6)))
+
+
+def nested(innermost, start, depth=60):
+    """An `elif` of many branches, whose last one multiplies by a number."""
+    lines, ends = [], []
+    for k in range(start, start + 3 * depth, 3):
+        lines += [f"%{k}: bool = lt %1, {k - start}.5", f"%{k + 1}: float32 = mul %1, {k - start}.25"]
+        lines += [f"if %{k} {{", f"yield %{k + 1}", "} else {"]
+        ends = [f"yield %{k + 5 if k + 3 < start + 3 * depth else k + 3}", f"}} -> %{k + 2}: float32", *ends]
+    lines += [f"%{start + 3 * depth}: float32 = mul %1, {innermost}", *ends, f"store y[0], %{start + 2}"]
+    return "\n".join(["if %2 {", *lines, "}"])
+
+
+def test_each_operation_is_read_once_however_deep_it_stands():
+    read_ops = []
+    assert (
+        repeats(nested("2.0", 1000), nested("3.0", 2000), known=lambda node: read_ops.append(node) or True)[0] is None
+    )
+    assert len(read_ops) == len(set(read_ops)) == 3 + 2 * (2 * 60 + 2)
+
+
+def test_the_outermost_of_nested_blocks_are_copies():
+    found = repeats(nested("2.0", 1000), nested("2.0", 2000))
+    (one, *inside), (other, *others) = found[:61], found[61:]
+    assert one.number == other.number == 0 and one.params == one.given == other.given
+    assert not any(inside) and not any(others)
+
+
+def test_an_access_to_an_array_of_the_kernel_is_no_part_of_a_copy():
+    inside = block(100, "%1").replace("%100: float32 = load x[0]", "%100: float32 = load x[0]\nstore t[0], %100")
+    head = (
+        "kernel k(x: array[float32], y: array[float32]), tid 1\n  local t: array[float32] of [4]\n%0: int32 = tid 0\n"
+    )
+    kernel = read(
+        "\n".join([head + "clear t\n%1: float32 = load x[%0]\n%2: bool = gt %1, 0.0", inside, block(200, "%1")])
+    )
+    count = len(kernel.params)
+    own = lambda node: None if node.row.is_access and node.array >= count else True  # noqa: E731
+    assert not repeated_blocks(kernel, own, lambda value: True)

@@ -63,6 +63,15 @@ def test_lanes_run_a_loop_in_turn_and_differ_afterwards():
     assert shapes[kernel.body.nodes[0].result].stride == 1  # as before the loop
 
 
+def test_a_loop_with_lanes_that_writes_changes_nothing_for_the_next_one():
+    loop = "lanes add %20: int32 = 0 .. 8 step 1 carry (%21: int32 = 0)"
+    writing = f"{loop} {{\nstore y[%20], 0\nyield %21\n}} -> %22: int32\nfor %1"
+    kernel = read(SEARCH.replace("for %1", writing, 1))
+    (loop,) = lane_serialised_loops(kernel)
+    shapes = shapes_of(kernel)
+    assert loop is kernel.body.nodes[2] and shapes[loop.params[0]].is_uniform and shapes[loop.results[0]].is_varying
+
+
 CALLS = """
     kernel k(n: int32, y: array[int32]), tid 1
       function 0 f(%0: int32, %1: int32) {

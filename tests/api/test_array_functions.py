@@ -134,6 +134,12 @@ def test_casts():
     np.testing.assert_array_equal(out.numpy(), data.astype(np.float64))
 
 
+def test_one_offset_is_no_segment():
+    keys, values = wp.array([2.0, 1.0], dtype=float), wp.array([20, 10], dtype=int)
+    wp.utils.segmented_sort_pairs(keys, values, 1, wp.array([0], dtype=int))
+    assert keys.numpy().tolist() == [2.0, 1.0] and values.numpy().tolist() == [20, 10]
+
+
 @pytest.mark.parametrize(
     "call, said",
     [
@@ -147,6 +153,8 @@ def test_casts():
             lambda a, i: wp.utils.segmented_sort_pairs(a, a, 4, i),
             "values int32, not float32. Unsupported data type: float32",
         ),
+        (lambda a, i: wp.utils.segmented_sort_pairs(a[::2], i, 1, i), "requires a contiguous keys array"),
+        (lambda a, i: wp.utils.segmented_sort_pairs(a, i, 1, i[::2]), "contiguous segment_start_indices array"),
         (lambda a, i: wp.utils.segmented_sort_pairs(a, i, 4, i[4:6], i[5:7]), "is not inside of the 4 elements"),
         (lambda a, i: wp.utils.runlength_encode(a, i, i), "data types do not match .float32 vs int32."),
         (lambda a, i: wp.utils.runlength_encode(i, i, i, value_count=9), "values has less than 9 elements"),

@@ -293,7 +293,7 @@ def ones(n=3, dtype=float):
         (
             lambda w: w.preconditioner(ones(), "block_jacobi_direct"),
             wp.LaunchError,
-            "no preconditioner 'block_jacobi_direct' yet",
+            "is for a BsrMatrix",
         ),
         (lambda w: w.preconditioner(operator(3)), wp.LaunchError, "diagonal of an operator is not known"),
         (lambda w: w.preconditioner(wp.zeros((3, 2), dtype=float)), wp.LaunchError, "no inverse"),

@@ -1,5 +1,6 @@
 """Graphs with tapes that build grids and refit meshes themselves: a tape goes back through those of the run."""
 
+import copy
 import tracemalloc
 
 import numpy as np
@@ -291,3 +292,171 @@ def test_graphs_that_look_meshes_up_are_native_and_see_what_ids_name_by_then(bac
     ids.assign(np.array([int(graded.id), int(meshes[0].id)], np.uint64))
     with pytest.raises(wp.NotDifferentiableError, match="gradient"):
         wp.capture_launch(capture.graph)
+
+
+@wp.kernel
+def neighbours(grid: wp.uint64, x: wp.array[wp.vec3], h: float, order: wp.array[int], found: wp.array[int]):
+    i = wp.tid()
+    order[i] = wp.hash_grid_point_id(grid, i)
+    for j in wp.hash_grid_query(grid, x[i], h):
+        found[i] = found[i] * 31 + j
+
+
+@pytest.fixture
+def eager_builds(monkeypatch):
+    """How often Python built a grid."""
+    calls, build = [], wp.HashGrid._build
+    monkeypatch.setattr(wp.HashGrid, "_build", lambda *args: calls.append(args) or build(*args))
+    return calls
+
+
+@pytest.mark.parametrize("count", [1, 7, 300])
+@pytest.mark.parametrize(("cells", "dtype"), [((2, 3, 1), wp.vec3), ((40, 30, 50), wp.vec3), ((16, 16, 16), wp.vec3d)])
+def test_builds_in_graphs_are_native_and_leave_what_eager_builds_do(cells, dtype, count, eager_builds):
+    scalar = wp.float64 if dtype is wp.vec3d else wp.float32
+    rng = np.random.default_rng(count)
+    many, few = wp.zeros(count, dtype=dtype), wp.zeros(max(count // 2, 1), dtype=dtype)
+    grid, other = wp.HashGrid(*cells, dtype=scalar), wp.HashGrid(*cells, dtype=scalar)
+    with wp.ScopedCapture() as capture:
+        grid.build(many, 0.7)
+        grid.build(few, 0.2)
+        grid.build(many, 0.3)
+    for run in range(5):
+        many.assign(rng.normal(size=(count, 3)) * 10 ** (run - 2.0))
+        few.assign(rng.normal(size=(len(few), 3)))
+        eager_builds.clear()
+        wp.capture_launch(capture.graph)
+        assert len(eager_builds) == (3 if run < 2 else 0)
+        other.build(many, 0.3)
+        for name in ("point_ids", "cell_starts", "groups", "scale"):
+            np.testing.assert_array_equal(getattr(grid, name), getattr(other, name))
+        assert not grid.cell_starts.flags.writeable
+
+
+def test_what_a_graph_built_stays_as_it_was_for_those_who_have_read_it(eager_builds):
+    rng = np.random.default_rng(8)
+    points, grid = wp.zeros(N, dtype=wp.vec3), wp.HashGrid(20, 20, 20)
+    results = [wp.zeros(N, dtype=int) for _ in range(2)]
+    with wp.ScopedCapture() as capture:
+        grid.build(points, H)
+        wp.launch(neighbours, N, [grid.id, points, H, *results])
+    seen = []
+    for _ in range(6):
+        points.assign(rng.random((N, 3)).astype(np.float32))
+        for a in results:
+            a.zero_()
+        wp.capture_launch(capture.graph)
+        built = [a.numpy().copy() for a in results]
+        for a in results:
+            a.zero_()
+        wp.launch(neighbours, N, [grid.id, points, H, *results])  # on the grid that the graph has left
+        for one, a in zip(built, results, strict=True):
+            np.testing.assert_array_equal(one, a.numpy())
+        seen.append((grid.point_ids, grid.cell_starts, built[0], copy.copy(grid), points.numpy().copy()))
+    for order, starts, expected, own, at in seen:
+        np.testing.assert_array_equal(order, expected)
+        assert starts[-1] == N
+        for a in results:
+            a.zero_()
+        wp.launch(neighbours, N, [own.id, wp.array(at, dtype=wp.vec3), H, *results])
+        np.testing.assert_array_equal(results[0].numpy(), expected)
+    assert len(eager_builds) == 2
+
+
+def test_native_builds_are_what_python_does_bit_for_bit(backs, eager_builds):
+    graph, plain = (Moving(cells) for cells in (24, 24))
+    with wp.ScopedCapture() as capture:
+        graph.both()
+    for run in range(5):
+        graph.begin()
+        plain.points[0].assign(graph.points[0])
+        plain.both()
+        eager_builds.clear(), backs.clear()
+        wp.capture_launch(capture.graph)
+        assert bool(eager_builds) == bool(backs) == (run < 2)
+        for a, b in zip([*graph.points, graph.e], [*plain.points, plain.e], strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+            np.testing.assert_array_equal(a.grad.numpy(), b.grad.numpy())
+        graph.check()
+        plain.check()
+
+
+def test_a_tape_goes_back_once_more_through_the_grids_of_the_latest_run():
+    of = Moving(24)
+    with wp.ScopedCapture() as capture:
+        of.both()
+    for _ in range(5):
+        of.begin()
+        wp.capture_launch(capture.graph)
+        first = of.points[0].grad.numpy().copy()
+        of.tape.zero()
+        of.tape.backward(of.e)
+        np.testing.assert_array_equal(of.points[0].grad.numpy(), first)
+        of.check()
+
+
+def test_a_launch_before_the_build_in_a_graph_sees_the_grid_of_the_run_before():
+    rng = np.random.default_rng(4)
+    points, grid = wp.zeros(N, dtype=wp.vec3), wp.HashGrid(20, 20, 20)
+    results = [wp.zeros(N, dtype=int) for _ in range(2)]
+    points.assign(rng.random((N, 3)).astype(np.float32))
+    grid.build(points, H)
+    with wp.ScopedCapture() as capture:
+        wp.launch(neighbours, N, [grid.id, points, H, *results])
+        grid.build(points, H)
+    for _ in range(5):
+        before = np.array(grid.point_ids)
+        points.assign(rng.random((N, 3)).astype(np.float32))
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(results[0].numpy(), before)
+
+
+def test_two_graphs_build_one_grid_in_turn():
+    rng = np.random.default_rng(4)
+    both = [wp.zeros(N, dtype=wp.vec3) for _ in range(2)]
+    grid, graphs = wp.HashGrid(20, 20, 20), []
+    for points in both:
+        with wp.ScopedCapture() as capture:
+            grid.build(points, H)
+        graphs.append(capture.graph)
+    other = wp.HashGrid(20, 20, 20)
+    for run in range(12):
+        k = int(rng.integers(2))
+        both[k].assign(rng.random((N, 3)).astype(np.float32))
+        wp.capture_launch(graphs[k])
+        if run % 3 == 0:
+            continue
+        other.build(both[k], H)
+        np.testing.assert_array_equal(np.asarray(grid.point_ids), other.point_ids)
+        if run % 4 == 0:
+            grid.build(both[1 - k], H)
+
+
+def test_graphs_whose_grid_has_a_number_see_it_as_it_is_then():
+    rng = np.random.default_rng(4)
+    points, grid = wp.zeros(N, dtype=wp.vec3), wp.HashGrid(20, 20, 20)
+    ids, results = wp.zeros(1, dtype=wp.uint64), [wp.zeros(N, dtype=int) for _ in range(2)]
+    with wp.ScopedCapture() as capture:
+        grid.build(points, H)
+        wp.launch(neighbours, N, [grid.id, points, H, *results])
+    for run in range(7):
+        if run == 4:
+            ids.assign(np.array([int(grid.id)], np.uint64))
+            with wp.ScopedCapture() as capture:
+                grid.build(points, H)
+                wp.launch(neighbours_by_ids, N, [ids, points, H, *results])
+        points.assign(rng.random((N, 3)).astype(np.float32))
+        for a in results:
+            a.zero_()
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(results[0].numpy(), np.asarray(grid.point_ids))
+
+
+@wp.kernel
+def neighbours_by_ids(
+    ids: wp.array[wp.uint64], x: wp.array[wp.vec3], h: float, order: wp.array[int], found: wp.array[int]
+):
+    i = wp.tid()
+    order[i] = wp.hash_grid_point_id(ids[0], i)
+    for j in wp.hash_grid_query(ids[0], x[i], h):
+        found[i] = found[i] * 31 + j

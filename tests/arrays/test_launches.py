@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.dispatch.executables import route
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 
 pytestmark = pytest.mark.quick
 
@@ -219,8 +219,8 @@ def test_records():
 
 def test_many_launches_that_begin_with_one_array(monkeypatch):
     """They are checked once for all arrays of their shapes, and each does what it is to do."""
-    made, ready = [], route.ready
-    monkeypatch.setattr(route, "ready", lambda call: made.append(call) or ready(call))
+    made, ready = [], ArrayLaunch.ready
+    monkeypatch.setattr(ArrayLaunch, "ready", lambda launch: made.append(launch) or ready(launch))
     x = wp.array(np.arange(3.0), dtype=float)
     scaled.executables.clear()
     for count in (15, 50):

@@ -311,8 +311,8 @@ def test_what_says_that_it_is_an_integer_is_one():
         (2**63, None, "dim must be at most"),
         ((2**70,), None, "dim must be at most"),
         ([2, -(2**70)], None, "dim must be non-negative"),
-        (5, 2**70, "block_dim must be a positive int of 32 bits"),
-        (5, 2**40, "block_dim must be a positive int of 32 bits"),
+        (5, 2**70, "block_dim must be positive, and have 32 bits"),
+        (5, 2**40, "block_dim must be positive, and have 32 bits"),
     ],
 )
 def test_counts_of_threads_that_are_too_large_are_refused(dim, block_dim, reason):

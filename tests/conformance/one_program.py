@@ -249,31 +249,41 @@ def stand_ins(wp: Any) -> None:
     pillow = types.ModuleType("PIL")
     pillow.Image = types.SimpleNamespace(open=Picture, fromarray=lambda *_: None)  # type: ignore[attr-defined]
     scenes = types.ModuleType("pxr")
-    scenes.Usd = types.SimpleNamespace(Stage=types.SimpleNamespace(Open=lambda *_: Scene()))  # type: ignore[attr-defined]
+    scenes.Usd = types.SimpleNamespace(Stage=types.SimpleNamespace(Open=lambda path, *_: Scene(path)))  # type: ignore[attr-defined]
     scenes.UsdGeom = types.SimpleNamespace(Mesh=lambda scene: scene)  # type: ignore[attr-defined]
     sys.modules |= {"PIL": pillow, "pxr": scenes}
 
 
 class Scene:
-    """Stands for any scene that a program opens, and for the mesh in it: a ball with waves on it."""
+    """Stands for any scene that a program opens, and for the mesh in it: a cube, a ball, or a ball with waves on it."""
 
-    ROWS, COLUMNS = 48, 96
+    def __init__(self, path: str) -> None:
+        self.name = Path(path).stem
+        self.ROWS, self.COLUMNS = (24, 48) if self.name == "sphere" else (48, 96)
 
     def GetPrimAtPath(self, path: str) -> Scene:
         return self
 
     def GetPointsAttr(self) -> Any:
+        if self.name == "cube":
+            corners = np.stack(np.meshgrid(*[[-1.0, 1.0]] * 3, indexing="ij"), -1).reshape(8, 3).astype(np.float32)
+            return types.SimpleNamespace(Get=lambda: corners)
         down, around = np.meshgrid(
             np.linspace(0.0, np.pi, self.ROWS + 1),
             np.linspace(0.0, 2.0 * np.pi, self.COLUMNS, endpoint=False),
             indexing="ij",
         )
-        radius = 0.7 * (1.0 + 0.1 * np.sin(down) ** 2 * np.cos(5.0 * around) + 0.05 * np.cos(7.0 * down))
+        waves = 0.1 * np.sin(down) ** 2 * np.cos(5.0 * around) + 0.05 * np.cos(7.0 * down)
+        radius = 0.7 * (1.0 + (0.0 if self.name == "sphere" else waves))
         at = [np.sin(down) * np.cos(around), 1.0 + np.cos(down), np.sin(down) * np.sin(around)]
         points = np.stack([radius * at[0], radius * at[1], radius * at[2]], -1).reshape(-1, 3).astype(np.float32)
         return types.SimpleNamespace(Get=lambda: points)
 
     def GetFaceVertexIndicesAttr(self) -> Any:
+        if self.name == "cube":
+            sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+            faces = np.array([face for a, b, c, d in sides for face in ((a, b, c), (a, c, d))], np.int32)
+            return types.SimpleNamespace(Get=lambda: faces.reshape(-1))
         row, column = np.meshgrid(np.arange(self.ROWS), np.arange(self.COLUMNS), indexing="ij")
         here, beside = row * self.COLUMNS + column, row * self.COLUMNS + (column + 1) % self.COLUMNS
         below, across = here + self.COLUMNS, beside + self.COLUMNS

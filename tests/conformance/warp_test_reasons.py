@@ -29,8 +29,8 @@ REASONS = (
     ),
     Reason(
         "parts of sparse matrices",
-        "sparse approximate inverses and preconditioners by blocks, and what Warp's matrices keep to themselves",
-        r"^test_(sparse|fsai)\.|warp\.(_src\.)?sparse|warp\._src\.optim|block_jacobi|\bBsr|bsr_",
+        "which kernels they launch, what they copy, and other things that Warp's matrices keep to themselves",
+        r"^test_(sparse|fsai)\.|warp\.(_src\.)?sparse|warp\._src\.optim|block_jacobi|\bBsr|(?<!apic\.TestApic)\.test\w*_bsr_",
     ),
     Reason(
         "surfaces from fields",

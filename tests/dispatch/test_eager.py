@@ -160,3 +160,36 @@ def test_repeated_calls_of_other_kernels_see_a_module_that_is_reloaded(tmp_path,
             assert z.numpy().tolist() == [factor] * 4 and w.numpy().tolist() == [factor]
         source.write_text("FACTOR = 3.0\n")
         importlib.reload(factors)  # noqa: F821
+
+
+@wp.kernel
+def moved(x: wp.array[wp.vec3], by: wp.vec3, turn: wp.mat22, y: wp.array[wp.vec3]):
+    i = wp.tid()
+    y[i] = x[i] + by
+    y[i][0] += turn[0, 1]
+
+
+def test_vectors_as_numpy_arrays_need_no_checks_again(slow):
+    moved.executables.clear()
+    rng = np.random.default_rng(3)
+    x = wp.array(rng.normal(size=(5, 3)), dtype=wp.vec3)
+    y = wp.zeros(5, dtype=wp.vec3)
+    for _ in range(4):
+        by, turn = rng.normal(size=3).astype(np.float32), rng.normal(size=(2, 2)).astype(np.float32)
+        wp.launch(moved, 5, [x, by, turn], [y])
+        want = x.numpy() + by
+        want[:, 0] += turn[0, 1]
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)
+    assert len(slow) == 1 and len(moved.executables) == 1
+    (executable,) = moved.executables.recent.values()
+    assert executable.call([x, by, turn, y]) is True  # it has learnt it: nothing is left to Python
+
+
+def test_a_vector_in_the_memory_that_is_written_keeps_its_first_value():
+    moved.executables.clear()
+    x = wp.array(np.arange(600.0).reshape(200, 3), dtype=wp.vec3)
+    for _ in range(3):
+        there = np.full((200, 3), 0.5, np.float32)
+        y = wp.array(there, dtype=wp.vec3, copy=False)
+        wp.launch(moved, 200, [x, there[0], np.zeros((2, 2), np.float32)], [y])
+        np.testing.assert_allclose(y.numpy(), x.numpy() + 0.5)

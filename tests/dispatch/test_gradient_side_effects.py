@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.dispatch.tape.tape import Backward
 
 RNG = np.random.default_rng(8)
 
@@ -161,3 +162,101 @@ def test_arrays_of_jax_stay_as_they_are():
     back = jax.vjp(lambda x: wp.jax_kernel(once)(count, log, seen, x, launch_dims=n, output_dims=n)[0], jnp.ones(n))[1]
     np.testing.assert_allclose(back(adj)[0], 2 * adj, rtol=1e-6)
     assert count.tolist() == [5] and not log.any() and (seen == 1).all()
+
+
+def numpy_arrays(n, size):
+    """The arguments of `once` as arrays of NumPy, and what each of them is after one adjoint launch."""
+    count, log, seen = np.array([5], np.int32), np.zeros(size, np.float32), np.zeros((n, 2), np.float32)
+    x, adj = (RNG.normal(size=n).astype(np.float32) for _ in range(2))
+    return [count, log, seen, x], adj
+
+
+def check_numpy(given, adj, runs):
+    count, log, seen, x = given
+    n = len(x)
+    assert count.tolist() == [5 + runs * n]
+    np.testing.assert_allclose(np.sort(log[5 : 5 + runs * n]), np.sort(np.repeat(3 * adj, runs)), rtol=1e-6)
+    assert not log[:5].any() and not log[5 + runs * n :].any()
+    np.testing.assert_allclose(seen, runs * np.stack([x, adj], 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 7, 100])
+@pytest.mark.parametrize("output, gradient", [("array", "array"), ("array", "wanted"), ("shape", "array")])
+def test_adjoint_launches_on_numpy(n, output, gradient):
+    """Also where a launch is repeated."""
+    given, adj = numpy_arrays(n, 5 * n + 9)
+    y = np.zeros(n, np.float32) if output == "array" else n
+    for runs in range(1, 5):
+        own = np.zeros(n, np.float32) if gradient == "array" else True
+        found = wp.launch(once, n, given, [y], adj_inputs=[None, None, None, own], adj_outputs=[adj], adjoint=True)
+        np.testing.assert_allclose(found[0], 2 * adj, rtol=1e-6)
+        check_numpy(given, adj, runs)
+
+
+def test_records_and_strided_arrays_of_numpy():
+    n = 6
+    given, adj = numpy_arrays(n, 60)
+    holders = [np.zeros((*a.shape, 2), a.dtype) for a in given]
+    for holder, a in zip(holders, given, strict=True):
+        holder[..., 0] = a
+    given = [holder[..., 0] for holder in holders]
+    gradient = np.zeros(n, np.float32)
+    record = wp.launch(
+        once, n, given, [n], adj_inputs=[None, None, None, gradient], adj_outputs=[adj], adjoint=True, record_cmd=True
+    )
+    for runs in range(1, 5):
+        record.launch()
+        np.testing.assert_allclose(gradient, 2 * runs * adj, rtol=1e-6)
+        check_numpy(given, adj, runs)
+        assert not any(holder[..., 1].any() for holder in holders)
+
+
+def test_arrays_of_numpy_that_may_not_be_written_stay():
+    given, adj = numpy_arrays(4, 40)
+    for k in range(3):
+        given[k].flags.writeable = False
+    (found,) = wp.launch(once, 4, given, [4], adj_inputs=[None, None, None, True], adj_outputs=[adj], adjoint=True)
+    np.testing.assert_allclose(found, 2 * adj, rtol=1e-6)
+    check_numpy(given, adj, 0)
+
+
+def test_arrays_of_numpy_that_overlap_are_refused():
+    """Each time: a launch that is repeated looks again."""
+    given, adj = numpy_arrays(4, 40)
+    y = np.zeros(4, np.float32)
+
+    def launch(arrays, gradient):
+        wp.launch(once, 4, arrays, [y], adj_inputs=[None, None, None, gradient], adj_outputs=[adj], adjoint=True)
+
+    for _ in range(3):
+        launch(given, np.zeros(4, np.float32))
+        for log, x, gradient in (
+            (given[3], given[3], np.zeros(4, np.float32)),
+            (given[1], given[1][:4], True),
+            (given[1], given[3], given[1][3:7]),
+        ):
+            with pytest.raises(wp.LaunchError, match="'log'"):
+                launch([given[0], log, given[2], x], gradient)
+
+
+def test_a_repeated_backward_pass_is_native(monkeypatch):
+    """From the third time on its native steps run the side effects, and what others keep of these arrays stays."""
+    slow, go_back = [], Backward._go_back
+    monkeypatch.setattr(Backward, "_go_back", lambda command: (slow.append(command), go_back(command)))
+    n = 7
+    a, adj = Arrays(n, 200), RNG.normal(size=n).astype(np.float32)
+    seen = a.seen.numpy().copy()
+    upstream = wp.array(adj)
+    tape = wp.Tape()
+    for runs in range(1, 8):
+        with tape:
+            wp.launch(once, n, a.given, [a.y])
+        kept = a.count.__array__().copy(), jnp.asarray(a.log.numpy()), wp.to_jax(a.seen)
+        tape.backward(grads={a.y: upstream})
+        a.check(np.ones(n, int), adj, seen, runs)
+        np.testing.assert_allclose(a.x.grad.numpy(), 2 * adj, rtol=1e-6)
+        np.testing.assert_allclose(kept[2], seen + (runs - 1) * np.stack([a.x.numpy(), adj], 1), rtol=1e-5, atol=1e-5)
+        tape.reset()
+        a.x.grad.zero_()
+        a.y.grad.zero_()
+    assert len(slow) == 2

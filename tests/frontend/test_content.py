@@ -37,6 +37,7 @@ def module(tmp_path, monkeypatch):
     # What the texts below leave in modules of others is taken away again.
     monkeypatch.setattr(wp, "pair_of_content", None, raising=False)
     monkeypatch.setattr(wp, "type_of_content", None, raising=False)
+    monkeypatch.setattr(wp.types.vector(7, wp.float64), "scale_of_content", None, raising=False)
     monkeypatch.setitem(sys.modules, "space_of_content", None)
 
     def made(text, **values):
@@ -84,6 +85,24 @@ COUNTED = {
     ),
     "attribute of a class of vectors": (
         "class V(wp.vec3):\n    scale = GIVEN\n" + KERNEL.format("x[i] * V.scale"),
+        2.0,
+        4.0,
+    ),
+    "attribute of a class of vectors that a class is made of": (
+        "class W(wp.vec3):\n    scale = GIVEN\nclass V(W):\n    own = 1\n" + KERNEL.format("x[i] * V.scale"),
+        2.0,
+        4.0,
+    ),
+    "attribute that a program sets on a type": (
+        "V = wp.types.vector(7, wp.float64)\nV.scale_of_content = GIVEN\n" + KERNEL.format("x[i] * V.scale_of_content"),
+        2.0,
+        4.0,
+    ),
+    "attribute that a pattern looks at": (
+        "space = types.ModuleType('space')\nspace.size = GIVEN\n"
+        "def helper():\n    match space:\n        case types.ModuleType(size=2.0):\n            return 1.0\n"
+        "    return 5.0\n"
+        + KERNEL.format("x[i] * wp.static(helper())"),
         2.0,
         4.0,
     ),
@@ -262,6 +281,11 @@ def _config(kind, space):
 
 
 UNKNOWN = {
+    "a pattern whose class names the attributes": (
+        "class P:\n    __match_args__ = ('size',)\n    size = 2.0\np = P()\n"
+        "def helper():\n    match p:\n        case P(2.0):\n            return 1.0\n    return 5.0\n"
+        + KERNEL.format("x[i] * wp.static(helper())")
+    ),
     "random": KERNEL.format("x[i] * wp.static(random.random())"),
     "random of NumPy": KERNEL.format("x[i] * wp.static(float(np.random.rand()))"),
     "file": KERNEL.format("x[i] * wp.static(len(open('/dev/null').read()))"),

@@ -206,11 +206,23 @@ class TestOutsideKernels:
         np.testing.assert_allclose(wp.quat_slerp(self.q, wp.quat_identity(), t=1.0), [0, 0, 0, 1], atol=1e-7)
         assert wp.quat_identity(dtype=wp.float64).dtype == np.float64
         assert wp.length(wp.vec3(3, 4, 0)) == 5.0 and wp.cross((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))[2] == 1.0
-        for call in (wp.tid, lambda: wp.printf("x"), lambda: wp.transform_set_translation(self.t, wp.vec3())):
+        for call in (wp.tid, lambda: wp.printf("x")):
             with pytest.raises(wp.KernelTypeError, match="can only be called in"):
                 call()
         with pytest.raises(wp.KernelTypeError, match=r"no overload of `transform_point` takes \(transform, vec3d\)"):
             wp.transform_point(self.t, wp.vec3d())
+
+    def test_parts_are_set_by_the_functions_that_kernels_have(self):
+        t = wp.transform()
+        wp.transform_set_translation(t, wp.vec3(1.0, 2.0, 3.0))
+        wp.transform_set_rotation(q=self.q, xform=t)
+        np.testing.assert_array_equal(t, [1.0, 2.0, 3.0, *self.q])
+        assert bytes(t) == np.asarray(t).tobytes()
+        with pytest.raises(wp.KernelTypeError, match="changes a transform, not an object of type vec3f"):
+            wp.transform_set_translation(wp.vec3(), wp.vec3())
+        with pytest.raises(ValueError):
+            wp.transform_set_translation(t, wp.vec2(1.0, 2.0))
+        np.testing.assert_array_equal(t.p, [1.0, 2.0, 3.0])
 
     def test_kernels_capture_them(self):
         q, t = self.q, self.t

@@ -35,7 +35,7 @@ BODIES = {
     "varying shape": ("s = wp.tile_zeros(«n»)", C, "`shape` must be made of constant integers", "wp.static"),
     "shape of floats": ("s = wp.tile_zeros(shape=«(2.0, 2)»)", C, "`shape` must be made of constant", ""),
     "no extent": ("s = wp.tile_zeros(«(2, 0)»)", T, "extents of a tile are positive, not (2, 0)", ""),
-    "five dimensions": ("s = wp.tile_zeros(«(1, 1, 1, 1, 2)»)", T, "1 to 4 dimensions, not 5", ""),
+    "five dimensions": ("s = wp.tile_zeros(«(1, 1, 1, 1, 2)»)", T, "1 to 4 dimensions: tile_zeros() output", ""),
     "too large": ("s = «wp.tile_zeros((1024, 512))»", C, "has 2097152 bytes, a tile may have 1048576", "smaller tiles"),
     "ones of structs": ("s = wp.tile_ones(2, dtype=«Pair»)", T, "`dtype` must be a scalar, vector or matrix", ""),
     "load of a number": ("s = wp.tile_load(«x», 4)", T, "`a` must be an array", ""),
@@ -60,7 +60,20 @@ BODIES = {
     "range of a variable": ("s = «wp.tile_arange(n)»", C, "must be compile time constants", ""),
     "empty range": ("s = «wp.tile_arange(4, 4)»", T, "from 4.0 to 4.0 in steps of 1 is empty", ""),
     "range without steps": ("s = «wp.tile_arange(0, 4, 0)»", T, "step cannot be zero", ""),
-    "fractions in a range of integers": ("s = «wp.tile_arange(0.5, 4, dtype=int)»", T, "0.5 is no int32", ""),
+    "range too far": (
+        "s = «wp.tile_arange(0, 1099511627776, dtype=int)»",
+        T,
+        "stop=1099511627776 is out of range for int32",
+        "",
+    ),
+    "range past floats": ("s = «wp.tile_arange(0.0, 1e300)»", T, "stop=1e+300 is out of range for float32", ""),
+    "axis that there is not": ("s = wp.tile_squeeze(t, «2»)", T, "axis 2 is out of bounds for tile with 2", ""),
+    "fractions in a range of integers": (
+        "s = «wp.tile_arange(0.5, 4, dtype=int)»",
+        T,
+        "start=0.5 has a fractional part",
+        "",
+    ),
     # operators
     "two shapes": ("s = «t + u»", T, "needs tiles of one shape, not (4, 4) and (4,)", ""),
     "two types": (

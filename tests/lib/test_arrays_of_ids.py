@@ -9,7 +9,7 @@ import pytest
 from tape_programs import in_a_graph_if
 
 import jwarp as wp
-from jwarp.dispatch.call import layout
+from jwarp.dispatch.executables.table import slot_of
 
 RNG = np.random.default_rng(6)
 COUNT = 60
@@ -547,7 +547,7 @@ def test_memory_of_others_that_a_mesh_is_made_of_is_told_from_such_that_it_is_no
     mesh = meshes()[0]
     places = np.ndarray((3, 3), np.float32, mesh.bounds)
     shown = [wp.array(each, dtype=wp.vec3, copy=False) for each in (np.array(places), places)]
-    calls = [layout.read(None, 3, None, [mesh, x]) for x in shown]
+    calls = [slot_of(first_corner, 3, None, [mesh, x]) for x in shown]
     assert None not in calls and calls[0].key != calls[1].key
 
 

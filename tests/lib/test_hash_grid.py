@@ -1,5 +1,6 @@
 """Hash grids: neighbours against a search of all pairs, in jit, in batches, with gradients, and of bad input."""
 
+import copy
 import pickle
 from typing import Any
 
@@ -318,3 +319,57 @@ def test_what_is_wrong_is_said():
         wp.launch(counted, 4, [7, points, 0.4], [4])
     with pytest.raises(wp.KernelTypeError, match="grid"):
         wp.launch(of_any_type, 4, [grid, points.astype(np.float16), np.float16(0.4)], [(4, 4)])
+
+
+@pytest.mark.parametrize(("dims", "count"), [((20, 21, 22), 60), (DIMS, 200), ((9, 9, 9), 1)])
+def test_a_grid_that_is_built_again_has_the_same_arrays(dims, count):
+    grid = wp.HashGrid(*dims)
+    points = RNG.normal(size=(count, 3)).astype(np.float32)
+    grid.build(wp.array(points, dtype=wp.vec3), 0.3)
+    own = grid.cell_starts, grid.point_ids
+    places = [x.ctypes.data for x in own]
+    del own
+    for step in (0.0, 0.02, 0.3, 5.0, 100.0):
+        points += np.float32(step) * RNG.normal(size=points.shape).astype(np.float32)
+        radius = float(RNG.uniform(0.2, 0.5))
+        grid.build(wp.array(points, dtype=wp.vec3), radius)
+        new = wp.HashGrid(*dims)
+        new.build(wp.array(points, dtype=wp.vec3), radius)
+        assert np.array_equal(grid.cell_starts, new.cell_starts)
+        assert np.array_equal(grid.point_ids, new.point_ids) and grid.scale == new.scale
+        assert [x.ctypes.data for x in (grid.cell_starts, grid.point_ids)] == places
+        assert not grid.cell_starts.flags.writeable and not grid.point_ids.flags.writeable
+
+
+@pytest.mark.parametrize("dims", [(20, 21, 22), DIMS])
+def test_structs_and_copies_keep_a_grid_as_it_was(dims):
+    grid = wp.HashGrid(*dims)
+    grid.build(RNG.normal(size=(60, 3)).astype(np.float32), 0.5)
+    kept, copied = grid.in_place, copy.copy(grid)
+    was = np.array(grid.cell_starts), np.array(grid.point_ids)
+    for _ in range(3):
+        grid.build(RNG.normal(size=(60, 3)).astype(np.float32), 0.5)
+    assert not np.array_equal(grid.point_ids, was[1])
+    for arrays in (kept, copied):
+        assert np.array_equal(arrays.cell_starts, was[0]) and np.array_equal(arrays.point_ids, was[1])
+
+
+@pytest.mark.parametrize("dims", [(20, 21, 22), DIMS])
+def test_a_tape_goes_back_over_a_grid_as_it_was(dims):
+    points, radius = RNG.uniform(-1.0, 1.0, (60, 3)).astype(np.float32), 0.6
+    x = wp.array(points, dtype=wp.vec3, requires_grad=True)
+    grid, out = wp.HashGrid(*dims), wp.zeros(60, dtype=float, requires_grad=True)
+    found = wp.zeros((60, 60), dtype=int)
+    grid.build(x, radius)
+    with wp.Tape() as tape:
+        wp.launch(numbers, 60, [grid.id, x, radius], [found, out])
+    elsewhere = wp.array(RNG.uniform(50.0, 90.0, (60, 3)), dtype=wp.vec3)
+    for _ in range(3):
+        grid.build(elsewhere, radius)
+    out.grad.fill_(1.0)
+    tape.backward()
+    apart = points[:, None] - points
+    lengths = np.linalg.norm(apart, axis=-1)
+    is_near = (lengths < radius) & (lengths > 0.0)
+    want = 2.0 * (apart / np.where(is_near, lengths, np.inf)[..., None]).sum(1)
+    np.testing.assert_allclose(x.grad.numpy(), want, atol=2e-5)

@@ -102,6 +102,20 @@ bool is_like(const py::array& given, const py::array& taken) {
          std::equal(given.shape(), given.shape() + given.ndim(), taken.shape());
 }
 
+// False where what is given for a value may share memory with an array that the launch writes.
+bool is_apart_from(const Leaf& leaf, const py::array& taken, const LayoutKey& call, const py::list& arrays,
+                   const std::vector<int64_t>& written) {
+  if (taken.ndim() == 0) return true;
+  if (!is_c_contiguous(leaf.given)) return false;
+  const uint64_t low = address_of(leaf.data), high = low + static_cast<uint64_t>(taken.nbytes());
+  return std::all_of(written.begin(), written.end(), [&](int64_t k) {
+    const auto other = py::reinterpret_borrow<py::array>(arrays[static_cast<size_t>(k)]);
+    if (!is_c_contiguous(other.ptr())) return false;
+    const uint64_t first = address_of(call[static_cast<size_t>(k)].data);
+    return high <= first || first + static_cast<uint64_t>(other.nbytes()) <= low;
+  });
+}
+
 }  // namespace
 
 bool HostExecutable::learn(const py::object& launch, const py::list& values, const py::list& arrays,
@@ -123,7 +137,8 @@ bool HostExecutable::learn(const py::object& launch, const py::list& values, con
         break;
       case Part::kNumpy:
         if (!is_like(py::reinterpret_borrow<py::array>(leaf.given), array)) return false;
-        if (array.data() != leaf.data && (writes || array.ndim() != 0)) return false;  // a copy, but for a number
+        // A copy of a vector or matrix that is a value: the key says that others in its place are apart, too.
+        if (array.data() != leaf.data && (writes || !is_apart_from(leaf, array, call, arrays, written))) return false;
         is_direct = is_direct && is_c_contiguous(leaf.given);
         break;
       case Part::kJax:

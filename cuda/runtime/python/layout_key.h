@@ -1,4 +1,4 @@
-// The layout key of a call: what must be alike for it to be repeated. `jwarp/dispatch/call/layout.py` says what is in it.
+// The layout key of a call: what must be alike for it to be repeated. `jwarp/dispatch/executables/table.py` says what is in it.
 #pragma once
 
 #include <Python.h>

@@ -10,11 +10,12 @@ import jax
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Call, listeners, submit
+from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.memory import HostMemory, place_of_caller
 from jwarp.bind.compat import is_not_tracing
 from jwarp.bind.control import is_foreign
 from jwarp.devices import Device
+from jwarp.dispatch.tape.geometry_changes import GeometryChange, Planned
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Geometry
 
@@ -53,8 +54,12 @@ def checked_array(where: str, name: str, value: Any, dtype: Any, components: tup
     return value if value.ndim == rank + 1 else value.reshape(-1, *components)
 
 
-def as_command(owner: Geometry, change: Callable[[], None]) -> None:
+def as_command(
+    owner: Geometry, change: Callable[[], None], planned: Callable[[dict[Any, Any]], Planned | None] | None = None
+) -> None:
     """Build or refit something: now, or, while a capture is open, whenever what was captured runs.
+
+    `planned` gives steps that do the same, as `GeometryChange` has them.
 
     Raises, as it runs:
         LaunchError: it is no part of the function of `wp.functionalize` that JAX traces.
@@ -70,7 +75,7 @@ def as_command(owner: Geometry, change: Callable[[], None]) -> None:
             )
         change()
 
-    submit(Call(run))
+    submit(GeometryChange(owner, run, planned))
 
 
 def note_trace(owner: Geometry) -> None:

@@ -23,13 +23,15 @@ from jwarp.api.geometry.arrays import (
     refuse_ended,
     settled,
 )
+from jwarp.api.geometry.grid_builds import cells_of, planned_build, starts_here
 from jwarp.api.geometry.on_gpu import sorted_into_cells
 from jwarp.api.geometry.pytrees import as_jax, register
+from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.api.launch import launch
-from jwarp.arrays.rematerialised import can_be_made
+from jwarp.arrays.rematerialised import can_be_made, is_kept
 from jwarp.bind.compat import is_not_tracing
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.lib.geometry.builders import CELLS, sorted_by_cells, starts_of_cells
+from jwarp.lib.geometry.builders import CELLS, sorted_by_cells, starts_moved, starts_of_cells
 from jwarp.lib.geometry.hash_grid import KINDS
 from jwarp.types import Geometry, as_type, float16, float32, float64
 
@@ -102,13 +104,14 @@ class HashGrid(Geometry):
             KernelTypeError: an array has another dtype or shape.
             LaunchError: the radius is not positive, or there are more or fewer groups than points.
         """
-        as_command(self, lambda: self._build(points, radius, groups))
+        planned = functools.partial(planned_build, self, points, radius) if groups is None else None
+        as_command(self, lambda: self._build(points, radius, groups), planned)
 
     def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
         device = common_gpu("wp.HashGrid.build", points=points, groups=groups)
         if device is not None and groups is None and self._build_there(points, radius):
-            self.device = device
+            self.late, self.device = None, device
             self.version += 1
             return
         found = checked_array("wp.HashGrid.build", "points", points, dtype, (3,))
@@ -117,15 +120,44 @@ class HashGrid(Geometry):
             raise LaunchError(f"wp.HashGrid.build: the radius must be positive and finite, got {known}")
         own = _NOTHING if groups is None else read_groups("wp.HashGrid.build", groups, found.shape[0])
         if known is not None and is_not_tracing() and is_here(found) and is_here(own):
-            self.scale = dtype.type(1) / dtype.type(known)
+            scale = dtype.type(1) / dtype.type(known)
+            if self._build_own(np.asarray(found), scale, np.asarray(own)):
+                return
+            self.scale = scale
             made = _built_here(np.asarray(found), self.scale, np.asarray(own), self.dims)
         else:
             self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
             made = settled(_built(jnp.asarray(found), self.scale, jnp.asarray(own), self.dims), points, groups)
         self.point_ids, self.cell_starts, self.groups = made
-        self.device = device
+        self.late, self.device = None, device
         note_trace(self)
         self.version += 1
+
+    def _build_own(self, points: np.ndarray, scale: Any, groups: np.ndarray) -> bool:
+        """Sort points into the arrays that the grid has, if there are as many and nobody else has these."""
+        if self.late is not None or self.device is not None or is_kept(self.cell_starts):
+            return False
+        is_like = 0 < len(points) == len(self.point_ids) and not len(groups) + len(self.groups)
+        if not is_like or not is_alone(self, _LEAVES[:2]):
+            return False
+        total = math.prod(self.dims)
+        cells = _cells_here(points, scale, self.dims)
+        written = self.point_ids, self.cell_starts
+        for part in written:
+            part.flags.writeable = True
+        if total >= _SPARSE * len(points):
+            self.point_ids[...] = np.argsort(cells, kind="stable")
+            cells = cells[self.point_ids]
+            launch(starts_moved, 1, [cells], [cells_of(self.cell_starts, len(cells)), self.cell_starts])
+            can_be_made(self.cell_starts, functools.partial(starts_here, cells, total))
+        else:
+            self.cell_starts[...] = 0
+            launch(sorted_by_cells, 1, [cells], [self.cell_starts, self.point_ids])
+        for part in written:
+            part.flags.writeable = False
+        object.__setattr__(self, "scale", scale)
+        stay(self, ["scale"])
+        return True
 
     def _build_there(self, points: Any, radius: Any) -> bool:
         """Sort points on a GPU into the grid there, if they are as its kernels take them: whether they were."""
@@ -197,12 +229,11 @@ def _starts(cells: Any, total: int) -> Any:
 def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """As `_built`, of arrays in host memory. What comes back is read-only."""
     count, total = len(points), math.prod(dims)
-    cells = np.zeros(count, np.int32)
-    launch(CELLS[_SCALARS[points.dtype.name]], count, [points, scale.item(), *dims], [cells])
+    cells = _cells_here(points, scale, dims)
     order: np.ndarray
     if total >= _SPARSE * count:
         order = order_of(cells, groups) if len(groups) else np.argsort(cells, kind="stable").astype(np.int32)
-        make = functools.partial(_starts_here, cells[order], total)
+        make = functools.partial(starts_here, cells[order], total)
         starts = make()
         can_be_made(starts, make)
     else:
@@ -216,13 +247,11 @@ def _built_here(points: np.ndarray, scale: Any, groups: np.ndarray, dims: tuple[
     return made
 
 
+def _cells_here(points: np.ndarray, scale: Any, dims: tuple[int, ...]) -> np.ndarray:
+    cells = np.zeros(len(points), np.int32)
+    launch(CELLS[_SCALARS[points.dtype.name]], len(points), [points, scale.item(), *dims], [cells])
+    return cells
+
+
 # A grid of so many cells to a point has a row of cells that is best written as runs of one number.
 _SPARSE = 8
-
-
-def _starts_here(cells: np.ndarray, total: int) -> np.ndarray:
-    """Where each of so many cells starts, by the cells of points in their order. It is read-only."""
-    ends = np.concatenate([cells, [total]])
-    starts = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(ends, prepend=-1))
-    starts.flags.writeable = False
-    return starts

@@ -15,6 +15,7 @@ from jwarp.arrays.cuda_memory import CudaMemory, outline
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
+from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import surface
 from jwarp.devices import CPU, Device, get_device
@@ -25,38 +26,73 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.geometry import BlockDim
 from jwarp.types import ArrayType, CompositeValue, Struct, array_of, indexedarray
+from jwarp.types.all_memory import holds_descriptors
 from jwarp.types.handles import Id
 from jwarp.wire import Role
 
 
-def holds_arrays(values: Any) -> bool:
-    """True if some of the values of a call, a list or a dict, is an array that changes or has one inside."""
-    if type(values) not in (list, tuple):
-        values = values.values() if isinstance(values, Mapping) else ()
-    for value in values:
-        kind = type(value)
-        if kind is array:
+class Given:
+    """Facts about the values of a launch, lists or dicts, which one pass over them finds.
+
+    Attributes:
+        has_arrays: Some are mutable arrays, or have one inside.
+        on_host: All mutable arrays are in host memory.
+        has_struct_arrays: Some are arrays of structs.
+    """
+
+    __slots__ = ("_values", "has_arrays", "has_struct_arrays", "on_host")
+
+    def __init__(self, inputs: Any, outputs: Any = None):
+        self.has_arrays, self.on_host, self.has_struct_arrays = False, True, False
+        self._values = inputs, outputs
+        for values in self._values:
+            if isinstance(values, Mapping | list | tuple):
+                self._read(values)
+
+    @property
+    def on_arrays(self) -> bool:
+        """True if the launch follows Warp's rules: it has mutable arrays, or in a program of Warp's nothing of JAX."""
+        return self.has_arrays or (
+            surface.is_warps and all(_holds_no_jax(() if values is None else values) for values in self._values)
+        )
+
+    def _read(self, values: Any) -> None:
+        for value in values.values() if isinstance(values, Mapping) else values:
+            kind = type(value)
+            if kind is array:
+                self.has_arrays = True
+                self.on_host = self.on_host and (value.device is None or isinstance(value.memory, HostMemory))
+            elif kind in _PLAIN:
+                continue
+            elif kind is StructArray:
+                self.has_arrays = self.has_struct_arrays = True
+            elif isinstance(value, Struct):
+                self._read([getattr(value, name) for name in type(value).fields])
+            elif isinstance(value, indexedarray):
+                self._read((value.data,))
+            elif isinstance(value, dict):
+                self._read(value)
+
+    @property
+    def may_look_up(self) -> bool:
+        """True if a kernel may look numbers up in this launch: it runs now, in host memory."""
+        return self.on_host and is_not_tracing()
+
+    def looks_up(self, kernel: Kernel) -> bool:
+        """True if a kernel is known to look numbers up, or is given arrays of structs with arrays in them."""
+        if kernel.looks_up:
+            return False
+        if kernel.executables.get(_LOOKS_UP):
             return True
-        if kind in _PLAIN:
-            continue
-        if kind is StructArray:
-            return True
-        if isinstance(value, Struct):
-            if holds_arrays([getattr(value, name) for name in type(value).fields]):
-                return True
-        elif isinstance(value, indexedarray):
-            if type(value.data) is array:
-                return True
-        elif isinstance(value, dict) and holds_arrays(value):
-            return True
-    return False
+        return self.has_struct_arrays and any(holds_descriptors(parameter.type) for parameter in kernel.signature)
 
 
-def is_on_arrays(inputs: Any, outputs: Any) -> bool:
-    """True if a launch follows Warp's rules: it is given mutable arrays, or in a program of Warp's nothing of JAX."""
-    if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
-        return True
-    return surface.is_warps and _holds_no_jax(inputs) and (outputs is None or _holds_no_jax(outputs))
+_LOOKS_UP = "looks numbers up"
+
+
+def note_look_ups(kernel: Kernel) -> None:
+    """Note that a kernel looks numbers up."""
+    kernel.executables.keep(_LOOKS_UP, True)
 
 
 def _holds_no_jax(values: Any) -> bool:

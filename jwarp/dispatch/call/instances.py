@@ -14,7 +14,7 @@ from jwarp.arrays.array import array
 from jwarp.bind.compat import Tracer
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
-from jwarp.dispatch.call.array_arguments import holds_arrays
+from jwarp.dispatch.call.array_arguments import Given
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
 from jwarp.dispatch.call.tracebacks import shorten
@@ -106,8 +106,7 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
     else:
         return kernel, inputs
     places = {kernel.signature[u].name: u for u in kernel.handles}
-    is_changing = holds_arrays(inputs) or (isinstance(outputs, _COLLECTIONS) and holds_arrays(outputs))
-    read = reader(is_changing)
+    read = reader(Given(inputs, outputs).has_arrays)
     found = {key: arrays_of(inputs[key], read) for key, name in names.items() if name in places}
     found = {key: value for key, value in found.items() if value is not None}
     if not found:

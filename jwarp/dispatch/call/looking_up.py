@@ -13,15 +13,14 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.living import AllMemory, UnkeptMemory, table
 from jwarp.arrays.memory import HostMemory, Memory
-from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
-from jwarp.bind.compat import Tracer, is_not_tracing
+from jwarp.bind.compat import Tracer
 from jwarp.caches import cached
 from jwarp.dispatch.call.held import held, leaves_of
 from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.types import ScalarType, Struct, uint64, unchecked
-from jwarp.types.all_memory import BASE, MEMORY, MEMORY_TYPE, TOP, holds_descriptors
+from jwarp.types import ScalarType, uint64, unchecked
+from jwarp.types.all_memory import BASE, MEMORY, MEMORY_TYPE, TOP
 from jwarp.types.handles import all_named
 from jwarp.types.scalars import SCALARS
 
@@ -57,48 +56,6 @@ def with_memory(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any,
     if isinstance(inputs, Mapping):
         return kernel.with_memory(), {**inputs, MEMORY: given}, outputs
     return kernel.with_memory(), [*inputs, given], outputs
-
-
-def may_look_up(inputs: Any, outputs: Any) -> bool:
-    """True if a kernel may look numbers up in a launch on these mutable arrays: one that runs now, in host memory."""
-    return is_not_tracing() and not any(map(_is_elsewhere, (*_values(inputs), *_values(outputs))))
-
-
-def _is_elsewhere(value: Any) -> bool:
-    if isinstance(value, Struct):
-        return any(_is_elsewhere(getattr(value, name)) for name in type(value).fields)
-    memory = getattr(value, "memory", None) if isinstance(value, array) else None
-    return memory is not None and not isinstance(memory, HostMemory)
-
-
-_LOOKS_UP = "looks numbers up"
-
-
-def note_look_ups(kernel: Kernel) -> None:
-    """Note that a kernel looks numbers up."""
-    kernel.executables.keep(_LOOKS_UP, True)
-
-
-def is_wanted(kernel: Kernel, inputs: Any, outputs: Any) -> bool:
-    """True if a kernel is known to look numbers up, or is given arrays of structs with arrays in them."""
-    if kernel.looks_up:
-        return False
-    if kernel.executables.get(_LOOKS_UP):
-        return True
-    if not any(holds_descriptors(parameter.type) for parameter in kernel.signature):
-        return False
-    values = [*_values(inputs), *_values(outputs)]
-    return any(map(_has_struct_arrays, values))
-
-
-def _values(given: Any) -> Any:
-    return given.values() if isinstance(given, Mapping) else given or ()
-
-
-def _has_struct_arrays(value: Any) -> bool:
-    if isinstance(value, Struct):
-        return any(_has_struct_arrays(getattr(value, name)) for name in type(value).fields)
-    return isinstance(value, StructArray)
 
 
 @contextlib.contextmanager

@@ -34,13 +34,14 @@ from jwarp.dispatch.call.array_arguments import (
     read_block_dim,
     shown_on_device,
 )
-from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.call import Call, Kind
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import IdLists
 from jwarp.dispatch.call.looking_up import looking_up
-from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.device import DeviceExecutable
-from jwarp.dispatch.executables.host import Forward, HostExecutable, OverlapError
+from jwarp.dispatch.executables.device import Forward as DeviceForward
+from jwarp.dispatch.executables.host import Forward as HostForward
+from jwarp.dispatch.executables.host import HostExecutable, OverlapError
 from jwarp.dispatch.executables.table import Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -71,7 +72,7 @@ class ArrayExecutable(HostExecutable):
 
     def learn_launch(self, made: Ready, values: Sequence[Any]) -> None:
         """Do from now on what a launch does that has run on these values."""
-        if type(made) is Forward:
+        if type(made) is HostForward:
             self.learn_from(made.run, values)
 
     def tell(self, leaves: Sequence[Any], inputs: Any, outputs: Any) -> Any:
@@ -189,8 +190,9 @@ class ArrayLaunch(Command):
         """
         copied: frozenset[int] = frozenset()
         while True:
+            call = self.call(shown_on_device if self.device.is_cuda else host_of, copied)
             try:
-                return route.ready(self.call(shown_on_device if self.device.is_cuda else host_of, copied))
+                return DeviceForward(call) if call.kind is Kind.DEVICE else HostForward(call)
             except OverlapError as error:
                 written, *others = error.params
                 if not others or others[0] in self.program.written or not reads_first(self.kernel, others[0], written):
@@ -337,7 +339,7 @@ class ArrayLaunch(Command):
     def native(self) -> Callable[[], Any]:
         """The function that runs it as it was prepared."""
         made = self.prepared
-        return made.run.native if isinstance(made, Forward) else made or self.run
+        return made.run.native if isinstance(made, HostForward) else made or self.run
 
     def change(self, given: Mapping[int, Any]) -> bool:
         """Take other values for some parameters as they are written; False where all is to be made anew."""

@@ -190,21 +190,24 @@ def without_aliases(program: Program, places: Sequence[Place], *, shared: bool) 
     return program.merged(tuple(same.items())), tuple(found)
 
 
-def refuse_shared(program: Program, contents: Sequence[np.ndarray | None], outputs: Sequence[int]) -> None:
-    """Refuse the adjoint of a launch that would write to one of its inputs.
+def refuse_shared(
+    program: Program, contents: Sequence[np.ndarray | None], outputs: Sequence[int], changed: Sequence[int] = ()
+) -> None:
+    """Refuse the adjoint of a launch that would write to one of its inputs, or whose custom gradients `changed` one.
 
     To that launch both are one array, while the adjoint tells them apart. An array that is read-only, as the
     view of JAX's, is no memory that the launch writes to.
     """
-    for q in outputs:
+    for q in (*outputs, *changed):
         written = contents[q]
         if written is None or not written.flags.writeable:
             continue
+        what = "output" if q in outputs else "array that a gradient function writes to,"
         for p, other in enumerate(contents):
             if p == q or other is None or not np.may_share_memory(written, other) or not _overlap(written, other):
                 continue
             raise LaunchError(
-                f"kernel '{program.name}', output '{program.params[q].name}' shares its memory with "
+                f"kernel '{program.name}', {what} '{program.params[q].name}' shares its memory with "
                 f"'{program.params[p].name}', which an adjoint does not follow",
                 hint="pass a copy of one of them, or make them one parameter of the kernel",
             )

@@ -1,4 +1,47 @@
-"""The table of a kernel's executables: a repeated call is a look-up of its layout key, a check and a run."""
+"""The layout key of a call, and the tables of executables: a repeated call is a look-up of its key, a check and a run.
+
+A key is a row of 64-bit words. Two calls with equal keys differ only in the content of arrays, the values of numbers
+and the addresses of memory, so whatever was checked, chosen, derived and compiled for one holds for the other. Nobody
+else decides that one call repeats another.
+
+In order, a key has
+
+- the owner: an object that distinguishes calls that are otherwise equal, such as a function of `wp.jax_kernel`, the
+  program of a launch that a tape runs in order, or the device that a caller names. The kernel is not in the key, as
+  each kernel has its own table;
+- the settings in force in this thread, and how often options of modules have changed;
+- the extents, as they are written (`4` and `(4,)` are different), and the block;
+- the values, one list after the other, each with its length: inputs, outputs, and for an adjoint the cotangents and
+  the wanted gradients. Lists are read anew in each call, so it is of no account that a caller changes one;
+- where no `wp.array` is given, whether JAX keeps 64-bit types in this thread.
+
+A value is
+
+| value | in the key | a leaf |
+|---|---|---|
+| `wp.array` | element, shape and strides, as the number of its view; the GPU; if borrowed: read-only, untyped | yes |
+| NumPy array | type, shape, strides, whether it is writable and aligned | yes |
+| JAX array | type, shape, weak type | yes |
+| Python's or NumPy's number | its type; as an output also its value, as it may be a shape | yes |
+| shape of an output | its extents | yes |
+| vector, matrix, quaternion | kind, shape, type | yes |
+| struct, array of structs, indexed array | its class, and its fields as values | its fields |
+| grid, tree, mesh, or the id of one | what the arrays that it holds now have in common | these arrays |
+| None | that it is none | yes |
+| gradient that is wanted | None, False or True | True alone |
+
+Anything else has no key: tracers, shapes with symbolic extents, foreign arrays, subclasses, dicts. Such calls are
+checked each time.
+
+Arrays whose bytes overlap add the distance between their first elements. With shapes and strides, that decides which
+elements they share; arrays that are apart add nothing, wherever they are. Arrays in a memory of jwarp's own can only
+overlap those in the same memory; NumPy's arrays and memory of others are compared with all. Two things are not in the
+key, and an executable looks at them each time: whether memory is still writable, and whether JAX owns memory that is
+written.
+
+Words may be addresses of objects: the owner, settings, classes of structs. `Key.kinds` keeps these alive as long as the
+key is in a table, so that no other object has such an address meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +49,37 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from jwarp import _native
+from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, listeners
+from jwarp.arrays.cuda_memory import CudaMemory
+from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.struct_array import StructArray
+from jwarp.bind import compat
 from jwarp.caches import Cache
+from jwarp.config import config
 from jwarp.devices import Device
-from jwarp.dispatch.call import layout
 from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.held import held
 from jwarp.errors import LaunchError
+from jwarp.frontend import options
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.types import CompositeValue, Geometry, Struct, indexedarray
+from jwarp.types.handles import Id
+
+# The types of NumPy's numbers.
+NUMPY_NUMBERS = frozenset(
+    {np.float32, np.float64, np.float16, *(np.dtype(f"{sign}{size}").type for sign in "iu" for size in (1, 2, 4, 8))}
+)
+
+
+class Key(bytes):
+    """A layout key in a table. `kinds` are the objects whose addresses are in it."""
+
+    kinds: tuple[Any, ...]
 
 
 class Executable(Protocol):
@@ -28,10 +93,10 @@ class Executable(Protocol):
 
 
 class Slot(NamedTuple):
-    """The place of a call in a table."""
+    """The place of a call in a table, by its key; `leaves` are its values, structs taken apart."""
 
     table: Cache[Any, Any]
-    key: layout.Key
+    key: Key
     leaves: list[Any]
 
     @property
@@ -58,9 +123,17 @@ def slot_of(
     gradients: tuple[Any, Any] | None = None,
     owner: Any = None,
 ) -> Slot | None:
-    """The place of a call in the kernel's table; None where it is checked each time."""
-    found = layout.read(owner, dim, block_dim, inputs, outputs, gradients)
-    return None if found is None else Slot(kernel.executables, *found)
+    """The place of a call in the kernel's table; None where it has no key, so that it is checked each time.
+
+    It is the call of an adjoint where `gradients` are its adj_inputs and adj_outputs.
+    """
+    found = _native.read_call(owner, dim, block_dim, inputs, outputs, gradients)
+    if found is None:
+        return None
+    words, leaves, kinds = found
+    key = Key(words)
+    key.kinds = kinds
+    return Slot(kernel.executables, key, leaves)
 
 
 def repeat(
@@ -166,3 +239,27 @@ def stream_refusal(name: str, stream: Any) -> LaunchError:
         f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
         hint="leave it out: XLA chooses the stream",
     )
+
+
+_native.set_call_classes(
+    {
+        "array": array,
+        "struct_array": StructArray,
+        "indexed": indexedarray,
+        "memory": HostMemory,
+        "device_memory": CudaMemory,
+        "numpy": np.ndarray,
+        "jax": compat.Array,
+        "composite": CompositeValue,
+        "struct": Struct,
+        "id": Id,
+        "geometry": Geometry,
+        "held": held,
+        "as_numpy": np.asarray,
+        "config": config,
+        "options": options,
+        "jax_config": compat.wide_types,
+        "numbers": tuple(NUMPY_NUMBERS),
+        **dict(zip(("trace", "axes", "no_trace", "no_axes"), compat.outermost, strict=True)),
+    }
+)

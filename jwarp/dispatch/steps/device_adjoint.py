@@ -9,6 +9,7 @@ import jax
 
 from jwarp.arrays import cuda_arrays
 from jwarp.arrays.cuda_arrays import Borrowed
+from jwarp.autodiff.custom_gradients import changed_by_gradients
 from jwarp.bind import values
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
@@ -81,13 +82,18 @@ def _put(call: Call, program: GeneratedProgram, stream: int, *, waits: bool) -> 
     if given.wanted and not call.differentiable:
         raise switched_off(program, next(iter(given.wanted)))
     contents = [None if g is None else g.place.array for g in given.contents]
-    refuse_shared(program, contents, outputs)
+    changed = tuple(
+        p
+        for p in sorted(changed_by_gradients(arranged.differentiated))
+        if (g := given.contents[p]) is not None and g.owner is not None and g.place.array.flags.writeable
+    )
+    refuse_shared(program, contents, outputs, changed)
     fresh = tuple(p for p in outputs if given.contents[p] is None)
     # Of a number in the memory of a GPU nobody knows the value.
     numbers = [None if g is None or g.owner is not None else g.place.array for g in given.contents]
     steps = adjoint_steps(
         arranged, geometry, given.extents, given.wanted, given.cotangents, outputs, block_dim,
-        integers=integers_of(arranged, numbers), fresh=fresh, for_gpu=True,
+        integers=integers_of(arranged, numbers), fresh=fresh, changed=changed, for_gpu=True,
     )  # fmt: skip
     slots = given.by_slot
     arrays = [x.place.array if x.owner is None else Borrowed(x.owner, x.place.array) for x in slots.values()]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy import may_share_memory
 
 from jwarp import _native
+from jwarp.autodiff.custom_gradients import changed_by_gradients
 from jwarp.bind import compat, values
 from jwarp.bind.compat import is_not_tracing
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
@@ -48,7 +49,13 @@ class Adjoint(Ready):
         self.program, threads = plain.arranged(call.dims, call.block_dim)
         self._read_gradients(call)
         outputs, contents = call.matched.outputs, self.contents
-        refuse_shared(self.program, contents, outputs)
+        # Custom gradients write to the caller's arrays, where these may be written.
+        self.changed = tuple(
+            p
+            for p in sorted(changed_by_gradients(self.program.differentiated))
+            if (x := contents[p]) is not None and x.flags.writeable
+        )
+        refuse_shared(self.program, contents, outputs, self.changed)
         self.steps = adjoint_steps(
             self.program,
             threads,
@@ -59,6 +66,7 @@ class Adjoint(Ready):
             call.block_dim,
             integers=integers_of(self.program, contents),
             fresh=tuple(p for p in outputs if contents[p] is None),
+            changed=self.changed,
         )
         by_slot: dict[Slot, np.ndarray] = {Slot("primal", p): x for p, x in enumerate(contents) if x is not None}
         by_slot |= {Slot("given", p): x for p, x in self.cotangents.items()}
@@ -157,15 +165,16 @@ class Adjoint(Ready):
         new = [Allocate(Slot("gradient", p), self.extents[p] or (), self.program.dtypes[p], 0) for p in self.starts]
         run = HostSteps((*new, *self.steps.steps), slots, len(values))
         results = tuple(run.place(Slot("gradient", p)) for p in self.wanted)
-        apart = self._apart([cotangents[p] for p in self.cotangents], list(gradients.values()))
-        return AdjointPlan(converts, tuple(gradients.values()), apart, call.names, run.code, results)
+        written = (*gradients.values(), *self.changed)
+        apart = self._apart([cotangents[p] for p in self.cotangents], written)
+        return AdjointPlan(converts, written, apart, call.names, run.code, results)
 
-    def _apart(self, cotangents: Sequence[int], added: Sequence[int]) -> tuple[tuple[int, int], ...]:
-        """The values that must have no memory in common: arrays that are added to with all, outputs with inputs."""
+    def _apart(self, cotangents: Sequence[int], written: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """The values that must have no memory in common: arrays that are written with all, outputs with inputs."""
         params = self.program.params
         contents = [p for p, x in enumerate(self.contents) if x is not None and params[p].is_array]
-        others = [*contents, *cotangents, *added]
-        pairs = {(min(a, b), max(a, b)) for a in added for b in others if a != b}
+        others = [*contents, *cotangents, *written]
+        pairs = {(min(a, b), max(a, b)) for a in written for b in others if a != b}
         outputs = self.call.matched.outputs
         pairs |= {(min(q, p), max(q, p)) for q in outputs for p in contents if p != q and q in contents}
         return tuple(sorted(pairs))
@@ -245,6 +254,8 @@ def _refuse_overlaps(steps: Steps, arrays: Mapping[Slot, np.ndarray]) -> None:
         for slot, shape in zip(step.slots, step.shapes, strict=True):
             if slot in targets:
                 places.append(Place(arrays[targets[slot]].reshape(shape), Use.ADD))
+            elif slot.kind == "primal" and slot in step.written:
+                places.append(Place(arrays[slot], Use.IN_OUT))
             elif slot in copied and copied[slot] in arrays:
                 places.append(Place(arrays[copied[slot]], Use.COPY))
             else:

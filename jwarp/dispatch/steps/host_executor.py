@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jwarp import _native
+from jwarp.arrays.rematerialised import Remade, there
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.launching.descriptor import extents_of
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Shape, Slot, Step, Steps
@@ -127,7 +128,7 @@ class Recorded(NamedTuple):
     """
 
     steps: tuple[Step | Native, ...]
-    arrays: Mapping[Slot, np.ndarray]
+    arrays: Mapping[Slot, np.ndarray | Remade]
 
 
 def copying(target: np.ndarray, source: np.ndarray) -> Recorded:
@@ -196,7 +197,7 @@ def native_steps(recorded: Iterable[Recorded], scratch: Scratch) -> list[Any] | 
 
 
 def _bound(recorded: Recorded, scratch: Scratch) -> list[Any] | None:
-    arrays, made = dict(recorded.arrays), list[Any]()
+    arrays, made = {slot: there(x) for slot, x in recorded.arrays.items()}, list[Any]()
     written = Steps(tuple(step for step in recorded.steps if not isinstance(step, Native))).written
     for step in recorded.steps:
         if isinstance(step, Native):

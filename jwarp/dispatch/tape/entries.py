@@ -14,7 +14,7 @@ from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
-from jwarp.arrays.rematerialised import lightened
+from jwarp.arrays.rematerialised import Remade, lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -63,6 +63,11 @@ class Entry(abc.ABC):
     @property
     def keeps(self) -> Iterable[Kept]:
         """The contents that it keeps."""
+        return ()
+
+    @property
+    def side_effects(self) -> Iterable[array]:
+        """The arrays that its backward pass writes to besides gradients."""
         return ()
 
     def key(self) -> Hashable | None:
@@ -312,6 +317,11 @@ class LaunchEntry(Entry):
     def written(self) -> tuple[array, ...]:  # type: ignore[override]
         return tuple([a for p in self.changed if isinstance(a := self.values[p], array)])
 
+    @property
+    def side_effects(self) -> Iterable[array]:
+        changes = () if self.backward_pass is None else self.backward_pass.changes
+        return [a for p in changes if isinstance(a := self.values[p], array)]
+
     def _moving(self, backward: ArrayBackward) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
         values = self.values
@@ -405,9 +415,7 @@ class LaunchEntry(Entry):
         followed = [self.values[p]._grad for p in self.moving]
         if self._moving(backward) != self.moving or self._retains(backward) or not all(map(is_here, followed)):
             return None
-        if backward_pass.changes:  # native steps tell nobody that these arrays change
-            return None
-        return [backward_pass.recorded(*self._given(backward, backward_pass))]
+        return [backward_pass.recorded(*self._given(backward, backward_pass, remakes=False))]
 
     @property
     def keeps(self) -> Iterable[Kept]:
@@ -418,8 +426,6 @@ class LaunchEntry(Entry):
         if backward is None or self.refusal is not None or self._moving(backward) != self.moving:
             return None
         if not self.kernel.enable_backward or self.found is not None:
-            return None
-        if backward_pass is not None and backward_pass.changes:
             return None
         parts = tokens(self.arrays)
         parts.append(backward_pass)
@@ -440,14 +446,17 @@ class LaunchEntry(Entry):
         """True if gradients of arrays that it writes are to be retained."""
         return bool([p for p in self.moving if self.values[p].retain_grad and p in backward.written])
 
-    def _given(self, backward: ArrayBackward, backward_pass: BackwardPass) -> tuple[list[Any], list[Any]]:
-        """The arguments of the adjoint: contents and gradients, by parameter."""
+    def _given(
+        self, backward: ArrayBackward, backward_pass: BackwardPass, *, remakes: bool = True
+    ) -> tuple[list[Any], list[Any]]:
+        """The arguments of the adjoint: contents and gradients, by parameter; also a `Remade` unless it `remakes`."""
         contents: list[Any] = [None] * len(self.values)
         grads: list[Any] = [None] * len(self.values)
         for p in self.moving:
             grads[p] = backward.shown(self.values[p]._grad)
         for p in backward_pass.reads:
-            contents[p] = self._content(backward, p)
+            of = self.values[p]
+            contents[p] = of if isinstance(of, Remade) and not remakes else self._content(backward, p)
         for p in backward_pass.changes:
             contents[p] = backward.now(p, self.values[p])
         return contents, grads

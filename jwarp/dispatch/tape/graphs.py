@@ -28,7 +28,7 @@ from jwarp.dispatch.tape.native_steps import (
     steps_of,
     written_by,
 )
-from jwarp.dispatch.tape.taped_graphs import TapedGraph, has_tapes
+from jwarp.dispatch.tape.taped_graphs import TapedGraph, is_found_by_running
 from jwarp.errors import LaunchError
 
 Run = Callable[[], Any]
@@ -99,7 +99,7 @@ class Graph(Several):
                 return
             if self._parts is None:
                 self._parts = list(_parts(self.commands))
-                self._tapes = TapedGraph(self.commands) if has_tapes(self.commands) else None
+                self._tapes = TapedGraph(self.commands) if is_found_by_running(self.commands) else None
             parts: list[_Part] = []
             for part in self._parts:
                 parts += self._run_part(part)

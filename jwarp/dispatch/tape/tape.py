@@ -50,9 +50,10 @@ class Backward(Command):
         self.met = tuple({id(a): a for entry in entries for a in entry.arrays}.values())
 
     @property
-    def gradients(self) -> list[array]:
-        """The arrays that it writes to."""
-        return [a.grad for a in self.met if a.grad is not None]
+    def changed(self) -> list[array]:
+        """The arrays that it writes to: gradients, and what custom gradients change."""
+        effects = (a for entry in self.entries for a in entry.side_effects)
+        return [*(a.grad for a in self.met if a.grad is not None), *effects]
 
     def run(self) -> None:
         key = self._key() if is_not_tracing() else None
@@ -66,7 +67,7 @@ class Backward(Command):
                 # A gradient that a launch read has changed on the way: what was kept of it is another copy each time.
                 return self.steps() if self._key() == key else None
 
-            _learn(key, steps, [g.memory for g in self.gradients], [a.memory for a in arrays])
+            _learn(key, steps, [a.memory for a in self.changed], [a.memory for a in arrays])
 
     def _key(self) -> Hashable | None:
         """The layout key of the steps; None on the slow path."""
@@ -120,7 +121,7 @@ def _of_adjoint(launch: ArrayAdjoint) -> Entry:
 
 
 def _of_backward(command: Backward) -> Entry:
-    return SecondOrderEntry("wp.Tape.backward of another tape", NO_SPAN, command.gradients)
+    return SecondOrderEntry("wp.Tape.backward of another tape", NO_SPAN, command.changed)
 
 
 # The entries of each kind of command.

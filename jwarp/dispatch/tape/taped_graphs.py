@@ -1,4 +1,4 @@
-"""Graphs with tapes: what these record and go back through, as native steps that one run of the graph found."""
+"""Graphs that record tapes or build grids, as native steps that one run of the graph found."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded, Scratch, copying, native_steps
 from jwarp.dispatch.tape.entries import Entry, LaunchEntry
+from jwarp.dispatch.tape.geometry_changes import Builds, GeometryChange, changed_by, owners_among
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
@@ -31,9 +32,9 @@ from jwarp.frontend import options
 MAX_TAKES = 8
 
 
-def has_tapes(commands: Sequence[Command]) -> bool:
-    """True if some of the commands are of tapes."""
-    return any(isinstance(command, OfTape) for command in all_of(commands))
+def is_found_by_running(commands: Sequence[Command]) -> bool:
+    """True if some of the commands are of tapes, or build grids: others have steps before they run."""
+    return any(isinstance(command, (OfTape, GeometryChange)) for command in all_of(commands))
 
 
 class TapedGraph:
@@ -41,7 +42,9 @@ class TapedGraph:
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = commands
-        self._geometry = list(launches_on_geometry(commands))
+        changed = changed_by(commands)
+        # Launches on what is built here are followed from build to build.
+        self._geometry = [c for c in launches_on_geometry(commands) if not all(owners_among(c, changed))]
         self._changed: list[Any] = []
         self._known: _Steps | None = None
         self._left = MAX_TAKES
@@ -73,8 +76,14 @@ class TapedGraph:
 class _Steps:
     """The native steps of a run, and what must be as it was then."""
 
-    def __init__(self, commands: Sequence[Command], steps: Sequence[Any], met: dict[Any, dict[array, array]]):
-        self._native = _native.HostGraph(steps)
+    def __init__(
+        self,
+        commands: Sequence[Command],
+        steps: Sequence[Any],
+        met: dict[Any, dict[array, array]],
+        builds: Builds,
+    ):
+        self._native, self._builds = _native.HostGraph(steps), builds
         self._like = config.settings, options.changes
         flat = list(all_of(commands))
         self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
@@ -85,8 +94,9 @@ class _Steps:
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
         self._graded = [(a, a._grad) for a in given.values()]
         grads = [g.memory for tape in tapes for g in tape.gradients.values()]
-        self._written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads])
         entries = [entry for _, entries, _ in self._tapes for entry in entries]
+        effects = [a.memory for entry in entries for a in entry.side_effects]
+        self._written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads, *effects])
         self._finding: dict[Any, tuple[LaunchEntry, dict[int, array]]] = {}
         for entry in entries:
             if isinstance(entry, LaunchEntry) and entry.found is not None:
@@ -108,6 +118,7 @@ class _Steps:
             and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
             and all(entry.is_apart(mixed.values(), self._written) for entry, mixed in self._finding.values())
+            and not any(owner.number for owner in self._builds.changed.values())  # which launches may look up
         )
 
     def run(self) -> None:
@@ -121,6 +132,8 @@ class _Steps:
         except ValueError as error:
             raise LaunchError(f"a graph with a tape: {error}", hint="capture it anew") from None
         finally:  # also where a kernel failed: what has been let go of is kept again
+            for settle in self._builds.settling.values():
+                settle()
             for tape, entries, _ in self._tapes:
                 tape.launches[:] = entries
             for content in self._in_place:
@@ -172,7 +185,11 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
     tapes = {id(c.tape): c.tape for c in all_of(commands) if isinstance(c, OfTape)}
     older = [entry for tape in tapes.values() for entry in tape.launches]
     met = {tape: dict(tape.gradients) for tape in tapes.values()}
-    for command in _in_turn(commands):
+    builds = Builds(commands)
+    for given in _in_turn(commands):
+        command = given.now()
+        if isinstance(command, OfTape):
+            builds.replace(command.tape.launches)
         saves: list[Saved] = []
         SAVES.here = saves
         try:
@@ -183,16 +200,19 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
             SAVES.here = None
         if not is_whole:
             continue
-        own = _steps(command)
+        own = _steps(command, builds)
         if own is None or (saves and not _are_of(saves, tapes.values())) or _goes_back_through(command, older):
             is_whole = False
             continue
         steps += [copying(saved, buffer) for saved, buffer, _ in saves]
-        steps += own
+        steps += builds.in_turn(own)
+    for tape in tapes.values():
+        builds.replace(tape.launches)
+    builds.end()
     native = native_steps(steps, Scratch()) if is_whole else None
     if native is None:
         return None
-    made = _Steps(commands, native, met)
+    made = _Steps(commands, native, met, builds)
     return made if made.holds() else None
 
 
@@ -205,15 +225,23 @@ def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:
             yield command
 
 
-def _steps(command: Command) -> list[Recorded] | None:
+def _steps(command: Command, builds: Builds) -> list[Recorded] | None:
     """The steps of a command that has run."""
     if isinstance(command, OfTape):
         return command.steps()
-    if isinstance(command, Several) and listeners.here.recorders:
-        return None  # what a tape records in a loop or a branch is another thing each time
+    if isinstance(command, GeometryChange):
+        return builds.build(command)
+    if isinstance(command, Several):
+        if listeners.here.recorders:
+            return None  # what a tape records in a loop or a branch is another thing each time
+        if any(True in owners_among(c, builds.changed) for c in all_of([command])):
+            return None
     if isinstance(command, ArrayLaunch):
-        names_others = command.ids is not None and command.changed_geometry()
-        if names_others or command.program is not command.plain:
+        if command.program is not command.plain:
+            return None
+        if True in owners_among(command, builds.changed):
+            return builds.launch(command)
+        if command.changed_geometry():
             return None
     return steps_of([command])
 

@@ -114,7 +114,8 @@ def _constant_extent(binding: Binding, span: Span) -> int:
     value = binding.value if isinstance(binding, (Number, Const)) else None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise CompileError(
-            "the shape of a local array must be a positive constant integer, or a tuple of them",
+            "the shape of a local array must be a positive constant integer, or a tuple of them: "
+            "the `shape` argument must be specified as a constant when zero-initializing an array",
             span,
             "write a number, a captured constant or wp.static(…); an array whose shape varies is a parameter",
         )

@@ -123,6 +123,7 @@ def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
     """Lower a call of a native function: on GPUs the function itself, elsewhere its counterpart."""
     span, cpu = given.span, for_processors(function)
+    is_copied = bool(function.references) and function.cpu is None
     if ctx.block_dim:
         if cpu is None:
             raise CompileError(
@@ -131,13 +132,41 @@ def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding
                 span,
                 "give it the same in the kernel language: @wp.func_native(snippet, cpu=f) with a @wp.func f",
             )
-        return call_function(ctx, cpu, given)
+        return _with_references(ctx, function, cpu, given) if is_copied else call_function(ctx, cpu, given)
     if cpu is None:
         return call_function(ctx, function, given)
-    if function.references:
+    if function.references and function.cpu is not None:
         raise CompileError(
             f"`{function.name}` has both references and `cpu=`", span, "return the values instead of wp.ref parameters"
         )
+    if is_copied:
+        return _with_references(ctx, function, cpu, given)
+    return _on_each_target(ctx, function, cpu, given)
+
+
+def _with_references(ctx: Context, function: NativeFunc, cpu: Func, given: Arguments) -> Binding:
+    """Call a native function whose references are values in `cpu`, which gives what they are then."""
+    span = given.span
+    arguments = indexed_composites.borrowed(ctx, function, _bound(function, given, {}), span)
+    targets = reference_targets(ctx, function, given, arguments)
+    read_again(ctx, function, targets, arguments)
+    values = {name: indexed_composites.as_value(ctx, x, span) for name, x in arguments.items()}
+    spans = [span] * len(values)
+    of_values = Arguments([*values.values()], spans, {}, {}, span, span, [None] * len(values), {})
+    if ctx.block_dim:
+        found = call_function(ctx, cpu, of_values)
+    else:
+        found = _on_each_target(ctx, function.of_values, cpu, of_values)
+    assert isinstance(found, tuple)
+    left = found[len(found) - len(function.references) :]
+    after = {**arguments, **dict(zip(function.references, left, strict=True))}
+    leave_references(ctx, function, targets, arguments, after)
+    return found[0] if len(found) > len(left) else ()
+
+
+def _on_each_target(ctx: Context, function: NativeFunc, cpu: Func, given: Arguments) -> Binding:
+    """The result of a native function: on GPUs of its text, elsewhere of `cpu`."""
+    span = given.span
     on_gpu = ctx.emit("on_gpu", span=span)
     with ctx.builder.block() as then:
         own = call_function(ctx, function, given)

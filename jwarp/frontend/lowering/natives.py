@@ -32,7 +32,7 @@ def native_result(ctx: Context, function: NativeFunc, span: Span) -> Binding:
             (changes if name in changed else reads).append(binding.index)
             params.append(NativeParam(name, "changed" if name in changed else "read", spelt(binding.type.element)))
             continue
-        manner = "reference" if name in function.references else "value"
+        manner = "reference" if name in function.references or name in function.given_back else "value"
         params.append(NativeParam(name, manner, spelt(_type_of(function, name, binding, span))))
         operands += ctx.scalars(binding, span)
     returned = _result_type(function, span)
@@ -51,9 +51,14 @@ def native_result(ctx: Context, function: NativeFunc, span: Span) -> Binding:
     ctx.builder.append(Op("native", tuple(operands), call, token, span))
     parts = _parts(ctx, token, types, span)
     result = () if returned is None else _taken(returned, parts)
-    for name in given:
-        if name in function.references:
-            env[name] = _taken(_type_of(function, name, given[name], span), parts)
+    after = {
+        name: _taken(_type_of(function, name, binding, span), parts)
+        for name, binding in given.items()
+        if name in function.references or name in function.given_back
+    }
+    if function.given_back:
+        return (*(() if returned is None else (result,)), *after.values())
+    env.update(after)
     return result
 
 

@@ -20,10 +20,11 @@ _PROMOTED = (int32, uint32, int64, uint64)
 
 @dataclass(frozen=True)
 class Typed:
-    """An expression of the kernel language and the type of its value."""
+    """An expression of the kernel language and the type of its value; that of the elements of an array."""
 
     node: ast.expr
     type: ScalarType
+    is_array: bool = False
 
 
 def call(function: Any, *args: ast.expr) -> ast.expr:
@@ -172,11 +173,31 @@ class Expressions:
         return None
 
     def variable(self, name: str) -> Typed:
-        """The variable of this name."""
+        """The variable of this name, or the element of an array, whose index comes next, or its extent."""
         for scope in reversed(self.scopes):
             if name in scope:
-                return scope[name]
+                found = scope[name]
+                return self.element(name, found) if found.is_array else found
         raise NotPlain(f"`{name}`")
+
+    def element(self, name: str, array: Typed) -> Typed:
+        """After the name of an array of one dimension: `[i]`, `.data[i]` or `.shape[0]`."""
+        if self.took(".", "shape", "[", "0", "]"):
+            extents = ast.Attribute(array.node, "shape", ast.Load())
+            return Typed(ast.Subscript(extents, ast.Constant(0), ast.Load()), int32)
+        self.took(".", "data")
+        if not self.took("["):
+            raise NotPlain(f"`{name}`, an array as a whole")
+        index = self.expression()
+        self.take("]")
+        if index.type.is_float:
+            raise NotPlain(f"an index of `{name}` of {index.type.name}")
+        place = converted(index, _promoted(index.type))
+        return Typed(ast.Subscript(array.node, place.node, ast.Load()), array.type)
+
+    def is_array(self, name: str) -> bool:
+        """True if the innermost variable of this name is an array."""
+        return next((scope[name].is_array for scope in reversed(self.scopes) if name in scope), False)
 
     def expression(self) -> Typed:
         """An expression, which may choose between two."""
@@ -233,7 +254,7 @@ class Expressions:
         if self.peek() == "(" and word in TYPES:
             (x,) = self.arguments()
             return converted(x, TYPES[word])
-        if self.peek() in ("(", "[", ".", "::", "++", "--"):
+        if self.peek() in ("(", "[", ".", "::", "++", "--") and not self.is_array(word):
             raise NotPlain(f"`{word}{self.peek()}`" if self.peek() != "(" else f"`{word}`")
         return self.variable(word)
 

@@ -1,14 +1,18 @@
-"""Reads statements of C++, and makes the function of the kernel language that stands for a text on processors."""
+"""Reads statements of C++, and makes the functions of the kernel language that stand for texts on processors."""
 
 from __future__ import annotations
 
 import ast
 import copy
+import functools
+import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jwarp.caches import PerOwner
 from jwarp.frontend.func import Func
+from jwarp.frontend.func_grad import adjoint
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.native_texts.cpp_functions import TYPES
 from jwarp.frontend.native_texts.expressions import OPERATORS, Expressions, Typed, constant, converted
@@ -16,7 +20,9 @@ from jwarp.frontend.native_texts.words import NotPlain, words_for_processors
 from jwarp.frontend.syntax.source import Source
 from jwarp.ir.attributes import NativeCall
 from jwarp.ir.native import element_of
-from jwarp.types import ScalarType, bool_, int32
+from jwarp.types import ArrayType, Reference, ScalarType, bool_, int32
+
+Results = tuple[ScalarType | None, ...]  # none or one
 
 # The numbers that texts compute with: C++ has no arithmetic of its own on other ones.
 _KINDS = frozenset(TYPES.values())
@@ -41,13 +47,15 @@ def why_not(function: NativeFunc) -> str:
 
 def hindrance(call: NativeCall) -> str:
     """The reason why the text of a call that has no counterpart cannot be read."""
-    numbers = {p.name: _number(p.element) if p.kind == "value" else None for p in call.params}
+    manners = {"value": "", "reference": "reference", "read": "array", "changed": "array"}
+    params = {p.name: _parameter(_number(p.element), manners[p.kind]) for p in call.params}
     result = (_number(call.result),) if call.result else ()
+    derivative = call.adjoint[0] if call.adjoint else None
     try:
-        body_of(call.text, numbers, result, has_derivative=bool(call.adjoint or call.replay))
+        read_texts(call.text, derivative, params, result, has_replay=bool(call.replay))
     except NotPlain as reason:
         return str(reason)
-    raise AssertionError("a text that can be read stands for itself")
+    return "an array of several dimensions"
 
 
 def _number(spelt: str) -> ScalarType | None:
@@ -55,22 +63,42 @@ def _number(spelt: str) -> ScalarType | None:
     return None if kind.kind or kind.scalar not in _KINDS else kind.scalar
 
 
-def _read(function: NativeFunc) -> Func | str:
-    def kind_of(name: str) -> ScalarType | None:
-        kind = function.declared(name)
-        return kind if kind in _KINDS and name not in function.references else None
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a text: a number, by value or a place of the caller's, or an array of one dimension of numbers."""
 
-    numbers = {name: kind_of(name) for name in function.signature.parameters}
-    result = () if function.declared("return") in (None, ()) else (kind_of("return"),)
-    has_derivative = function.adj_snippet is not None or function.replay_snippet is not None
+    type: ScalarType
+    manner: str = ""  # "reference", "array", or by value
+
+
+def _parameter(kind: ScalarType | None, manner: str) -> Parameter | None:
+    return None if kind is None else Parameter(kind, manner)
+
+
+def _read(function: NativeFunc) -> Func | str:
+    def parameter(name: str) -> Parameter | None:
+        kind = function.declared(name)
+        manner = "reference" if name in function.references else ""
+        if isinstance(kind, ArrayType) and kind.dims == 1:
+            kind, manner = kind.dtype, "array"
+        return Parameter(kind, manner) if kind in _KINDS else None
+
+    params = {name: parameter(name) for name in function.signature.parameters}
+    kind = function.declared("return")
+    result = () if kind in (None, ()) else (kind if kind in _KINDS else None,)
+    has_replay = function.replay_snippet is not None
     try:
-        return TextFunc(function, body_of(function.snippet, numbers, result, has_derivative=has_derivative))
+        body, gradient = read_texts(function.snippet, function.adj_snippet, params, result, has_replay=has_replay)
     except NotPlain as reason:
         return str(reason)
+    made = TextFunc(function, body)
+    if gradient is not None:
+        made.gradient = TextGradient(function, gradient, _cotangents(params, result))
+    return made
 
 
-class TextFunc(Func):
-    """A function of the kernel language whose body was read from a text in C++."""
+class _OfText(Func):
+    """A function of the kernel language whose body was read from a text in C++, of a native function."""
 
     def __init__(self, native: NativeFunc, body: list[ast.stmt]):
         super().__init__(native.python, definition=native.definition)
@@ -78,9 +106,15 @@ class TextFunc(Func):
 
     @property
     def annotations(self) -> dict[str, Any]:
-        return self._native.annotations
+        """Those of the native function; references are values here, which come back after the result."""
+        written = self._native.annotations
+        if not self._native.references:
+            return written
+        kinds = {name: kind.value if isinstance(kind, Reference) else kind for name, kind in written.items()}
+        kinds.pop("return", None)
+        return kinds
 
-    @property
+    @functools.cached_property
     def source(self) -> Source:
         """The syntax tree: all of it stands where the function is defined."""
         written = self._native.source
@@ -89,39 +123,102 @@ class TextFunc(Func):
         for node in ast.walk(made):
             if isinstance(node, (ast.expr, ast.stmt)):
                 ast.copy_location(node, written.tree)
-        return Source(written.function, made, written.file, written.lines, written.first_line, written.captured)
+        captured = {**written.captured, _ADJOINT: adjoint}
+        return Source(written.function, made, written.file, written.lines, written.first_line, captured)
 
 
-def body_of(
+class TextFunc(_OfText):
+    """The counterpart of a native function on processors."""
+
+
+class TextGradient(_OfText):
+    """The gradient function of such a counterpart, read from the text of the adjoint."""
+
+    def __init__(self, native: NativeFunc, body: list[ast.stmt], cotangents: list[str]):
+        super().__init__(native, body)
+        self._cotangents = cotangents
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters of the function, and the cotangents of its results."""
+        names = [*self._native.signature.parameters, *self._cotangents]
+        return inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
+
+
+# The name of `wp.adjoint` in gradients that are read from texts: no name of the user's has a space.
+_ADJOINT = "wp adjoint"
+
+
+def _cotangents(params: Mapping[str, Parameter | None], result: Results) -> list[str]:
+    """The names of the cotangents in the text of an adjoint."""
+    references = [f"adj_{name}" for name, p in params.items() if p is not None and p.manner == "reference"]
+    return [*(["adj_ret"] if result else []), *references]
+
+
+def read_texts(
     text: str,
-    numbers: Mapping[str, ScalarType | None],
-    result: tuple[ScalarType | None, ...],
+    derivative: str | None,
+    params: Mapping[str, Parameter | None],
+    result: Results,
     *,
-    has_derivative: bool = False,
-) -> list[ast.stmt]:
-    """The statements of a function, in the kernel language.
+    has_replay: bool = False,
+) -> tuple[list[ast.stmt], list[ast.stmt] | None]:
+    """The statements of a function and of its gradient, in the kernel language.
 
-    `numbers` has the types of its parameters, None for what is no number by value; `result` that of what it gives, if
-    it gives something. One that `has_derivative` of its own would get another one here.
+    `params` are its parameters, None for what is no number or array of them; `result` has the type of what it gives, if
+    it gives something. References come back after the result.
 
     Raises:
-        NotPlain: the text has what there is no counterpart for.
+        NotPlain: a text has what there is no counterpart for.
     """
     words = words_for_processors(text)
-    if has_derivative:
-        raise NotPlain("a derivative that is written for GPUs")
-    reader = _Statements(words, [{}], next(iter(result), None))
-    for name, kind in numbers.items():
-        if kind is None:
-            raise NotPlain(f"the parameter `{name}`, which is no number by value")
-        reader.declare(name, kind)
+    if has_replay:
+        raise NotPlain("a replay that is written for GPUs")
+    known: dict[str, Parameter] = {}
+    for name, param in params.items():
+        if param is None:
+            raise NotPlain(
+                f"the parameter `{name}`, which is neither a number nor an array of numbers in one dimension"
+            )
+        known[name] = param
     if result == (None,):
         raise NotPlain("a result that is no number")
-    made: list[ast.stmt] = []
-    while reader.peek():
-        made += reader.statement()
+    reader = _Statements(words, [{}], next(iter(result), None))
+    for name, param in known.items():
+        reader.declare(name, param.type, is_array=param.manner == "array")
+    reader.left = [name for name, param in known.items() if param.manner == "reference"]
+    made = reader.rest()
     if result and not any(isinstance(node, ast.Return) for each in made for node in ast.walk(each)):
         raise NotPlain("no `return`")
+    if reader.left and not result and not (made and isinstance(made[-1], ast.Return)):
+        made.append(reader.given())
+    return made or [ast.Pass()], None if derivative is None else _gradient_of(derivative, known, result)
+
+
+def _gradient_of(text: str, params: Mapping[str, Parameter], result: Results) -> list[ast.stmt]:
+    """The statements of the gradient function that the text of an adjoint is."""
+    array = next((name for name, param in params.items() if param.manner == "array"), None)
+    if array is not None:
+        raise NotPlain(f"a derivative with the array `{array}`, which is written for GPUs")
+    reader = _Statements(words_for_processors(text), [{}], None)
+    made: list[ast.stmt] = []
+    for name, param in params.items():
+        if param.manner != "reference":
+            reader.declare(name, param.type)
+        if param.type.is_float:
+            variable = reader.declare(f"adj_{name}", param.type)
+            if param.manner != "reference":
+                made.append(ast.Assign([variable], constant(param.type, 0).node))
+    for kind in result:
+        assert kind is not None
+        reader.declare("adj_ret", kind)
+    made += reader.rest()
+    if any(isinstance(node, ast.Return) for each in made for node in ast.walk(each)):
+        raise NotPlain("a derivative with a `return`")
+    for name, param in params.items():
+        if param.type.is_float:
+            target = ast.Subscript(ast.Name(_ADJOINT, ast.Load()), ast.Name(name, ast.Load()), ast.Store())
+            made.append(ast.AugAssign(target, ast.Add(), ast.Name(f"adj_{name}", ast.Load())))
     return made or [ast.Pass()]
 
 
@@ -133,8 +230,22 @@ class _Statements(Expressions):
         self.result = result
         self.steps: list[list[ast.stmt]] = []
         self.declared: list[str] = []
+        self.left: list[str] = []  # the references, which come back
 
-    def declare(self, name: str, kind: ScalarType) -> ast.Name:
+    def rest(self) -> list[ast.stmt]:
+        """All statements that are left."""
+        made: list[ast.stmt] = []
+        while self.peek():
+            made += self.statement()
+        return made
+
+    def given(self, *values: ast.expr) -> ast.stmt:
+        """The end of the function, with what comes back: a result, and what references are then."""
+        if not self.left:
+            return ast.Return(*values) if values else ast.Return(None)
+        return ast.Return(ast.Tuple([*values, *(ast.Name(name, ast.Load()) for name in self.left)], ast.Load()))
+
+    def declare(self, name: str, kind: ScalarType, *, is_array: bool = False) -> ast.Name:
         """A new variable, under a name that no other one has had: each may have a type of its own."""
         if not name.isidentifier():
             raise NotPlain(f"`{name}`")
@@ -143,7 +254,7 @@ class _Statements(Expressions):
         # No name of the user's has a space.
         own = f"{name} {len(self.declared)}" if name in self.declared else name
         self.declared.append(name)
-        self.scopes[-1][name] = Typed(ast.Name(own, ast.Load()), kind)
+        self.scopes[-1][name] = Typed(ast.Name(own, ast.Load()), kind, is_array)
         return ast.Name(own, ast.Store())
 
     def statement(self) -> list[ast.stmt]:
@@ -216,8 +327,13 @@ class _Statements(Expressions):
             value = OPERATORS[operator[0]].made(target, constant(int32, 1))
         else:
             value = OPERATORS[operator[:-1]].made(target, self.expression())
-        assert isinstance(target.node, ast.Name)
-        return ast.Assign([ast.Name(target.node.id, ast.Store())], converted(value, target.type).node)
+        if isinstance(target.node, ast.Name):
+            place: ast.expr = ast.Name(target.node.id, ast.Store())
+        elif isinstance(target.node, ast.Subscript) and isinstance(target.node.value, ast.Name):
+            place = ast.Subscript(target.node.value, target.node.slice, ast.Store())
+        else:
+            raise NotPlain(f"a change of `{name}`")
+        return ast.Assign([place], converted(value, target.type).node)
 
     def condition(self) -> ast.expr:
         """Parse a condition in parentheses."""
@@ -268,10 +384,10 @@ class _Statements(Expressions):
         """After `return`."""
         if self.result is None:
             self.take(";")
-            return [ast.Return(None)]
+            return [self.given()]
         value = converted(self.expression(), self.result)
         self.take(";")
-        return [ast.Return(value.node)]
+        return [self.given(value.node)]
 
 
 # Statements that begin with a keyword.

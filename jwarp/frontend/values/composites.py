@@ -15,6 +15,7 @@ from jwarp.ir.nodes import Const, Operand
 from jwarp.types import (
     MATRIX,
     QUATERNION,
+    TRANSFORM,
     VECTOR,
     CompositeType,
     ScalarType,
@@ -72,10 +73,15 @@ def from_components(e: Emitter, type: CompositeType, args: Sequence[Binding], sp
     if len(scalars) != type.size and (len(scalars) > 1 or (args and not type.kind.repeats)):
         raise KernelTypeError(
             f"{type.name} has {type.size} components: incompatible number of values given ({len(scalars)}) "
-            f"when constructing {_noun(type)}",
+            f"when constructing {_made(type)}",
             span,
         )
     return Composite(type, tuple(scalars if len(scalars) == type.size else scalars * type.size))
+
+
+def _made(type: CompositeType) -> str:
+    """The name of a type and its size, as Warp says that a value is made of it."""
+    return f"a transform; expected 0, 1, or {type.size}" if type.kind is TRANSFORM else _noun(type)
 
 
 def _noun(type: CompositeType) -> str:

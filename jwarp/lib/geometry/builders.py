@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from jwarp.arrays.array import array
+from jwarp.arrays.array import array, array2d
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import isfinite, max, min, where
+from jwarp.frontend.builtins.tiles.creation import tile_full
+from jwarp.frontend.builtins.tiles.transfers import tile_store
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.lib.geometry.hash_grid import cell_of
@@ -54,6 +56,103 @@ def sorted_by_cells(cells: array[int32], starts: array[int32], ids: array[int32]
         slot = starts[cell] - 1
         starts[cell] = slot
         ids[slot] = i
+
+
+FEW = 32  # points that are sorted one by one
+ROW = 128  # cells that are written at once
+
+
+@kernel
+def sorted_cells(
+    cells: array[int32],
+    spare: array2d[int32],
+    digits: array[int32],
+    ordered: array[int32],
+    ids: array[int32],
+):
+    """Sort points by their cells, equal ones as they are; one thread, for all.
+
+    `spare` has four rows for them, and `digits` 256 elements."""
+    count = cells.shape[0]
+    largest = int32(0)
+    if count <= FEW:
+        for i in range(count):
+            cell = cells[i]
+            slot = i
+            while slot > 0 and ordered[max(slot - 1, 0)] > cell:
+                ordered[slot] = ordered[slot - 1]
+                ids[slot] = ids[slot - 1]
+                slot -= 1
+            ordered[slot] = cell
+            ids[slot] = i
+    else:
+        for i in range(count):
+            spare[0, i] = cells[i]
+            spare[2, i] = i
+            largest = max(largest, cells[i])
+        row = int32(0)
+        shift = int32(0)
+        while shift < 32 and (largest >> shift) > 0:
+            for digit in range(256):
+                digits[digit] = 0
+            for i in range(count):
+                digit = (spare[row, i] >> shift) & 255
+                digits[digit] = digits[digit] + 1
+            total = int32(0)
+            for digit in range(256):
+                here = digits[digit]
+                digits[digit] = total
+                total += here
+            for i in range(count):
+                cell = spare[row, i]
+                digit = (cell >> shift) & 255
+                slot = digits[digit]
+                digits[digit] = slot + 1
+                spare[1 - row, slot] = cell
+                spare[3 - row, slot] = spare[2 + row, i]
+            row = 1 - row
+            shift += 8
+        for i in range(count):
+            ordered[i] = spare[row, i]
+            ids[i] = spare[2 + row, i]
+
+
+@kernel
+def starts_moved(ordered: array[int32], known: array[int32], starts: array[int32]):
+    """Say where each cell starts, by the cells `ordered` of points, where it is said for the cells `known`.
+
+    One thread, for all. Both are of as many points; those in the cell after the last are in no cell.
+    """
+    count = ordered.shape[0]
+    last = starts.shape[0] - 1
+    i = int32(0)
+    j = int32(0)
+    while i < count or j < count:
+        cell = last
+        if i < count:
+            cell = min(cell, known[i])
+        if j < count:
+            cell = min(cell, ordered[j])
+        while i < count and known[min(i, count - 1)] == cell:
+            i += 1
+        while j < count and ordered[min(j, count - 1)] == cell:
+            j += 1
+        if i != j:
+            end = last
+            if i < count:
+                end = min(end, known[i])
+            if j < count:
+                end = min(end, ordered[j])
+            begin = cell + 1
+            if end - begin > ROW:
+                same = tile_full(shape=ROW, value=j, dtype=int32)
+                while begin + ROW <= end + 1:
+                    tile_store(starts, same, offset=begin)
+                    begin += ROW
+            for between in range(max(begin, 0), min(end + 1, starts.shape[0])):
+                starts[between] = j
+    for k in range(count):
+        known[k] = ordered[k]
 
 
 @kernel

@@ -50,8 +50,10 @@ class Given:
         shown = describe(value) if value is not None else "nothing"
         return KernelTypeError(f"wp.{self.name}: `{name}` must be {expected}, not {shown}", self.where(name), hint)
 
-    def error(self, text: str, hint: str = "", name: str = "") -> KernelTypeError:
-        return KernelTypeError(f"wp.{self.name}: {text}", self.where(name), hint)
+    def error(
+        self, text: str, hint: str = "", name: str = "", *, also: type[Exception] | None = None
+    ) -> KernelTypeError:
+        return KernelTypeError(f"wp.{self.name}: {text}", self.where(name), hint, also=also)
 
     # -- tiles
 
@@ -115,7 +117,8 @@ class Given:
 
     def checked_shape(self, extents: tuple[int, ...], name: str = "shape") -> tuple[int, ...]:
         if not 1 <= len(extents) <= MAX_DIMS:
-            raise self.error(f"a tile has 1 to {MAX_DIMS} dimensions, not {len(extents)}", name=name)
+            limit = f"{self.name}() output must have between one and four dimensions, got {len(extents)}"
+            raise self.error(f"a tile has 1 to {MAX_DIMS} dimensions: {limit}", name=name, also=ValueError)
         if min(extents) < 1:
             raise self.error(f"the extents of a tile are positive, not {extents}", name=name)
         return extents

@@ -56,7 +56,11 @@ def _arange(given: Given) -> TileRef:
     dtype = given.dtype()
     if not isinstance(dtype, ScalarType) or dtype.kind not in NUMBER:
         raise given.type_error("dtype", "a numeric scalar type: tile_arange() requires a numeric scalar dtype")
-    numbers = [_bound(given, value, dtype) for value in given.values["args"]]
+    bounds = given.values["args"]
+    names = (
+        ("stop",) if len(bounds) == 1 else ("start", "stop", "step", *(f"number {k}" for k in range(3, len(bounds))))
+    )
+    numbers = [_bound(given, name, value, dtype) for name, value in zip(names, bounds, strict=False)]
     if not 1 <= len(numbers) <= 3:
         raise given.error(
             f"takes 1 to 3 numbers: tile_arange() accepts at most 3 positional arguments, got {len(numbers)}",
@@ -90,20 +94,27 @@ def _as(number: float, dtype: ScalarType) -> int | float:
     return int(number) if dtype.is_int else float(number)
 
 
-def _bound(given: Given, value: Binding, dtype: ScalarType) -> Any:
-    """A bound of a range, as the type of the tile holds it."""
+def _bound(given: Given, name: str, value: Binding, dtype: ScalarType) -> Any:
+    """The number `name` of a range, as the type of the tile holds it."""
     number = value.value if isinstance(value, (Number, Const)) else None
     if number is None or isinstance(number, bool):
         raise CompileError(
-            "tile_arange() arguments must be compile time constants",
+            f"tile_arange() arguments must be compile time constants, but {name} is not",
             given.where("args"),
             "write numbers or wp.static(…)",
         )
     if dtype.is_int and number != int(number):
-        raise given.error(f"{number} is no {dtype}", "pass dtype=float for a range of floats")
+        fault = f"{name}={number} has a fractional part, and {dtype} has none"
+        raise given.error(fault, "pass dtype=float for a range of floats", also=ValueError)
     if dtype.is_int and not dtype.min <= number <= dtype.max:
-        raise given.error(f"{number} does not fit {dtype}")
-    return int(number) if dtype.is_int else float(np.asarray(number).astype(dtype.dtype))
+        raise given.error(f"{name}={number} is out of range for {dtype}", also=ValueError)
+    if dtype.is_int:
+        return int(number)
+    with np.errstate(over="ignore"):
+        held = float(np.asarray(number).astype(dtype.dtype))
+    if math.isinf(held) and not math.isinf(number):
+        raise given.error(f"{name}={number} is out of range for {dtype}", also=ValueError)
+    return held
 
 
 # -- made of what the threads of a block have, and back

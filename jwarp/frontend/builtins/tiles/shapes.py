@@ -84,7 +84,10 @@ def _squeeze(given: Given) -> TileRef:
         value = given.values["axis"]
         axes = {given.constant("axis", a) for a in (value if isinstance(value, tuple) else (value,))}
         for axis in axes:
-            if not -dims <= axis < dims or ref.shape[axis] != 1:
+            if not -dims <= axis < dims:
+                out = f"tile_squeeze() axis {axis} is out of bounds for tile with {dims} dimensions"
+                raise given.error(out, name="axis", also=ValueError)
+            if ref.shape[axis] != 1:
                 raise given.error(f"axis {axis} of a tile of shape {ref.shape} is none of extent 1", name="axis")
         axes = {axis % dims for axis in axes}
     else:

@@ -15,7 +15,7 @@ from jwarp.errors import KernelWarning
 # These, and what is inside of them.
 _NAMES = (
     *("warp.examples", "warp.fem", "warp.geometry", "warp.render"),
-    *("warp._src.fem", "warp._src.geometry", "warp._src.render"),
+    *("warp._src.fem", "warp._src.geometry", "warp._src.optim", "warp._src.render"),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
@@ -95,8 +96,8 @@ class StructType(type):
 
     @property
     def key(cls) -> str:
-        """The name of the struct, as Warp's structs tell it."""
-        return cls.__qualname__
+        """The name with those of what the struct is defined in, as Warp writes it: `f__locals__S`."""
+        return re.sub(r"\W", "", cls.__qualname__.replace(".", "__"))
 
     @property
     def cls(cls) -> StructType:

@@ -100,11 +100,6 @@ class Struct(metaclass=StructType):
         for name in type(self).fields:
             setattr(self, name, getattr(value, name))
 
-    def to(self, device: Any) -> Any:
-        """A struct whose arrays are on a device: those that are there already, and copies of others."""
-        values = {name: getattr(self, name) for name in type(self).fields}
-        return unchecked(type(self), {k: x.to(device) if hasattr(x, "to") else x for k, x in values.items()})
-
     def replace(self, /, **changes: Any) -> Any:
         """A struct with the values in `changes` for the fields of these names, and the same ones for others.
 
@@ -135,6 +130,20 @@ class Struct(metaclass=StructType):
         """The values of the fields as an element of such an array takes them: numbers, lists and tuples."""
         row = LAYOUT[1](self)
         return tuple(row[name].tolist() for name in row.dtype.names)
+
+    def to(self, device: Any) -> Any:
+        """The struct with its arrays on a device: themselves where they are there, else copies.
+
+        Raises:
+            LaunchError: there is no such device.
+        """
+
+        def moved(x: Any) -> Any:
+            if isinstance(x, Struct):
+                return Struct.to(x, device)
+            return x.to(device) if callable(getattr(x, "to", None)) else x
+
+        return type(self)(**{name: moved(getattr(self, name)) for name in type(self).fields})
 
     __replace__ = replace  # for copy.replace, from Python 3.13 on
 
@@ -310,8 +319,7 @@ def is_empty(kind: AnyType) -> bool:
     return isinstance(kind, ArrayType) and 0 in kind.components
 
 
-# Attributes of instances of every struct, and names that would hide them.
-# A field of the name of one that only programs of Warp's call hides it.
+# Attributes of instances of every struct, and names that would hide them. A field may hide the last two.
 _TAKEN = frozenset(dir(Struct)) - {"assign", "to"}
 
 

@@ -136,6 +136,11 @@ def test_modules_of_python_alone_run_from_an_installed_warp():
             domain_bounds_upper_corner=wp.vec3(1.0, 1.0, 1.0))
         assert len(triangles) > 500
         np.testing.assert_allclose(np.linalg.norm(points.numpy(), axis=1), 0.5, atol=0.01)
+        from warp._src.optim.linear import TiledDot
+        a, b = np.random.default_rng(2).normal(size=(2, 300)).astype(np.float32)
+        dot = TiledDot(300, wp.float32)
+        dot.compute(wp.array(a), wp.array(b))
+        np.testing.assert_allclose(dot.col(0).numpy()[0], a @ b, rtol=1e-4)
         try:
             import warp.examples.nothing
         except ModuleNotFoundError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.api import tape_graph
+from jwarp.api import array_access, tape_graph
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.memory import HostMemory
@@ -133,6 +133,8 @@ class Tape:
         entry = self._next.pop(id(command), None)
         if entry is not None:
             self.launches.append(entry)
+        if array_access.is_verified():
+            array_access.note(command, self)
 
     def record_launch(
         self,
@@ -282,6 +284,7 @@ class Tape:
             else:
                 a.grad.assign(g)
         command = Backward(self.launches)
+        array_access.forget(self)
         try:
             submit(command)
         finally:  # what has gone back before an error is zeroed, too
@@ -334,5 +337,6 @@ class Tape:
         self.zero()
 
     def _forget(self) -> None:
+        array_access.forget(self)
         self.launches = []
         self.scopes = []

@@ -10,6 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from jwarp.api import array_access
 from jwarp.api.modes import LaunchArrayAccessMode
 from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
@@ -186,3 +187,4 @@ def install() -> None:
     set_device(get_preferred_device())
     surface.is_warps = True
     program_values.install()
+    array_access.install()

@@ -15,7 +15,7 @@ _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
 _PRODUCTS = 7
 # Elements in a vector, and what one operation on it takes.
 _LANES, _LANE_WEIGHT = 16, 4
-# The assumed trip counts of loops if only the launch knows them: of the outermost one, and of loops inside, which mostly
+# The assumed trip counts of loops if only the launch knows them: of the outermost one, and of loops inside, that mostly
 # go through parts of what there is. A loop that ends by a condition, such as a search, ends sooner.
 _ITERATIONS = (64, 8, 2)
 _SOONER = 4

@@ -101,8 +101,7 @@ COUNTED = {
     "attribute that a pattern looks at": (
         "space = types.ModuleType('space')\nspace.size = GIVEN\n"
         "def helper():\n    match space:\n        case types.ModuleType(size=2.0):\n            return 1.0\n"
-        "    return 5.0\n"
-        + KERNEL.format("x[i] * wp.static(helper())"),
+        "    return 5.0\n" + KERNEL.format("x[i] * wp.static(helper())"),
         2.0,
         4.0,
     ),

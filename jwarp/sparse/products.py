@@ -24,6 +24,7 @@ from jwarp.frontend.builtins.prints import printf
 from jwarp.frontend.builtins.scalar import bit_count, max, min
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import Kernel, kernel
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
 from jwarp.sparse.rows import find_column, is_inside, row_begin, row_end
 from jwarp.sparse.scaling import bsr_scale, is_zero
@@ -226,10 +227,10 @@ def _find_columns(
 def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
     left = [*rows_of(x), x.scalar_values]
     right = [y.nrow, *rows_of(y), y.scalar_values]
-    given = [z.scalar_type(alpha), *left, *right, *rows_of(z)]
+    given = [scalar_of(z.scalar_type, alpha), *left, *right, *rows_of(z)]
     is_of_scalars = z.block_size == 1 and x.block_size == 1
-    has_derivative = x.requires_grad or y.requires_grad or z.requires_grad
-    if has_derivative or z.device.is_cuda or z.values.memory.is_traced:
+    has_derivative = any(each.requires_grad or each.values.memory.is_traced for each in (x, y, z))
+    if has_derivative or z.device.is_cuda:
         shape = (1, 1, z.nrow) if is_of_scalars else (z.nrow, *z.block_shape)
         launch(_multiplier(is_of_scalars), shape, [*given, z.scalar_values], device=z.device)
         return

@@ -48,9 +48,10 @@ class Diagnostic:
                 lead = "".join("\t" if c == "\t" else " " for c in source[:column])
                 lines.append(f"{number} | {source}")
                 lines.append(f"{' ' * len(number)} | {lead}{'^' * width}")
-        if self.hint:
+        # Programs of Warp look for the reason at the end of the text: help on other faults than those of kernel source
+        # is a note of the error, which Python shows below it.
+        if self.hint and (self.span.line or not surface.is_warps):
             lines.append(f"  help: {self.hint}")
-        # Programs of Warp look for the reason at the end of the text of a fault of kernel source.
         parts = [*lines, self.message] if self.span.line and surface.is_warps else [self.message, *lines]
         return "\n".join(parts)
 
@@ -82,6 +83,8 @@ class JwarpError(RuntimeError):
     ) -> None:
         self.diagnostic = Diagnostic(message, span, hint)
         super().__init__(self.diagnostic.render())
+        if hint and surface.is_warps and not span.line:
+            self.add_note(f"  help: {hint}")
 
     def __reduce__(self) -> tuple:
         d = self.diagnostic

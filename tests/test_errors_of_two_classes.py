@@ -37,7 +37,8 @@ def test_programs_find_the_reason_at_the_end(monkeypatch):
     assert str(CompileError("a fault", span, "a way out")) == "a fault\n  --> nowhere.py:3\n  help: a way out"
     monkeypatch.setattr(surface, "is_warps", True)
     assert str(CompileError("a fault", span, "a way out")) == "  --> nowhere.py:3\n  help: a way out\na fault"
-    assert str(LaunchError("a fault", hint="a way out")) == "a fault\n  help: a way out"
+    error = LaunchError("a fault", hint="a way out")
+    assert (str(error), error.__notes__) == ("a fault", ["  help: a way out"])
 
 
 def test_programs_are_refused_the_atomics_that_warp_lacks(monkeypatch):

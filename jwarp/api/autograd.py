@@ -340,7 +340,7 @@ def gradcheck(
         (plot_relative_error, plot_absolute_error), ("relative", "absolute"), errors, strict=True
     ):
         if wanted:
-            jacobian_plot(kept, known, title=f"{known.key}: {kind} error of Jacobians")
+            jacobian_plot(kept, known, title=f"{known.key} kernel Jacobian {kind} error")
     if faults and raise_exception:
         raise LaunchError(f"Gradient check failed for {known.key}, {faults[0]}")
     return not faults
@@ -467,7 +467,7 @@ def jacobian_plot(
             figure.colorbar(image, ax=place)
     if show_colorbar and not scale_colors_per_submatrix:
         figure.colorbar(image, ax=axes)
-    figure.suptitle(title or f"{known.key}: Jacobians")
+    figure.suptitle(title or f"{known.key or 'unknown'} kernel Jacobian")
     if show_plot:
         plt.show()
     return figure

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.config import surface
 from jwarp.devices import CPU, Device, DeviceError, DeviceLike, get_device
 from jwarp.errors import KernelTypeError
-from jwarp.types import ScalarType, as_scalar, from_dtype
+from jwarp.types import ScalarType, as_scalar, bfloat16, from_dtype
 
 
 def _scalar_of(where: str, dtype: Any) -> ScalarType:
@@ -36,8 +37,12 @@ def dtype_from_numpy(numpy_dtype: Any) -> ScalarType:
 
 
 def dtype_to_numpy(warp_dtype: Any) -> type:
-    """NumPy's scalar class for a scalar type; a KernelTypeError for other types."""
-    return _dtype_of("wp.dtype_to_numpy", warp_dtype).type
+    """NumPy's scalar class for a scalar type; a KernelTypeError for other types.
+
+    In whole programs of Warp's, `wp.bfloat16` has that of its bits, as there.
+    """
+    found = _dtype_of("wp.dtype_to_numpy", warp_dtype).type
+    return np.uint16 if surface.is_warps and found is bfloat16.dtype.type else found
 
 
 def dtype_from_jax(jax_dtype: Any) -> ScalarType:

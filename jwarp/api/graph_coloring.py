@@ -100,7 +100,7 @@ def graph_coloring_balance(
                 f"{where}: it ended after max_iterations={most} changes, at a ratio of {_ratio(groups):g} instead of"
                 f" {target_max_min_ratio:g}",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             break
         node, color = move

@@ -11,8 +11,9 @@ from typing import Any
 
 from jwarp.caches import PerOwner
 from jwarp.compiler.program import program_of
-from jwarp.config import config
+from jwarp.config import config, surface
 from jwarp.dispatch.call import checks
+from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.instances import instance_for_call, with_handles, with_numbers, with_tables
 from jwarp.dispatch.call.tracebacks import shorten
@@ -146,6 +147,8 @@ class KernelFunction:
         else:
             in_outs, self._fresh = map(list, known)
         self._inputs = tuple(p for u, p in enumerate(kernel.signature) if u not in self._fresh)
+        if surface.is_warps:
+            block_dim = block_of_program(block_dim, None, kernel.name)
         self.block_dim = geometry.read_block_dim(block_dim, kernel.name)
         if launch_dims is not None:
             geometry.read_dim(launch_dims, kernel.name, "launch_dims")
@@ -457,8 +460,8 @@ def _check_outputs(kernel: Kernel, in_outs: list[int], first_output: int) -> Non
     for index in in_outs:
         if index >= first_output:
             raise LaunchError(
-                f"kernel '{kernel.name}', parameter '{kernel.signature[index].name}': an in-out parameter must"
-                f" come before the outputs, which start at '{kernel.signature[first_output].name}'"
+                f"kernel '{kernel.name}', parameter '{kernel.signature[index].name}': in_out arguments should be "
+                f"placed before output-only arguments, which start at '{kernel.signature[first_output].name}'"
             )
     for param in kernel.signature[first_output:]:
         if param.is_value:

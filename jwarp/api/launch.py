@@ -8,9 +8,11 @@ from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
+from jwarp.api.timers import get_logger
 from jwarp.arrays.commands import Call, listeners
+from jwarp.config import config, surface
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import Given, note_look_ups
+from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE, IdLists
 from jwarp.dispatch.call.instances import choose
@@ -163,6 +165,13 @@ def launch(
     """
     slot = lists = owner = None
     looks_up = False
+    if surface.is_warps:
+        if block_dim is not None:
+            block_dim = block_of_program(block_dim, device, getattr(kernel, "name", "?"))
+        if config.of_warp["print_launches"]:
+            key = getattr(kernel, "key", kernel)
+            given = f"inputs: {inputs} outputs: {outputs} device: {get_device(device)}"
+            get_logger().info(f"kernel: {key} dim: {dim} {given}")
     gradients = (adj_inputs, adj_outputs) if adjoint else None
     has_gradients = not (adjoint or adj_inputs is adj_outputs is None)  # which mean nothing for a launch on arrays
     if device is not None or record_tape is not True or max_blocks or has_gradients:
@@ -274,6 +283,8 @@ def launch_tiled(
         >>> (sums,) = wp.launch_tiled(row_sums, dim=[rows], inputs=[x], outputs=[rows], block_dim=64)
     """
     kernel = read_kernel(kernel, "wp.launch_tiled")
+    if block_dim is not None and surface.is_warps:
+        block_dim = block_of_program(block_dim, more.get("device"), kernel.name)
     # Of a launch that is repeated, all that follows has been looked at.
     if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
         threads = (*dim, block_dim)

@@ -8,7 +8,9 @@ from typing import Any
 from jwarp.api.report import report
 from jwarp.config import config
 from jwarp.devices import DeviceLike, get_device
+from jwarp.errors import LaunchError
 from jwarp.frontend.modules import Module, get_module
+from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.store import Store
 
 __all__ = ["Module", "get_module"]
@@ -38,9 +40,11 @@ def force_load(
     """Nothing: kernels are compiled when they are first launched, one by one.
 
     Raises:
-        LaunchError: there is no such device.
+        LaunchError: there is no such device, or no block has `block_dim` threads.
     """
     _check_devices(device)
+    if block_dim is not None and block_dim > MAX_BLOCK_DIM:
+        raise LaunchError(f"wp.force_load: block_dim must be at most {MAX_BLOCK_DIM} on CPU and GPU, got {block_dim}")
 
 
 def _check_devices(devices: Any) -> None:

@@ -59,6 +59,12 @@ def overload(kernel: Any, arg_types: Sequence[Any] | Mapping[str, Any] | None = 
 def _declared(function: Callable, frame: types.FrameType) -> Kernel:
     """The kernel that has the name of `function`, with an instance for the types of its parameters."""
     name = function.__name__
+    if function.__annotations__.get("return") not in (None, "None", types.NoneType):
+        raise CompileError(
+            f"Return annotations are not allowed on @wp.overload stubs, as `{name}` has one",
+            parameter_span(function, "return"),
+            also=TypeError,
+        )
     found = frame.f_locals.get(name, frame.f_globals.get(name))
     if not isinstance(found, GenericKernel):  # the name may mean the function itself by now
         found = get_module(function.__module__).kernels.get(full_name(function.__qualname__))
@@ -81,7 +87,6 @@ def _declared(function: Callable, frame: types.FrameType) -> Kernel:
             raise CompileError(
                 f"@wp.overload `{name}`: parameter `{parameter}` has no type", parameter_span(function, parameter)
             )
-    if annotations.pop("return", None) not in (None, types.NoneType):
-        raise CompileError(f"@wp.overload `{name}` returns a value", parameter_span(function, "return"))
+    annotations.pop("return", None)
     found.overload(list(annotations.values()))
     return found

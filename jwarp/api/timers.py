@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from jwarp.config import config
+from jwarp.config import config, surface
 from jwarp.devices import Device
 
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
@@ -25,7 +25,10 @@ TIMING_ALL = 0xFFFFFFFF
 
 @runtime_checkable
 class Logger(Protocol):
-    """The argument of `wp.set_logger`: an object with these four methods."""
+    """The argument of `wp.set_logger`: an object with these four methods.
+
+    With `stacklevel`, `warnings.warn` in the method itself names the line that the warning is about.
+    """
 
     def debug(self, message: str) -> None: ...
 
@@ -46,10 +49,19 @@ class _Printer:
         print(message)
 
     def warning(self, message: str, category: type[Warning] | None = None, stacklevel: int = 1) -> None:
-        warnings.warn(message, category, stacklevel=stacklevel + 1)
+        if not surface.is_warps:
+            warnings.warn(message, category, stacklevel=stacklevel)
+            return
+        with warnings.catch_warnings():  # which has each shown, as far as filters let it
+            warnings.showwarning = _show_as_warp
+            warnings.warn(message, category, stacklevel=stacklevel)
 
     def error(self, message: str) -> None:
-        print(message, file=sys.stderr)
+        print(f"Warp Error: {message}" if surface.is_warps else message, file=sys.stderr)
+
+
+def _show_as_warp(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    print(f"Warp {category.__name__}: {message}", file=sys.stderr)
 
 
 _printer = _Printer()
@@ -88,7 +100,8 @@ class ScopedLogger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        set_logger(self._before)
+        global _logger
+        _logger = self._before
 
 
 class ScopedLogLevel:

@@ -108,9 +108,12 @@ def _made(
         return array(shape=extents, dtype=element, strides=strides, device=where, requires_grad=requires_grad)
     layout = View.whole(element, extents)
     if strides is not None:
+        if len(strides) != len(extents):
+            counts = f"expected {len(extents)} strides, got {len(strides)}"
+            raise LaunchError(f"wp.{name}: Invalid number of strides, {counts}")
         layout = View(layout.element, extents, tuple(map(int, strides)))
-        if len(layout.strides) != len(extents) or layout.bounds[0] < 0:
-            raise LaunchError(f"wp.{name}: the strides of a new array are one for each dimension, and not negative")
+        if layout.bounds[0] < 0:
+            raise LaunchError(f"wp.{name}: the strides of a new array are not negative")
     made = array.of(allocation.allocate(layout, zeroed=zeroed, device=where), layout)
     if zeroed and listeners.here.capture is not None:
         made.zero_()  # each time that the capture runs

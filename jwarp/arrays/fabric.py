@@ -1,27 +1,45 @@
-"""Annotations for arrays that are made elsewhere: by Omniverse's Fabric, or by a thread of a kernel."""
+"""Arrays of Omniverse's Fabric, by what it says of its memory, and annotations for arrays of a thread of a kernel."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from jwarp.arrays.array import array
 from jwarp.arrays.view import read_shape
-from jwarp.errors import KernelTypeError
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import MATRIX, QUATERNION, SCALARS, VECTOR, composite, indexedarray
+
+# The scalar types by Fabric's names.
+_SCALARS = {
+    "b": "bool",
+    **{f"{k}{n}": f"{name}{8 * n}" for k, name in (("i", "int"), ("u", "uint")) for n in (1, 2, 4, 8)},
+}
+_SCALARS |= {f"f{n}": f"float{8 * n}" for n in (2, 4, 8)}
+_MATRICES = ("matrix", "transform", "frame")
+_TEXTS = ("text", "path")
 
 
 class fabricarray(array):
-    """The type of a parameter, that of a `wp.array` of `dtype`: kernels that have such parameters take arrays.
+    """An attribute of Omniverse's Fabric as a `wp.array`; without one, the type of a parameter, that of a `wp.array`.
+
+    The memory is Fabric's, in buckets that have to follow one another, as in memory that was allocated at once. It has
+    to live as long as the array, which keeps `data` alive.
 
     Args:
-        data: Nothing: there is no Fabric here.
-        attrib: Nothing.
-        dtype: The type of the elements.
-        ndim: The number of dimensions.
+        data: What Fabric says of its memory: an object with `__fabric_arrays_interface__`, or the dict that it is.
+        attrib: The name of the attribute.
+        dtype: The type of the elements, where there is no data.
+        ndim: The number of dimensions, where there is no data.
         read_only: Has no effect.
-        device: Has no effect.
+        device: Has no effect: the memory is where Fabric says.
 
     Raises:
-        KernelTypeError: `data` or `attrib` are given.
+        KernelTypeError: `data` is no such object, or the attribute has elements that kernels do not know.
+        LaunchError: there is no such attribute, what is said of it is malformed, or its buckets do not follow one
+            another.
     """
 
     def __new__(
@@ -33,36 +51,105 @@ class fabricarray(array):
         read_only: bool = False,
         device: Any = None,
     ) -> Any:
-        if data is not None or attrib is not None:
-            raise KernelTypeError(
-                "wp.fabricarray: jwarp reads nothing from Omniverse's Fabric",
-                hint="as the type of a parameter, wp.fabricarray(dtype=…) takes any wp.array",
+        if data is None and attrib is None:
+            return array(dtype=dtype, ndim=ndim)
+        return _shown(data, attrib)
+
+    def __del__(self) -> None:
+        """Nothing is to be done: Fabric frees its memory."""
+
+
+def _shown(data: Any, attrib: Any) -> array:
+    """The array that shows an attribute."""
+    interface = getattr(data, "__fabric_arrays_interface__", data)
+    if not isinstance(interface, Mapping):
+        raise KernelTypeError(
+            f"wp.fabricarray: data must have __fabric_arrays_interface__, not be {type(data).__name__}",
+            hint="as the type of a parameter, wp.fabricarray(dtype=…) takes any wp.array",
+        )
+    if (version := interface.get("version")) != 1:
+        raise LaunchError(f"wp.fabricarray: data has version {version!r} of the interface, and version 1 is known")
+    about = interface.get("attribs", {}).get(attrib)
+    if about is None:
+        raise LaunchError(f"wp.fabricarray: there is no attribute {attrib!r} in data")
+    element, depth = _element(about.get("type", ()), attrib)
+    if depth:
+        raise KernelTypeError(
+            f"wp.fabricarray: the elements of '{attrib}' are arrays, which lie anywhere in memory",
+            hint="wp.array([s0, s1], dtype=S) with a struct S that has an array is an array of arrays",
+        )
+    pointers, counts = [*map(int, about["pointers"])], [*map(int, about["counts"])]
+    if len(pointers) != len(counts) or any(n < 0 for n in counts):
+        raise LaunchError(
+            f"wp.fabricarray: '{attrib}' has {len(pointers)} buckets and {len(counts)} counts of elements"
+        )
+    buckets = [(p, n) for p, n in zip(pointers, counts, strict=True) if n]
+    where = interface.get("device")
+    if not buckets:
+        return array(shape=(0,), dtype=element, device=where)
+    size = array(shape=(1,), dtype=element).layout.itemsize
+    for (p, n), (following, _) in itertools.pairwise(buckets):
+        if p + n * size != following:
+            raise LaunchError(
+                f"wp.fabricarray: the buckets of '{attrib}' do not follow one another in memory",
+                hint="copy each bucket to a part of one array: wp.array(ptr=p, shape=n, dtype=…) shows a bucket",
             )
-        return array(dtype=dtype, ndim=ndim)
+
+    def keep(*_: Any, alive: Any = data) -> None:
+        """Nothing is freed: `data` lives as long as this function."""
+
+    total = sum(n for _, n in buckets)
+    return array(ptr=buckets[0][0], shape=(total,), dtype=element, device=where, deleter=keep)
 
 
-class indexedfabricarray(array):
-    """The type of a parameter, as `fabricarray`: kernels that have such parameters take whole arrays, no selections.
+def _element(about: Any, attrib: str) -> tuple[Any, int]:
+    """The type of the elements of an attribute, and how many levels of arrays there are in each."""
+    where = f"wp.fabricarray: the type of '{attrib}'"
+    if not isinstance(about, (tuple, list)) or len(about) != 5:
+        count = len(about) if isinstance(about, (tuple, list)) else "none"
+        raise LaunchError(f"{where} must contain five elements, got {count}: {about!r}")
+    is_usable, name, count, depth, role = about
+    scalar = SCALARS.get(_SCALARS.get(name, ""))
+    if not is_usable or scalar is None or role in _TEXTS:
+        raise KernelTypeError(f"{where}, {tuple(about)}, is none that kernels know")
+    if count <= 1:
+        return scalar, depth
+    if role == "quat" and count == 4:
+        return composite(QUATERNION, (4,), scalar), depth
+    if role in _MATRICES:
+        n = math.isqrt(count)
+        if n * n != count:
+            raise LaunchError(f"{where} is that of matrices, and must have a square element count, got {count}")
+        return composite(MATRIX, (n, n), scalar), depth
+    return composite(VECTOR, (count,), scalar), depth
+
+
+class indexedfabricarray(indexedarray):
+    """Selected elements of an array of Fabric, a `wp.indexedarray`; without one, the type of parameters for these.
 
     Args:
-        fa: Nothing: there is no Fabric here.
-        indices: Nothing.
-        dtype: The type of the elements.
-        ndim: The number of dimensions.
+        data: The array.
+        indices: An array of int32.
+        dtype: The type of the elements, where there is no data.
+        ndim: The number of dimensions, where there is no data.
 
     Raises:
-        KernelTypeError: `fa` or `indices` are given.
+        KernelTypeError: as for `wp.indexedarray`.
     """
 
-    def __new__(cls, fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int = 1) -> Any:
-        return fabricarray(fa if fa is not None else indices, None, dtype, ndim)
+    __slots__ = ()
+
+    def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = Any, ndim: int | None = None) -> Any:
+        if data is None:
+            return super().__new__(cls, dtype=dtype, ndim=ndim)
+        return indexedarray(data, indices)
 
 
 class fabricarrayarray(fabricarray):
     """The type of a parameter whose elements are arrays, that of a `wp.array` of two dimensions.
 
     Args:
-        data: Nothing: there is no Fabric here.
+        data: Nothing: Fabric's arrays of arrays are not taken.
         attrib: Nothing.
         dtype: The type of the elements of elements.
 

@@ -29,6 +29,10 @@ def components_of(element: Element) -> tuple[int, ...]:
     return element.shape if isinstance(element, CompositeType) else ()
 
 
+def _named(element: Element) -> str:
+    return element.full_name if isinstance(element, CompositeType) else repr(element)
+
+
 def itemsize_of(element: Element) -> int:
     """The bytes of an element."""
     return scalar_of(element).dtype.itemsize * math.prod(components_of(element))
@@ -152,9 +156,15 @@ class View:
                 raise LaunchError(f"view: the last axes of an array of shape {self.shape} are no {element!r}")
             shape, strides = self.shape[:-rank] or (1,), self.strides[:-rank] or (itemsize_of(element),)
             return View(element, shape, strides, self.offset)
+        are_scalars = not inner and not outer
+        sizes = (self.itemsize, itemsize_of(element)) if are_scalars or (inner and outer) else widths
+        source, target = (
+            f"{role} scalar dtype {scalar_of(e).name} has" if parts and sizes is widths else f"{role} dtype has"
+            for role, e, parts in (("source", self.element, inner), ("target", element, outer))
+        )
         raise KernelTypeError(
-            f"view: elements of {self.element!r} have {self.itemsize} bytes and those of {element!r}"
-            f" {itemsize_of(element)}",
+            f"cannot create an array view with dtype {_named(element)} from source dtype {_named(self.element)}: "
+            f"{source} size {sizes[0]} bytes, but {target} size {sizes[1]} bytes",
             hint="the elements of both must have one size, or be scalars and vectors or matrices of them",
         )
 

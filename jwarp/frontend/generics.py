@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Never
 
 from jwarp.caches import Cache, PerOwner
+from jwarp.config import surface
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.adj import Adjoint, adjoint_of
 from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
@@ -103,7 +104,9 @@ class GenericKernel(Kernel, Defined):
 
     @property
     def overloads(self) -> tuple[Kernel, ...]:
-        """The instances that `wp.overload` has made, in order."""
+        """The instances that `wp.overload` has made, in order; in programs those that launches have made, too."""
+        if surface.is_warps:
+            return tuple(dict.fromkeys([*self._known.values(), *self._instances]))
         return tuple(self._known.values())
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import json
 from collections.abc import Callable, Mapping
 from types import ModuleType, NoneType
@@ -34,6 +33,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.syntax.static_values import defined
 from jwarp.frontend.tiles.blocks import by_blocks
+from jwarp.frontend.unique_modules import in_its_own_module
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint, from_entry, known, to_entry
 from jwarp.sources import sources
@@ -473,10 +473,6 @@ def _shown(annotation: Any) -> str:
     return f"`{annotation.__qualname__}`" if plain else repr(annotation)
 
 
-# Of kernels that have a module to themselves.
-_unique = itertools.count(1)
-
-
 @overload
 def kernel(function: Callable[..., Any]) -> Kernel: ...
 
@@ -533,7 +529,8 @@ def kernel(
     Raises:
         CompileError: a parameter without a type or of a type that kernels do not know. What the
             body does wrong is reported when the kernel is first used.
-        KernelTypeError: an option that there is not, or another interface than Warp's own (`entry_point_abi`).
+        KernelTypeError: an option that there is not, another interface than Warp's own (`entry_point_abi`), or a name
+            that is no identifier.
     """
     if not isinstance(module_options, Mapping | None):
         kind = type(module_options).__name__
@@ -548,10 +545,12 @@ def kernel(
         raise KernelTypeError(
             f"@wp.kernel: entry_point_abi={entry_point_abi!r} is for launches by other programs, which there are not"
         )
+    if name is not None and not (name.isascii() and name.isidentifier()):
+        raise KernelTypeError(f"@wp.kernel: name must be a valid C++ identifier, not {name!r}", also=ValueError)
     of_kernel = (
         launch_bounds,
         cuda_max_registers,
-        enable_cuda_smem_spilling,
+        enable_cuda_smem_spilling or None,  # False is the default
         cluster_dim,
         entry_point_abi,
         grid_stride,
@@ -564,11 +563,11 @@ def kernel(
         found = kernel_of(function, enable_backward)
         found.options = options
         if name is not None:
-            found.name = name
+            found.name = found.key = name
         if isinstance(module, Module):
             found.belongs_to(module)
         elif module == "unique":
-            found.belongs_to(get_module(f"{function.__module__}_{found.key}_{next(_unique)}"), is_unique=True)
+            return in_its_own_module(found, checked(module_options or {}, "@wp.kernel"))
         else:
             found.belongs_to(get_module(function.__module__ if module is None else name_of(module)))
         return found

@@ -74,7 +74,9 @@ def results_of(function: Func | Builtin, kinds: Sequence[Any]) -> tuple[Any, ...
         raise KernelTypeError(f"wp.map: `{function.name}` works on tiles", hint="launch a kernel with tiles") from None
     parts = result if isinstance(result, tuple) else (result,)
     found = tuple(part.type if isinstance(part, StructValue) else layout(part, span) for part in parts)
-    if not found or not all(isinstance(kind, (ScalarType, CompositeType, StructType)) for kind in found):
+    if not found:
+        raise KernelTypeError(f"wp.map: `{function.name}` gives nothing. The provided function must return a value")
+    if not all(isinstance(kind, (ScalarType, CompositeType, StructType)) for kind in found):
         raise KernelTypeError(
             f"wp.map: `{function.name}` gives {describe(result)}, and not numbers, vectors, matrices or structs",
             hint="return what the elements of the result are to be",
@@ -98,7 +100,10 @@ def parameter_names(function: Func | Builtin, count: int) -> list[str]:
         names = list(function.signature.parameters)
         required = [name for name, p in function.signature.parameters.items() if p.default is p.empty]
         if not len(required) <= count <= len(names):
-            raise KernelTypeError(f"wp.map: `{function.name}` takes {len(names)} arguments, {count} given")
+            raise KernelTypeError(
+                f"wp.map: `{function.name}`: Number of input arguments ({count}) does not match expected number of "
+                f"function arguments ({len(names)})"
+            )
         return names[:count]
     return [f"x{k}" for k in range(count)]
 

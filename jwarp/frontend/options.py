@@ -53,6 +53,11 @@ def checked(options: Mapping[str, Any], where: str) -> dict[str, Any]:
             except ValueError as error:
                 raise KernelTypeError(str(error)) from None
             continue
+        if name == "deterministic_max_records" and value is not None:
+            if type(value) is not int:
+                raise KernelTypeError(f"{where}: {name} must be an int, not {value!r}")
+            if value < 0:
+                raise KernelTypeError(f"{where}: {name} must not be negative, got {value}", also=ValueError)
         kind: Any = _FOLLOWED.get(name, (None, object))[1]
         if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
             raise KernelTypeError(f"{where}: {name} must be {kind.__name__}, not {value!r}")

@@ -297,6 +297,13 @@ def _conversion(type: ArrayType, given: Argument) -> str:
 
 def _check_value(where: str, type: ArrayType, given: Argument) -> Fault | None:
     """A vector or matrix by value: the shape of its components, and numbers that convert."""
+    if given.origin == "number":
+        name = getattr(type.element, "full_name", type)
+        return Fault(
+            KernelTypeError,
+            f"{where.replace('parameter', 'argument')} expects {name} but got a single value, {given}",
+            f"pass an array of shape {type.components}, or a tuple",
+        )
     if given.shape != type.components:
         return _mismatch(where, type, given, f"pass an array of shape {type.components}, or a tuple")
     source = given_type(given)

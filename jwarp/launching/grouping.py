@@ -102,6 +102,8 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
         hint = f"pass {kind!r}(…) or a dict of its fields"
         if kind.indexed is not None:
             hint = "pass wp.indexedarray(x, indices); as an output it is one, too"
+        if value is None:
+            raise KernelTypeError(f"kernel '{kernel}', argument '{name}' expects {kind!r} but got None", hint=hint)
         raise KernelTypeError(f"{where}: expected {kind!r}, got {type(value).__name__}", hint=hint)
     for field in value:
         if field not in kind.fields:

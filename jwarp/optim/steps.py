@@ -278,15 +278,18 @@ def _moment_type(name: str, param: array) -> Any:
 
 
 def _check(name: str, params: array, g: array, moment: array, kind: Any) -> None:
-    if g.dtype != params.dtype or moment.dtype != kind:
+    if g.dtype != params.dtype:
         raise KernelTypeError(
-            f"wp.optim.{name}: for a parameter of {params.dtype!r}, the gradient is of the same and its moments are of"
-            f" {kind!r}, got {g.dtype!r} and {moment.dtype!r}"
+            f"wp.optim.{name} gradient dtype must match parameter dtype {params.dtype!r}, got {g.dtype!r}"
+        )
+    if moment.dtype != kind:
+        raise KernelTypeError(
+            f"wp.optim.{name}: for a parameter of {params.dtype!r}, the moments are of {kind!r}, not {moment.dtype!r}"
         )
     if g.shape != params.shape or moment.shape != params.shape:
         raise LaunchError(
-            f"wp.optim.{name}: a parameter of shape {params.shape} and a gradient of shape {g.shape}"
-            + (f", moments of shape {moment.shape}" if moment.shape != params.shape else "")
+            f"wp.optim.{name} gradient shape must match parameter shape {params.shape}, got {g.shape}"
+            + (f"; moments have shape {moment.shape}" if moment.shape != params.shape else "")
         )
 
 

@@ -147,7 +147,7 @@ def log_warning(message: str, category: type[Warning] | None = None, stacklevel:
     is_single = once or category is DeprecationWarning
     if config.log_level > LOG_WARNING or (is_single and key in _warnings_seen):
         return
-    jwarp.get_logger().warning(message, category=category, stacklevel=stacklevel + 1)
+    jwarp.get_logger().warning(message, category=category, stacklevel=stacklevel + 2)
     if is_single:
         _warnings_seen.add(key)
 

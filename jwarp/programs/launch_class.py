@@ -6,6 +6,7 @@ from typing import Any
 
 from jwarp.api import record
 from jwarp.devices import get_device
+from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.geometry import BlockDim
@@ -47,6 +48,7 @@ class Launch(record.Launch, metaclass=_AllRecords):
         given = [name for name, value in others.items() if value is not None]
         if given:
             raise LaunchError(f"wp.Launch: {given[0]} is of Warp's own compiled code; set what it holds by the setters")
-        super().__init__(kernel, adjoint, block_dim=block_dim)
+        name = getattr(kernel, "name", "")
+        super().__init__(kernel, adjoint, block_dim=block_of_program(block_dim, device, name))
         self._device = None if device is None else get_device(device)
         self._is_in_place = True

@@ -10,10 +10,12 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from jwarp.api import array_access
 from jwarp.api.modes import LaunchArrayAccessMode
 from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
 from jwarp.programs import internals
+from jwarp.programs.diagnostics import print_diagnostics
 from jwarp.programs.kernel_class import Kernel
 from jwarp.programs.launch_class import Launch
 from jwarp.programs.own_python import is_run_as_it_is, spec_as_it_is
@@ -81,7 +83,9 @@ _COUNTERPARTS = {
     f"{PACKAGE}.sparse": "jwarp.sparse",
 }
 # Names that mean something else in programs than in jwarp, or that only programs have.
-_OF_PROGRAMS: dict[str, dict[str, Any]] = {PACKAGE: {"Kernel": Kernel, "Launch": Launch}}
+_OF_PROGRAMS: dict[str, dict[str, Any]] = {
+    PACKAGE: {"Kernel": Kernel, "Launch": Launch, "print_diagnostics": print_diagnostics}
+}
 # Counterparts of Warp's private modules.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
     f"{PACKAGE}._src.{name}": make for name, make in internals.MODULES.items()
@@ -183,3 +187,4 @@ def install() -> None:
     set_device(get_preferred_device())
     surface.is_warps = True
     program_values.install()
+    array_access.install()

@@ -12,7 +12,7 @@ from jwarp.caches import cached
 # These, and what is inside of them.
 _NAMES = (
     *("warp.examples", "warp.geometry", "warp.render"),
-    *("warp._src.geometry", "warp._src.render"),
+    *("warp._src.geometry", "warp._src.optim", "warp._src.render"),
 )
 
 

@@ -137,7 +137,7 @@ PRIVATE = {
 }
 
 # The modules that exist with these names alone, and which of their names are modules.
-_OTHERS = ["types", "config", "autograd", "optim", "sparse", "_src"]
+_OTHERS = ["types", "config", "autograd", "optim", "optim.linear", "sparse", "_src"]
 MODULES = {*_NAMES, *_MISSING, *(f"warp.{name}" for name in _OTHERS)} - {"warp"}
 _WHY = {
     **{

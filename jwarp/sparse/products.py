@@ -21,15 +21,24 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import static, tid
 from jwarp.frontend.builtins.prints import printf
-from jwarp.frontend.builtins.scalar import max, min
+from jwarp.frontend.builtins.scalar import bit_count, max, min
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import Kernel, kernel
-from jwarp.sparse.assembly import scatter_entries
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
-from jwarp.sparse.rows import find_column, row_begin, row_end
+from jwarp.sparse.rows import find_column, is_inside, row_begin, row_end
 from jwarp.sparse.scaling import bsr_scale, is_zero
-from jwarp.sparse.storage import block_type_of, bsr_zeros, check_devices, give_row_counts, topology_of
-from jwarp.types import int32, types_equal, uint32
+from jwarp.sparse.storage import (
+    block_type_of,
+    bsr_zeros,
+    check_devices,
+    give_row_counts,
+    launch_inside,
+    rows_of,
+    topology_of,
+)
+from jwarp.sparse.structure import scatter_entries
+from jwarp.types import int32, int64, types_equal, uint32
 
 
 class bsr_mm_work_arrays:
@@ -205,49 +214,72 @@ def _find_columns(
 ) -> None:
     """Count the columns of each row, and write them where `offsets` says how much room there is."""
     words = (y.ncol + 31) // 32
-    workers = int(np.clip((_WORDS_ON_GPUS if z.device.is_cuda else _WORDS) // (words + 1), 1, z.nrow + 1))
+    workers = _workers(_WORDS, words, z.nrow, z.device)
     marks, groups = (zeros((workers, size), dtype=uint32, device=z.device) for size in (words, (words + 31) // 32))
-    left = [z.nrow, x.offsets, x.row_counts, x.columns]
-    right = [y.nrow, y.ncol, y.offsets, y.row_counts, y.columns]
-    third = [None, None, None] if old is None else [old.offsets, old.row_counts, old.columns]
+    left, right = [z.nrow, *rows_of(x)], [y.nrow, y.ncol, *rows_of(y)]
+    third = [None, None, None] if old is None else rows_of(old)
+    rows_of(z)
     status = None if offsets is None or z.row_counts is None else z.status()
     given = [*left, *right, *third, marks, groups, offsets, z.columns, counts, status]
-    launch(_list_columns, workers, given, device=z.device, record_tape=False)
+    launch_inside(_list_columns, (workers, 1), given, z.device, record_tape=False)
 
 
 def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
-    left = [x.offsets, x.row_counts, x.columns, x.scalar_values]
-    right = [y.nrow, y.offsets, y.row_counts, y.columns, y.scalar_values]
-    given = [z.scalar_type(alpha), *left, *right, z.offsets, z.row_counts, z.columns, z.scalar_values]
-    is_of_scalars = z.block_size == 1
-    shape = (1, 1, z.nrow) if is_of_scalars else (z.nrow, *z.block_shape)
-    launch(_multiplier(is_of_scalars), shape, given, device=z.device)
+    left = [*rows_of(x), x.scalar_values]
+    right = [y.nrow, *rows_of(y), y.scalar_values]
+    given = [scalar_of(z.scalar_type, alpha), *left, *right, *rows_of(z)]
+    is_of_scalars = z.block_size == 1 and x.block_size == 1
+    has_derivative = any(each.requires_grad or each.values.memory.is_traced for each in (x, y, z))
+    if has_derivative or z.device.is_cuda:
+        shape = (1, 1, z.nrow) if is_of_scalars else (z.nrow, *z.block_shape)
+        launch(_multiplier(is_of_scalars), shape, [*given, z.scalar_values], device=z.device)
+        return
+    workers = _workers(_PLACES, z.ncol, z.nrow, z.device)
+    places = empty((workers, z.ncol), dtype=int32, device=z.device)
+    launch_inside(_multiplier_in_turn(is_of_scalars), (workers, 1), [*given, z.nrow, places, z.scalar_values], z.device)
 
 
-# The words of marks of all workers together, unless one needs more: each has a bit for each column.
+def _workers(words: int, of_worker: int, nrow: int, device: Any) -> int:
+    """The number of workers that have so many words together."""
+    return int(np.clip((words << 4 if device.is_cuda else words) // (of_worker + 1), 1, nrow + 1))
+
+
+# The words of marks of all workers together, unless one needs more: each has a bit for each column. On GPUs 16 times
+# as many.
 _WORDS = 2**20
-_WORDS_ON_GPUS = 2**24
-
-
-@func
-def _mark(marks: array2d[uint32], groups: array2d[uint32], worker: int, column: int) -> None:
-    """Set the bit of a column, and the bit of its word."""
-    word = column >> 5
-    marks[worker, word] = marks[worker, word] | (uint32(1) << uint32(column & 31))
-    groups[worker, word >> 5] = groups[worker, word >> 5] | (uint32(1) << uint32(word & 31))
+# The numbers of blocks by column, of all workers together, unless one needs more.
+_PLACES = 2**22
 
 
 @func
 def _lowest(bits: uint32) -> int:
     """The number of the lowest bit that is set."""
-    place = 0
-    rest = bits
-    for k in range(5):
-        width = 16 >> k
-        if (rest & ((uint32(1) << uint32(width)) - uint32(1))) == uint32(0):
-            rest = rest >> uint32(width)
-            place += width
-    return place
+    return bit_count(bits ^ (bits - uint32(1))) - 1
+
+
+@func
+def _mark_row(
+    offsets: array[int],
+    counts: array[int],
+    columns: array[int],
+    row: int,
+    ncol: int,
+    marks: array2d[uint32],
+    groups: array2d[uint32],
+    worker: int,
+    least: int,
+    most: int,
+) -> tuple[int, int]:
+    """Set the bits of a row's columns and of their words, and return the least and the greatest column so far."""
+    for b in range(row_begin(offsets, row), row_end(offsets, counts, columns, row)):
+        column = columns[b]
+        if is_inside(column, ncol):
+            word = column >> 5
+            marks[worker, word] = marks[worker, word] | (uint32(1) << uint32(column & 31))
+            groups[worker, word >> 5] = groups[worker, word >> 5] | (uint32(1) << uint32(word & 31))
+            least = min(least, column)
+            most = max(most, column)
+    return least, most
 
 
 @kernel(enable_backward=False)
@@ -271,26 +303,21 @@ def _list_columns(
     counts: array[int],
     status: array[int],
 ) -> None:
-    worker = tid()
-    for row in range(worker, nrow, marks.shape[0]):
+    worker, _ = tid()
+    workers = marks.shape[0]
+    for row in range(_first_row(nrow, worker, workers), _first_row(nrow, worker + 1, workers)):
         least = y_ncol
         most = -1
         for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
             inner = x_columns[b]
-            if inner >= 0 and inner < y_nrow:
-                for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
-                    column = y_columns[c]
-                    if column >= 0 and column < y_ncol:
-                        _mark(marks, groups, worker, column)
-                        least = min(least, column)
-                        most = max(most, column)
+            if is_inside(inner, y_nrow):
+                least, most = _mark_row(
+                    y_offsets, y_counts, y_columns, inner, y_ncol, marks, groups, worker, least, most
+                )
         if old_offsets:
-            for c in range(row_begin(old_offsets, row), row_end(old_offsets, old_counts, old_columns, row)):
-                column = old_columns[c]
-                if column >= 0 and column < y_ncol:
-                    _mark(marks, groups, worker, column)
-                    least = min(least, column)
-                    most = max(most, column)
+            least, most = _mark_row(
+                old_offsets, old_counts, old_columns, row, y_ncol, marks, groups, worker, least, most
+            )
         first = 0
         room = 0
         if offsets:
@@ -305,16 +332,22 @@ def _list_columns(
                 words = words & (words - uint32(1))
                 bits = marks[worker, word]
                 marks[worker, word] = uint32(0)
-                while bits != uint32(0):
-                    if count < room:
+                if offsets:
+                    while bits != uint32(0) and count < room:
                         columns[first + count] = (word << 5) + _lowest(bits)
-                    count += 1
-                    bits = bits & (bits - uint32(1))
+                        count += 1
+                        bits = bits & (bits - uint32(1))
+                count += bit_count(bits)
         if offsets and count > room:
             count = room
             if status:
                 status[0] = BSR_STATUS_ROW_CAPACITY_EXCEEDED
         counts[row] = count
+
+
+@func
+def _first_row(nrow: int, worker: int, workers: int) -> int:
+    return int(int64(nrow) * int64(worker) // int64(workers))
 
 
 @kernel(enable_backward=False)
@@ -331,6 +364,65 @@ def _has_at_most_nnz_max(nnz_max: int, offsets: array[int], limited: array[int])
     row = tid()
     # More blocks than nnz_max: the index is then outside of the array, which is an error here.
     limited[row + max(offsets[row] - nnz_max, 0) * limited.shape[0]] = offsets[row]
+
+
+@cached(2)
+def _multiplier_in_turn(is_of_scalars: bool) -> Kernel:
+    """The kernel of which each thread does many rows, and finds blocks by a list: quicker on few cores."""
+
+    @kernel(enable_backward=False)
+    def multiply_in_turn(
+        alpha: Any,
+        x_offsets: array[int],
+        x_counts: array[int],
+        x_columns: array[int],
+        x_values: array3d[Any],
+        y_nrow: int,
+        y_offsets: array[int],
+        y_counts: array[int],
+        y_columns: array[int],
+        y_values: array3d[Any],
+        offsets: array[int],
+        row_counts: array[int],
+        columns: array[int],
+        nrow: int,
+        places: array2d[int],
+        out: array3d[Any],
+    ) -> None:
+        """Add products to the blocks of rows, each of which a worker lists by column: what is found there is tested."""
+        worker, _ = tid()
+        ncol = places.shape[1]
+        workers = places.shape[0]
+        for row in range(_first_row(nrow, worker, workers), _first_row(nrow, worker + 1, workers)):
+            first = row_begin(offsets, row)
+            end = min(row_end(offsets, row_counts, columns, row), out.shape[0])
+            for back in range(first, end):
+                block = end - 1 - (back - first)  # so that the first one of a column is found
+                if is_inside(columns[block], ncol):
+                    places[worker, columns[block]] = block
+            for b in range(
+                row_begin(x_offsets, row), min(row_end(x_offsets, x_counts, x_columns, row), x_values.shape[0])
+            ):
+                inner = x_columns[b]
+                if is_inside(inner, y_nrow):
+                    inner_end = min(row_end(y_offsets, y_counts, y_columns, inner), y_values.shape[0])
+                    for c in range(row_begin(y_offsets, inner), inner_end):
+                        column = y_columns[c]
+                        if is_inside(column, ncol):
+                            block = places[worker, column]
+                            if block >= first and block < end and columns[block] == column:
+                                if static(is_of_scalars):
+                                    product = x_values[b, 0, 0] * y_values[c, 0, 0]
+                                    out[block, 0, 0] = out[block, 0, 0] + alpha * product
+                                    continue
+                                for i in range(out.shape[1]):
+                                    for j in range(out.shape[2]):
+                                        total = out.dtype(0.0)
+                                        for k in range(x_values.shape[2]):
+                                            total += x_values[b, i, k] * y_values[c, k, j]
+                                        out[block, i, j] = out[block, i, j] + alpha * total
+
+    return multiply_in_turn
 
 
 @cached(2)
@@ -361,7 +453,7 @@ def _multiplier(is_of_scalars: bool) -> Kernel:
         end = row_end(offsets, row_counts, columns, row)
         for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
             inner = x_columns[b]
-            if inner >= 0 and inner < y_nrow:
+            if is_inside(inner, y_nrow):
                 for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
                     block = find_column(columns, first, end, y_columns[c])
                     if block >= 0:

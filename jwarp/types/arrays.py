@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
@@ -79,6 +80,11 @@ class StructType(type):
     def named(cls) -> str:
         """The user's name of the handle's type: Mesh, Bvh, HashGrid, Volume."""
         return cls.__name__.partition("Arrays")[0]
+
+    @property
+    def key(cls) -> str:
+        """The name with those of what the struct is defined in, as Warp writes it: `f__locals__S`."""
+        return re.sub(r"\W", "", cls.__qualname__.replace(".", "__"))
 
     def __repr__(cls) -> str:
         return cls.__name__

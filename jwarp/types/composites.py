@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -143,6 +143,11 @@ class CompositeType(type):
         return cls.name
 
     @property
+    def full_name(cls) -> str:
+        """The name with the suffix of its components, also where that is left out: `vec3f`."""
+        return f"{cls.name}f" if (cls.name.isidentifier() and f"{cls.name}f" in NAMED) else cls.name
+
+    @property
     def is_vector(cls) -> bool:
         """True for a type of vectors; other kinds with one axis are none."""
         return cls.kind is VECTOR
@@ -262,12 +267,14 @@ class CompositeValue(np.ndarray):
         part = dict(kind.parts).get(name)
         return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
 
+    def _lacks(self, name: str) -> NoReturn:
+        raise AttributeError(f"'{getattr(type(self), 'full_name', 'composite')}' object has no attribute '{name}'", name=name, obj=self)
+
     def __getattr__(self, name: str) -> Any:
-        found = (
-            self._selected(name) if len(name) < 4 else None
-        )  # others are asked for often, by those who look for hooks
+        # Others are asked for often, by those who look for hooks.
+        found = self._selected(name) if len(name) < 4 else None
         if found is None:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+            self._lacks(name)
         value = self[found[0]]
         if found[1] is not None:
             mine: Any = type(self)
@@ -276,6 +283,8 @@ class CompositeValue(np.ndarray):
 
     def __setattr__(self, name: str, value: Any) -> None:
         found = self._selected(name) if len(name) < 4 else None
+        if found is None and name and not {*name}.difference("xyzw"):
+            self._lacks(name)
         if found is None:
             object.__setattr__(self, name, value)
         else:
@@ -307,6 +316,9 @@ class Composite(CompositeValue, metaclass=CompositeType):
             named = {**rest, **named}
         order = cls.in_order(len(components), named)
         if order is None:
+            for name in (name for name in named if name not in parts):
+                hint = f"{cls.name} takes {', '.join(parts) or 'none'}"
+                raise KernelTypeError(f"got an unexpected keyword argument '{name}'", hint=hint)
             raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
         values = _components(cls, (*components, *(named[name] for name in order)))
         if values.size == 1 and cls.kind.repeats:

@@ -171,6 +171,17 @@ class indexedarray(Operators):
         """
         return CLONE[0](self)
 
+    def to(self, device: Any) -> Any:
+        """The same on a device: itself where it is there, else an indexed array of copies.
+
+        Raises:
+            LaunchError: there is no such device.
+        """
+        data = self.data.to(device)
+        indices = tuple(i if i is None else i.to(device) for i in self.indices)
+        is_there = data is self.data and all(i is j for i, j in zip(indices, self.indices, strict=True))
+        return self if is_there else indexedarray(data, indices)
+
     def numpy(self) -> np.ndarray:
         """A copy of the elements that are named, as a NumPy array."""
         found = np.asarray(self.data)

@@ -107,6 +107,20 @@ class Struct(metaclass=StructType):
         row = LAYOUT[1](self)
         return tuple(row[name].tolist() for name in row.dtype.names)
 
+    def to(self, device: Any) -> Any:
+        """The struct with its arrays on a device: themselves where they are there, else copies.
+
+        Raises:
+            LaunchError: there is no such device.
+        """
+
+        def moved(x: Any) -> Any:
+            if isinstance(x, Struct):
+                return Struct.to(x, device)
+            return x.to(device) if callable(getattr(x, "to", None)) else x
+
+        return type(self)(**{name: moved(getattr(self, name)) for name in type(self).fields})
+
     __replace__ = replace  # for copy.replace, from Python 3.13 on
 
     def __repr__(self) -> str:
@@ -271,8 +285,8 @@ def is_empty(kind: AnyType) -> bool:
     return isinstance(kind, ArrayType) and 0 in kind.components
 
 
-# Attributes of instances of every struct, and names that would hide them.
-_TAKEN = frozenset(name for name in dir(Struct))
+# Attributes of instances of every struct, and names that would hide them. A field may hide `to`.
+_TAKEN = frozenset(name for name in dir(Struct) if name != "to")
 
 
 def _annotations(cls: type, local: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def test_refused_at_construction(arguments, error, text):
 
 
 def test_in_out_after_an_output():
-    with pytest.raises(wp.LaunchError, match=r"'energy'.*before the outputs"):
+    with pytest.raises(wp.LaunchError, match=r"'energy'.*before output-only arguments"):
         wp.jax_kernel(advance, 2, in_out_argnames=["energy"])
 
 

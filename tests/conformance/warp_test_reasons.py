@@ -34,7 +34,8 @@ REASONS = (
     ),
     Reason(
         "arrays of Omniverse's Fabric",
-        "memory of another program, of which nothing says how long it lives; their types are those of ordinary arrays",
+        "attributes whose elements are arrays, and arrays of Fabric in arrays of structs; their types are those of "
+        "ordinary arrays",
         r"^test_fabricarray|[Ff]abricarray|ARRAY_TYPE_FABRIC|indexedfabricarray",
     ),
     Reason(
@@ -91,8 +92,7 @@ REASONS = (
     ),
     Reason(
         "blocks on the CPU",
-        "unless `enable_cpu_blocks` is set, Warp's blocks have one thread there; here they are those of a GPU, and "
-        "tiles are whole in blocks that lack threads",
+        "blocks of Warp's tests of its resolution are told by its modules; tiles are whole in blocks that lack threads",
         r"test_cpu_block_dim\.\S+: fail|block_dim_autodiff|_launch_bounds\.\S+\.test_tiled_"
         r"|tile_random_generators_default"
         r"|test_tile_(stack|struct)\.\S+: fail|_axis_(empty_partial_slices|partial_block)|tile_scan_partial_block",

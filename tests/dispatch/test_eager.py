@@ -11,6 +11,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.dispatch.executables import route
+from jwarp.dispatch.executables.array_launch import ArrayLaunch
 
 pytestmark = pytest.mark.quick
 
@@ -41,7 +42,13 @@ def slow(monkeypatch):
         calls.append(call)
         return ready(call)
 
+    def counted_on_arrays(launch):
+        calls.append(launch)
+        return ready_on_arrays(launch)
+
+    ready_on_arrays = ArrayLaunch.ready
     monkeypatch.setattr(route, "ready", counted)
+    monkeypatch.setattr(ArrayLaunch, "ready", counted_on_arrays)
     return calls
 
 

@@ -1,6 +1,8 @@
 """Indexed arrays: what kernels read and write through them, as JAX values, NumPy arrays and in batches."""
 
+import gc
 import importlib.util
+import weakref
 from typing import Literal
 
 import jax
@@ -171,10 +173,6 @@ def test_what_does_not_fit_is_refused():
         wp.launch(scattered, (4, 3), [np.zeros((4, 3), np.float32)], [(6, 7)])
     with pytest.raises(wp.KernelTypeError, match="scalar, vector, matrix"):
         wp.indexedarray[str]
-    with pytest.raises(wp.KernelTypeError, match="nothing from Omniverse's Fabric"):
-        wp.fabricarray({"shape": 3}, "points")
-    with pytest.raises(wp.KernelTypeError, match="nothing from Omniverse's Fabric"):
-        wp.indexedfabricarrayarray({"shape": 3}, "points")
     assert wp.fabricarrayarray(dtype=float).ndim == wp.indexedfabricarrayarray(dtype=float).ndim == 2
 
 
@@ -187,8 +185,88 @@ def copied(x: wp.fabricarray(dtype=wp.vec3), rows: wp.indexedfabricarray(dtype=f
 def test_arrays_are_given_for_those_of_fabric():
     x = np.random.default_rng(3).normal(size=(5, 4)).astype(np.float32)
     y = wp.zeros(5, dtype=float)
-    wp.launch(copied, 5, [wp.array(x[:, :3], dtype=wp.vec3), wp.array(x[:, 3].copy())], [y])
-    np.testing.assert_array_equal(y.numpy(), x[:, 1] * x[:, 3])
+    rows = wp.array([4, 0, 1, 1, 2], dtype=int)
+    selected = wp.indexedfabricarray(wp.array(x[:, 3].copy()), rows)
+    wp.launch(copied, 5, [wp.array(x[:, :3], dtype=wp.vec3), selected], [y])
+    np.testing.assert_array_equal(y.numpy(), x[:, 1] * x[rows.numpy(), 3])
+
+
+class _Fabric:
+    """The interface of an attribute whose buckets are parts of an array."""
+
+    def __init__(self, data, told, counts, apart=0, **changes):
+        size = data.size and data.layout.itemsize
+        starts = np.cumsum([0, *counts[:-1]]) * size + apart * np.arange(len(counts)) + (data.ptr or 0)
+        about = {"type": told, "access": 2, "pointers": starts.tolist(), "counts": counts, **changes}
+        self.__fabric_arrays_interface__ = {"version": 1, "device": "cpu", "attribs": {"x": about}}
+        self.data = data
+
+
+def test_an_attribute_of_fabric_is_an_array():
+    data = wp.array(np.random.default_rng(4).normal(size=(7, 2, 2)).astype(np.float32), dtype=wp.mat22)
+    values, gone = data.numpy(), weakref.ref(fabric := _Fabric(data, (True, "f4", 4, 0, "matrix"), [2, 0, 4, 1]))
+    shown = wp.fabricarray(fabric, "x")
+    del fabric
+    assert shown.dtype is wp.mat22 and shown.shape == (7,) and gone() is not None
+    np.testing.assert_array_equal(shown.numpy(), values)
+    shown[wp.array([6, 0], dtype=int)].fill_(3.0)
+    values[[6, 0]] = 3.0
+    np.testing.assert_array_equal(data.numpy(), values)
+    del shown
+    gc.collect()
+    assert gone() is None
+    assert wp.fabricarray(_Fabric(wp.zeros(0, dtype=wp.quat), (True, "f8", 4, 0, "quat"), []), "x").dtype is wp.quatd
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"told": (True, "f4", 1, 0)}, "must contain five elements, got 4"),
+        ({"told": (True, "f4", 6, 0, "matrix")}, "must have a square element count, got 6"),
+        ({"told": (True, "f3", 1, 0, "")}, "is none that kernels know"),
+        ({"told": (False, "f4", 1, 0, "")}, "is none that kernels know"),
+        ({"told": (True, "u1", 1, 0, "text")}, "is none that kernels know"),
+        ({"told": (True, "f4", 1, 1, "")}, "the elements of 'x' are arrays"),
+        ({"apart": 4}, "do not follow one another"),
+        ({"counts": [7, -1]}, "2 buckets and 2 counts"),
+        ({"pointers": [1]}, "1 buckets and 2 counts"),
+    ],
+)
+def test_what_fabric_says_amiss_is_refused(given, said):
+    known = {"told": (True, "f4", 1, 0, ""), "counts": [3, 3], **given}
+    with pytest.raises(
+        wp.LaunchError if "must" in said or "bucket" in said or "follow" in said else wp.KernelTypeError
+    ) as e:
+        wp.fabricarray(_Fabric(wp.zeros(6), **known), "x")
+    assert said in str(e.value)
+
+
+def test_other_data_is_not_fabrics():
+    with pytest.raises(wp.KernelTypeError, match="must have __fabric_arrays_interface__, not be list"):
+        wp.fabricarray([1.0], "x")
+    with pytest.raises(wp.LaunchError, match="version 2 of the interface"):
+        wp.fabricarray({"version": 2}, "x")
+    with pytest.raises(wp.LaunchError, match="no attribute 'y'"):
+        wp.fabricarray({"version": 1, "attribs": {}}, "y")
+
+
+def test_structs_of_arrays_move_to_devices():
+    @wp.struct
+    class Inner:
+        to: float
+
+    @wp.struct
+    class Holder:
+        a: wp.array[float]
+        b: wp.indexedarray[float]
+        inner: Inner
+        k: int
+
+    a, rows = wp.zeros(3), wp.array([1], dtype=int)
+    held = Holder(a=a, b=wp.indexedarray(a, rows), inner=Inner(to=2.0), k=3)
+    moved = held.to("cpu")
+    assert moved is not held and moved.a is a and moved.b is held.b and moved.k == 3 and moved.inner.to == 2.0
+    assert Holder.key == "test_structs_of_arrays_move_to_devices__locals__Holder"
 
 
 def test_indices_of_an_output_are_read_alone():

@@ -102,3 +102,19 @@ def test_a_value_is_an_instance_of_its_type():
     assert type(wp.mat22(1.0)[0]) is wp.vec2 and type(wp.transform().q) is wp.quat and type(wp.quat()[:3]) is wp.vec3
     assert type(np.ones((1000, 3), np.float32) * v) is not wp.vec3  # and of no type that kernels have
     assert wp.vec3.shape == v.shape == (3,) and wp.vec3.dtype is wp.float32 and v.dtype == np.float32
+
+
+def test_components_that_there_are_not():
+    v = wp.vec3(1.0, 2.0, 3.0)
+    for name in ("xy", "w", "xyzw"):
+        with pytest.raises(AttributeError, match=f"'vec3f' object has no attribute '{name}'"):
+            getattr(v, name)
+        with pytest.raises(AttributeError, match=f"'vec3f' object has no attribute '{name}'"):
+            setattr(v, name, 9.0)  # would change nothing
+    v.foo = 9
+    assert v.foo == 9 and list(v) == [1.0, 2.0, 3.0]
+    assert (wp.vec3.full_name, wp.vec4d.full_name, wp.types.vector(5, float).full_name) == (
+        *("vec3f", "vec4d", "vector(5, float32)"),
+    )
+    with pytest.raises(TypeError, match="^got an unexpected keyword argument 'pos'"):
+        wp.transform(pos=wp.vec3(), rot=wp.quat())

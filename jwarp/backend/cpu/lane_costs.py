@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from jwarp.analysis.uniformity import UNIFORM, Shape
 from jwarp.analysis.vector_lanes import shapes_of
-from jwarp.backend.cpu.access import costs
+from jwarp.backend.cpu.access.descriptor import Space, expected
+from jwarp.backend.cpu.access.strategies import choose
+from jwarp.backend.cpu.target import host_target
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, While
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType
@@ -25,7 +29,7 @@ def vector_cost(kernel: Kernel) -> float:
 
 class _Cost(Visitor):
     def __init__(self, kernel: Kernel):
-        self.kernel, self.shapes = kernel, shapes_of(kernel)
+        self.kernel, self.shapes, self.target = kernel, shapes_of(kernel), host_target()
         self.total, self.times = 0.0, 1.0
         self.remainders: set[Operand] = set()
 
@@ -41,23 +45,18 @@ class _Cost(Visitor):
             self.total += self.times * (_VECTOR if self.shapes[node.result].is_varying else _SCALAR)
 
     def access(self, node: Op) -> float:
+        """The cost of the strategy that the table has for an access, with other components of its element if any."""
         array = self.kernel.array(node.array).type
-        if not isinstance(array, ArrayType) or self.kernel.local(node.array) is not None:
+        if not isinstance(array, ArrayType):
             return _VECTOR
         shapes = [self.shape(i) for i in node.indices]
-        if node.row.is_atomic:
-            return costs.ATOMIC
-        if all(s.is_uniform or i in self.remainders for i, s in zip(node.indices, shapes, strict=True)):
-            return costs.ONE  # a remainder is zero where all rows share what is loaded
-        leading, components = shapes[: array.dims], shapes[array.dims :]
-        if array.dtype.bits != 32 or not all(s.is_uniform for s in components):
-            return costs.ANY
-        if any(s.is_varying for s in leading):
-            in_row = node.name == "load" and leading[0].is_uniform
-            return costs.ROW if in_row else costs.COLLECTED if components and node.name == "load" else costs.ANY
-        if leading and leading[-1].stride == 1 and all(s.is_uniform for s in leading[:-1]):
-            return costs.SHUFFLED if components else costs.CONTIGUOUS
-        return costs.TRANSPOSED if components else costs.STRIDED
+        # A remainder is zero where all rows share what is loaded.
+        same = all(s.is_uniform or i in self.remainders for i, s in zip(node.indices, shapes, strict=True))
+        space = Space.LAUNCH if self.kernel.local(node.array) is None else Space.THREAD
+        access = expected(node, array, space, shapes, same, self.target)
+        strategy = choose(access) or choose(dataclasses.replace(access, nodes=(node,)))
+        assert strategy is not None, "an operation by itself has a strategy"
+        return strategy.cost(access)
 
     def branch(self, node: If) -> None:
         self.repeated([node.then, node.orelse], 0.5 if self.shape(node.cond).is_uniform else 1.0)

@@ -17,12 +17,13 @@ from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
-from jwarp.config import surface
+from jwarp.config import config, surface
 from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call import checks
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
+from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.geometry import BlockDim
 from jwarp.types import ArrayType, CompositeValue, Struct, array_of, indexedarray
@@ -193,6 +194,23 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
     if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
         return None
     return geometry.read_block_dim(block_dim, kernel_name)
+
+
+def block_of_program(block_dim: Any, device: Any, kernel_name: str) -> Any:
+    """The threads of a block in a program of Warp's, which on the CPU has one, unless `enable_cpu_blocks` is set.
+
+    Raises:
+        LaunchError: more threads than a block has, or no such device.
+    """
+    if get_device(device).is_cuda or isinstance(block_dim, (tuple, list)):
+        return block_dim
+    size = 1 if block_dim is None else read_block_dim(block_dim, kernel_name) or 1
+    if isinstance(size, int) and size > MAX_BLOCK_DIM:
+        raise LaunchError(
+            f"kernel '{kernel_name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}: a block has at most "
+            f"{MAX_BLOCK_DIM} on CPU, too"
+        )
+    return size if config.of_warp["enable_cpu_blocks"] else 1
 
 
 def device_of_arrays(kernel: Kernel, values: Sequence[Any], asked: Device | None) -> Device:

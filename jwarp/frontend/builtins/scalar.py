@@ -242,9 +242,11 @@ def _composed(
         form: _VectorForm, ctx: Context, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
     ) -> Binding:
         if any(not isinstance(a, Composite) or a.type is not kind for a in args[: form.leading]):
-            given = ", ".join(map(describe, args))
+            names = [a.type.full_name if isinstance(a, Composite) else describe(a) for a in args]
             raise KernelTypeError(
-                f"wp.{row.name} takes {form.leading} vectors or matrices of one type, got ({given})", span
+                f"wp.{row.name} takes {form.leading} vectors or matrices of one type: Input types must be exactly the"
+                f" same, got {names}",
+                span,
             )
         columns = [a.items if isinstance(a, Composite) else [a] * kind.size for a in args]
         items = [ctx.scalar(lower(ctx, list(xs), spans, span), span, "") for xs in zip(*columns, strict=True)]

@@ -12,7 +12,7 @@ from jwarp.frontend.builtins.table import Reading
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import lower
 from jwarp.frontend.values import array_views, composites
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, StructArray, describe
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, Number, PythonRef, StructArray, describe
 from jwarp.ir.nodes import Const
 from jwarp.types import int32
 
@@ -48,7 +48,7 @@ def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
         if position < reading.texts:
             items = (PythonRef(_constant_text(ctx, arg)),)
         elif isinstance(arg, ast.Starred):
-            items = _items(ctx, _argument(ctx, arg.value, constants), span)
+            items = _items(ctx, _argument(ctx, arg.value, constants), arg.value, span)
         else:
             items = (_argument(ctx, arg, constants),)
         values += items
@@ -78,8 +78,8 @@ def _argument(ctx: Context, node: ast.expr, constants: tuple[type, ...]) -> Bind
     return lower(ctx, node)
 
 
-def _items(ctx: Context, value: Binding, span: Span) -> Sequence[Binding]:
-    """The values that `*value` expands to."""
+def _items(ctx: Context, value: Binding, node: ast.expr, span: Span) -> Sequence[Binding]:
+    """The values that `*value` expands to, which is written as `node`."""
     if isinstance(value, Composite):
         return tuple(composites.read(ctx, value, (k,), span) for k in range(value.type.shape[0]))
     if isinstance(value, tuple):
@@ -89,7 +89,29 @@ def _items(ctx: Context, value: Binding, span: Span) -> Sequence[Binding]:
     is_array = isinstance(value, (ArrayRef, StructArray))
     raise KernelTypeError(
         f"Starred expressions are only supported for vectors, matrices, tuples and slices of arrays, not "
-        f"{describe(value)}",
+        f"{describe(value)}{_open_bound(ctx, node) if is_array else ''}",
         span,
         "give the slice constant bounds: *a[0:3]" if is_array else "write the values one by one",
     )
+
+
+def _number(ctx: Context, node: ast.expr) -> int | None:
+    """The constant integer that `node` is; None if it is none."""
+    found = lower(ctx, node)
+    value = found.value if isinstance(found, (Number, Const)) else None
+    return value if isinstance(value, int) else None
+
+
+def _open_bound(ctx: Context, node: ast.expr) -> str:
+    """Why the number of elements that a slice names is not known."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
+        return ""
+    written = {"start": node.slice.lower, "stop": node.slice.upper, "step": node.slice.step}
+    for name, bound in written.items():
+        if bound is not None and _number(ctx, bound) is None:
+            return f": Slice component must be a compile-time constant, `{name}` is not"
+    if node.slice.upper is None:
+        return ", which requires explicit upper bound"
+    if node.slice.step is not None and (_number(ctx, node.slice.step) or 0) <= 0:
+        return ", whose step cannot be negative or zero"
+    return ", whose bounds cannot be negative for arrays, as their extent is open"

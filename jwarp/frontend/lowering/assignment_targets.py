@@ -206,8 +206,11 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
         return _store_struct(ctx, place, operation, binding, span)
     wanted = place.kind
     if layout(binding, span) is not wanted:
+        text = f"`{place.name}` holds {wanted}, the value is {describe(binding)}"
+        if place.selectors:
+            text = f"Composite slot assignment expects value of type {wanted} in `{place.name}`, got {describe(binding)}"
         raise KernelTypeError(
-            f"`{place.name}` holds {wanted}{' there' if place.selectors else ''}, the value is {describe(binding)}",
+            text,
             span,
             way_to(wanted, binding),
         )
@@ -239,7 +242,7 @@ def _change_field(ctx: Context, place: Place, binding: Binding, span: Span) -> N
     if place.selectors:
         assert isinstance(place.value, Composite)
         if layout(binding, span) is not place.kind:
-            text = f"`{place.name}` holds {place.kind} there, the value is {describe(binding)}"
+            text = f"Composite slot assignment expects value of type {place.kind} in `{place.name}`, got {describe(binding)}"
             raise KernelTypeError(text, span)
         parts = flatten(binding, span) or []
         binding = composites.replace(ctx, place.value, place.selectors, parts, span)

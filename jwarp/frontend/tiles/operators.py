@@ -39,7 +39,20 @@ def binary(ctx: Context, symbol: str, name: str, x: Binding, y: Binding, span: S
             )
     elif shape != other:
         raise KernelTypeError(f"`{symbol}` needs tiles of one shape, not {shape} and {other}", span)
+    if name in SCALED and all(isinstance(side.type, CompositeType) for side in (a, b)):
+        raise _two_composites(name, x, y, span)
     return combined(ctx, symbol, name, a, b, shape or other or (), span)
+
+
+def _two_composites(name: str, x: Binding, y: Binding, span: Span) -> KernelTypeError:
+    """The error for a product or quotient of elements neither of which are scalars."""
+    kinds = [f"tile<{side.dtype!r}>" if isinstance(side, TileRef) else describe(side) for side in (x, y)]
+    wanted = "at least one operand must be a scalar type"
+    if isinstance(x, TileRef) and isinstance(y, TileRef):
+        wanted = "of one of them the element type must be scalar"
+    verb = "multiply" if name == "mul" else "divide"
+    hint = "wp.tile_map(f, a, b) applies a function to the elements"
+    return KernelTypeError(f"Cannot {verb} {kinds[0]} by {kinds[1]}: {wanted}", span, hint)
 
 
 def _side(ctx: Context, x: Binding, symbol: str, span: Span) -> tuple[Composite, tuple[int, ...] | None]:

@@ -13,6 +13,7 @@ from jwarp.arrays.array import array
 from jwarp.frontend.builtins.scalar import bit_count, floor, round, where
 from jwarp.frontend.builtins.vector import outer
 from jwarp.frontend.func import func
+from jwarp.lib.float_types import Real
 from jwarp.lib.geometry.hash_grid import coordinate
 from jwarp.types import NAMED, float32, float64, int32, int64, struct, uint32, uint64, vector
 
@@ -281,23 +282,23 @@ def value_at(id: Any, tile: int32, offset: int32, source: Any, zero: Any):
 
 
 @func
-def scaled(weight: float32, value: float32):
+def interpolated(weight: float32, value: float32):
     return weight * value
 
 
 @func
-def scaled(weight: float32, value: vector(length=Any, dtype=float32)):
+def interpolated(weight: float32, value: vector(length=Any, dtype=float32)):
     return weight * value
 
 
 @func
-def scaled(weight: float32, value: vector(length=Any, dtype=float64)):
+def interpolated(weight: float32, value: vector(length=Any, dtype=float64)):
     """A value times a weight."""
     return float64(weight) * value
 
 
 @func
-def scaled(weight: float32, value: Any):
+def interpolated(weight: float32, value: Real):
     return type(value)(float64(weight) * float64(value))
 
 
@@ -367,7 +368,7 @@ def sampled(id: Any, uvw: vec3, sampling_mode: int32, source: Any, background: A
         for corner in range(8):
             a, b, c = corner >> 2, (corner >> 1) & 1, corner & 1
             weight = weight_of(uvw[0] - x, a) * weight_of(uvw[1] - y, b) * weight_of(uvw[2] - z, c)
-            value += scaled(weight, corner_value(id, first, i, j, k, corner, source, background))
+            value += interpolated(weight, corner_value(id, first, i, j, k, corner, source, background))
     return value
 
 

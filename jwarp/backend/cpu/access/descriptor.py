@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.uniformity import Shape
 from jwarp.backend.cpu.access.patterns import Pattern, pattern_of, stride_of
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.target import Target
@@ -138,6 +139,43 @@ def describe(body: Body, nodes: Sequence[Op], run: bool = False) -> Access:
         long_kernel=body.is_long,
         target=target,
     )  # fmt: skip
+
+
+def expected(node: Op, array: ArrayType, space: Space, shapes: Sequence[Shape], same: bool, target: Target) -> Access:
+    """The descriptor that an access to an array probably has, before any code is written.
+
+    Indices have the `shapes`. All lanes access the `same` element where remainders among the indices are zero. Accesses
+    are proved, all lanes are active, and components are accessed together with the others of their element. Where an
+    operation is atomic, nothing is known of the elements: whether threads get copies is decided later.
+    """
+    position, size = component_of(node, array), math.prod(array.components)
+    is_atomic, types, dims = node.row.is_atomic, [i.type for i in node.indices], array.dims
+    elements = pattern_of(shapes[:dims], types[:dims])
+    numbers = pattern_of(shapes, types) if len(shapes) > dims else elements
+    return Access(
+        nodes=(node,) if position is None else (node,) * size,
+        kind="atomic" if is_atomic else node.name,
+        space=space,
+        type=array.dtype,
+        size=size,
+        components=None if position is None else tuple(range(size)),
+        elements=Pattern.ARBITRARY if is_atomic else elements,
+        numbers=Pattern.ARBITRARY if is_atomic else numbers,
+        stride=stride_of(shapes, types),
+        mask=Mask.FULL,
+        never_full=False,
+        proved=True,
+        exclusive=False,
+        stored_once=False,
+        uniform_value=True,
+        wanted=True,
+        uniform_if=("remainders are zero",) if same and node.row.is_load else (),
+        row_length=None,
+        run=False,
+        short_kernel=False,
+        long_kernel=False,
+        target=target,
+    )
 
 
 def _is_exclusive(body: Body, node: Op) -> bool:

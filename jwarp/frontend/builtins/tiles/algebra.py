@@ -11,7 +11,7 @@ from jwarp.ir.attributes import Strided, Transposes, Triangle
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.ir.tile_types import dense_strides
-from jwarp.types import ScalarType, TileKind, float32, float64, shape_of, tile_type
+from jwarp.types import CompositeType, ScalarType, TileKind, float32, float64, shape_of, tile_type
 
 PRECISIONS = ("default", "tf32")
 
@@ -24,6 +24,8 @@ def _factor(given: Given, name: str) -> tuple[Operand, bool, tuple[int, ...]]:
     ref = given.ref(name)
     kind = ref.type
     assert kind.shape is not None
+    if isinstance(kind.dtype, CompositeType) and kind.dtype.is_vector and kind.dtype.shape == (2,):
+        raise given.error("a product does not support complex tiles", name=name)
     if len(kind.shape) != 2 or not isinstance(kind.dtype, ScalarType) or not kind.dtype.is_float:
         raise given.type_error(name, "a tile of floats with two dimensions")
     content = given.memory.content(ref.cell, given.where(name))

@@ -34,7 +34,7 @@ class MeshAdjacency:
                 self.add_edge(start, end, opposite, face)
 
     def add_edge(self, i0: int, i1: int, o: int, f: int) -> None:
-        """Add a side of an edge: a triangle f with the vertex o opposite to it. A third one is told, and left out."""
+        """Add a side of an edge: a triangle f with the vertex o opposite to it. A third one is left out, with a message."""
         key = (min(i0, i1), max(i0, i1))
         edge = self.edges.get(key)
         if edge is None:

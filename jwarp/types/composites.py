@@ -268,7 +268,9 @@ class CompositeValue(np.ndarray):
         return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
 
     def _lacks(self, name: str) -> NoReturn:
-        raise AttributeError(f"'{getattr(type(self), 'full_name', 'composite')}' object has no attribute '{name}'", name=name, obj=self)
+        raise AttributeError(
+            f"'{getattr(type(self), 'full_name', 'composite')}' object has no attribute '{name}'", name=name, obj=self
+        )
 
     def __getattr__(self, name: str) -> Any:
         # Others are asked for often, by those who look for hooks.

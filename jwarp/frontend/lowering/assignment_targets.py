@@ -208,7 +208,9 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
     if layout(binding, span) is not wanted:
         text = f"`{place.name}` holds {wanted}, the value is {describe(binding)}"
         if place.selectors:
-            text = f"Composite slot assignment expects value of type {wanted} in `{place.name}`, got {describe(binding)}"
+            text = (
+                f"Composite slot assignment expects value of type {wanted} in `{place.name}`, got {describe(binding)}"
+            )
         raise KernelTypeError(
             text,
             span,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Protocol, Self
 
 from jwarp.caches import Cache
@@ -33,6 +33,10 @@ class Options(MutableMapping[str, Any]):
     def clear(self) -> None:
         """Have all options be as before anybody set them."""
         reset_module_options(self._module, list(self))
+
+    def __or__(self, others: Mapping[str, Any]) -> dict[str, Any]:
+        """The options with those of a mapping in their place, as a dict."""
+        return {**self, **others}
 
     def __iter__(self) -> Iterator[str]:
         return iter(get_module_options(self._module))
@@ -98,6 +102,13 @@ class Module:
     def options(self) -> Options:
         """The options that hold for its kernels. What is assigned to an entry holds from then on."""
         return Options(self.name)
+
+    @options.setter
+    def options(self, options: Mapping[str, Any]) -> None:
+        if not isinstance(options, Options) or options._module != self.name:
+            options = dict(options)
+            self.options.clear()
+            set_module_options(options, self)
 
     def set_options(self, options: dict[str, Any]) -> None:
         """As `wp.set_module_options`."""

@@ -391,7 +391,7 @@ def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> Com
     is_short = name in (kind.stem, f"{kind.stem}{''.join(map(str, shape))}")
     called = f"{name}f" if is_short and shape in kind.named else name  # the class, as Warp has it
     fields = {"_name": name, "kind": kind, "_wp_scalar_type_": dtype, "_shape_": shape, "_length_": math.prod(shape)}
-    fields["_wp_generic_type_str_"] = f"{kind.stem}_t"  # as Warp's types have it
+    fields |= {"_wp_generic_type_str_": f"{kind.stem}_t", "_type_": dtype._type_}  # as Warp's types have them
     made = CompositeType(called, (Composite,), {**fields, "__module__": "jwarp", "__doc__": f"{name} of {dtype}."})
     made._plain = made
     return made

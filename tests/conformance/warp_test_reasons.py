@@ -21,7 +21,12 @@ ENDED = ("crash", "timeout")  # never a reason
 
 # The first one whose pattern is found counts: parts of Warp that are not here, then what is like it in many parts.
 REASONS = (
-    Reason("finite elements", "`warp.fem` is not part of jwarp", r"^fem\.|warp\.fem|warp\._src\.fem"),
+    Reason("finite elements", "what the tests read of Warp's compiler", r"^fem\.|warp\.fem|warp\._src\.fem"),
+    Reason(
+        "subclasses of arrays",
+        "`wp.array`, `wp.indexedarray` and annotations of a class that is made of these are not taken",
+        r"^test_array_subclass\.",
+    ),
     Reason(
         "parts of sparse matrices",
         "which kernels they launch, what they copy, and other things that Warp's matrices keep to themselves",

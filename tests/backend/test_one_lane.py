@@ -17,7 +17,7 @@ def waits(x: wp.array[float], turn: wp.array[int], y: wp.array[float]):
     i = wp.tid()
     while wp.atomic_add(turn, 0, 0) < i:
         pass
-    before = float(0.0)
+    before = wp.float32(0.0)
     if i > 0:
         before = y[i - 1]
     if x[i] > 0.5 and x[i] < 0.9:
@@ -40,6 +40,6 @@ def test_other_features_stay():
 def test_results_are_those_of_the_sum():
     x = np.random.default_rng(0).random(700).astype(np.float32)
     y, turn = np.zeros_like(x), np.zeros(1, np.int32)
-    wp.launch(waits, 700, [x, turn], [y])
+    wp.launch(waits, 700, [x], [turn, y])
     np.testing.assert_allclose(y, np.cumsum(np.where((x > 0.5) & (x < 0.9), x.astype(float) ** 2, 0.0)), rtol=1e-5)
     assert turn[0] == 700

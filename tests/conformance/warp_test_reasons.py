@@ -97,7 +97,8 @@ REASONS = (
         "private objects of Warp",
         "the test looks into modules, attributes or tables of `warp._src`, or at deleters, which are not public",
         r"warp\._src\.|no counterpart for|stands for Warp's|has no attribute '(_|native_|ctype|adj\b|deleter)"
-        r"|'Module' object has|does not have the attribute|got an unexpected keyword argument 'func'|got multiple values"
+        r"|'Module' object has|does not have the attribute|got an unexpected keyword argument 'func'"
+        r"|got multiple values"
         r"|object has no attribute '(module_exec|user_overloads|custom_grad_func|is_write|mark_write|overloads)'"
         r"|get_mangled_name|has no setter|'LaunchEntry' object is not subscriptable|/programs/native/|<Mock id"
         r"|has no attribute 'vars'|compiler calls by itself|test_graph_alloc|validates_all_target_block_dims"

@@ -70,7 +70,13 @@ def is_memory(kind: Any) -> bool:
 
 
 # The words for a kernel's order.
-ORDERS = {Order.ANY: "", Order.NUMBERS: "in order", Order.STEPS: "in one order", Order.APART: "one by one"}
+ORDERS = {
+    Order.ANY: "",
+    Order.NUMBERS: "in order",
+    Order.STEPS: "in one order",
+    Order.APART: "one by one",
+    Order.ALONE: "alone",
+}
 
 
 class _Printer:

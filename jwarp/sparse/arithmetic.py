@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.api.launch import launch
-from jwarp.arrays.array import array
+from jwarp.arrays.array import array3d
 from jwarp.arrays.create import clone, copy, empty
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.kernel import kernel
-from jwarp.sparse.assembly import scatter_entries
 from jwarp.sparse.copies import bsr_assign
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
 from jwarp.sparse.scaling import bsr_scale, is_zero
 from jwarp.sparse.storage import bsr_zeros, check_devices, topology_of
-from jwarp.sparse.structure import fit_into, make_compact, structure_of
+from jwarp.sparse.structure import (
+    drop_columns_outside,
+    fit_into,
+    make_compact,
+    scatter_entries,
+    structure_of,
+    sum_entries,
+)
 from jwarp.types import int32, type_repr, types_equal
 
 
@@ -83,23 +90,27 @@ def bsr_axpy(
         return y
     old, count = y.nnz, x.nnz + y.nnz
     rows, columns = (empty(count, dtype=int32, device=y.device) for _ in range(2))
-    values = scalars_of(clone(y.values[:old]), y.block_shape)
     y.uncompress_rows(rows[:old])
     x.uncompress_rows(rows[old:])
     copy(columns, y.columns, count=old)
     copy(columns, x.columns, dest_offset=old, count=x.nnz)
-    launch(_check_columns, count, [y.ncol, columns, rows], device=y.device, record_tape=False)
+    drop_columns_outside(y.ncol, rows, columns)
     if topology == "padded":
+        values = scalars_of(clone(y.values[:old]), y.block_shape)
         fit_into(y, structure_of(y.nrow, rows, columns))
-    else:
-        make_compact(y, rows, columns)
-    scatter_entries(y, rows[:old], columns[:old], values, beta, is_fresh=True)
-    scatter_entries(y, rows[old:], columns[old:], x.scalar_values, alpha)
+        scatter_entries(y, rows[:old], columns[:old], values, beta, is_fresh=True)
+        scatter_entries(y, rows[old:], columns[old:], x.scalar_values, alpha)
+        return y
+    has_grad = x.requires_grad or y.requires_grad
+    values = scalars_of(empty(count, dtype=y.dtype, device=y.device, requires_grad=has_grad), y.block_shape)
+    for first, each, scale in ((0, y, beta), (old, x, alpha)):
+        given = [scalar_of(each.scalar_type, scale), first, each.scalar_values, values]
+        launch(_put_multiples, (each.nnz, *each.block_shape), given, device=y.device)
+    sum_entries(y, make_compact(y, rows, columns), values)
     return y
 
 
-@kernel(enable_backward=False)
-def _check_columns(ncol: int, columns: array[int], rows: array[int]) -> None:
-    entry = tid()
-    if columns[entry] < 0 or columns[entry] >= ncol:
-        rows[entry] = -1
+@kernel
+def _put_multiples(scale: Any, first: int, values: array3d[Any], out: array3d[Any]) -> None:
+    block, i, j = tid()
+    out[first + block, i, j] = scale * values[block, i, j]

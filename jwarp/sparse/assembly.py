@@ -8,17 +8,17 @@ from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array3d
 from jwarp.arrays.create import clone, empty
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.jax_values import takes_jax_arrays
 from jwarp.sparse.mapping import BsrTripletMap
 from jwarp.sparse.matrix import BsrMatrix, scalars_of
-from jwarp.sparse.rows import bsr_block_index
 from jwarp.sparse.storage import block_type_of, blocks_of, bsr_set_zero, bsr_zeros, check_devices, topology_of
-from jwarp.sparse.structure import fit_into, make_compact, structure_of, sum_entries
+from jwarp.sparse.structure import fit_into, make_compact, scatter_entries, structure_of, sum_entries
 from jwarp.types import int32, type_repr
 
 
+@takes_jax_arrays
 def bsr_from_triplets(
     rows_of_blocks: int,
     cols_of_blocks: int,
@@ -54,6 +54,7 @@ def bsr_from_triplets(
     return made
 
 
+@takes_jax_arrays
 def bsr_set_from_triplets(
     dest: BsrMatrix,
     rows: array,
@@ -107,9 +108,10 @@ def bsr_set_from_triplets(
     if topology == "masked":
         scatter_entries(dest, kept, columns, given, is_fresh=True)
     elif topology == "padded":
-        fit_into(dest, structure_of(dest.nrow, kept, columns))
+        made = structure_of(dest.nrow, kept, columns)
+        fit_into(dest, made)
         if given is not None:
-            scatter_entries(dest, kept, columns, given, is_fresh=True)
+            scatter_entries(dest, kept, columns, given, is_fresh=True, made=made)
     else:
         entries = None if mapping is None else mapping._room_for(rows.size)
         made = make_compact(dest, kept, columns, entries)
@@ -158,21 +160,11 @@ def bsr_compress(
         if old is not None and count:
             sum_entries(src, made, old)
     else:
-        fit_into(src, structure_of(src.nrow, kept, columns))
+        made = structure_of(src.nrow, kept, columns)
+        fit_into(src, made)
         if old is not None:
-            scatter_entries(src, kept, columns, old, is_fresh=True)
+            scatter_entries(src, kept, columns, old, is_fresh=True, made=made)
     return src
-
-
-def scatter_entries(
-    dest: BsrMatrix, rows: array, columns: array, values: array | None, scale: Any = 1.0, is_fresh: bool = False
-) -> None:
-    """Add entries to the blocks that a matrix has, which are zero at first if `is_fresh`; others are left out."""
-    if is_fresh:
-        dest.values.zero_()
-    if values is not None:
-        given = [rows, columns, values, dest.scalar_type(scale), dest.offsets, dest.row_counts, dest.columns]
-        launch(_add_entries, (rows.size, *dest.block_shape), [*given, dest.scalar_values], device=dest.device)
 
 
 def _check_entries(where: str, rows: Any, columns: Any, count: Any) -> None:
@@ -216,20 +208,3 @@ def _leave_out_zeros(values: array3d[Any], kept: array[int]) -> None:
                 is_zero = False
     if is_zero:
         kept[entry] = -1
-
-
-@kernel
-def _add_entries(
-    rows: array[int],
-    columns: array[int],
-    values: array3d[Any],
-    scale: Any,
-    offsets: array[int],
-    row_counts: array[int],
-    dest_columns: array[int],
-    out: array3d[Any],
-) -> None:
-    entry, i, j = tid()
-    block = bsr_block_index(rows[entry], columns[entry], offsets, dest_columns, row_counts)
-    if block >= 0:
-        atomic_add(out, block, i, j, scale * values[entry, i, j])

@@ -12,7 +12,7 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import max
 from jwarp.frontend.kernel import kernel
-from jwarp.sparse.assembly import scatter_entries
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
 from jwarp.sparse.rows import bsr_block_index, bsr_row_index
 from jwarp.sparse.scaling import bsr_scale
@@ -23,7 +23,14 @@ from jwarp.sparse.storage import (
     resize,
     topology_of,
 )
-from jwarp.sparse.structure import fit_into, make_compact, structure_of, sum_entries
+from jwarp.sparse.structure import (
+    drop_columns_outside,
+    fit_into,
+    make_compact,
+    scatter_entries,
+    structure_of,
+    sum_entries,
+)
 from jwarp.types import int32, type_repr, types_equal
 
 
@@ -91,6 +98,14 @@ def bsr_assign(dest: BsrMatrix, src: Any, structure_only: bool = False, topology
         if not structure_only:
             bsr_scale(dest, scale)
         return
+    if topology == "compact" and parts == (1, 1, 1, 1):
+        rows, columns = source.uncompress_rows(), clone(source.columns[: source.nnz])
+        drop_columns_outside(source.ncol, rows, columns)
+        resize(dest, nrow, ncol)
+        made = make_compact(dest, rows, columns)
+        if not structure_only and source.nnz:
+            sum_entries(dest, made, source.scalar_values, scale)
+        return
     of_block = parts[0] * parts[1]
     count = source.nnz * of_block
     rows, columns = (empty(count, dtype=int32, device=dest.device) for _ in range(2))
@@ -104,7 +119,8 @@ def bsr_assign(dest: BsrMatrix, src: Any, structure_only: bool = False, topology
     if structure_only:
         return
     dest.values.zero_()
-    given = [source.scalar_type(scale), *parts, source.nrow, source.offsets, source.row_counts, source.columns]
+    given = [scalar_of(source.scalar_type, scale), *parts, source.nrow]
+    given += [source.offsets, source.row_counts, source.columns]
     to = [dest.offsets, dest.row_counts, dest.columns, rows, columns, source.scalar_values, dest.scalar_values]
     launch(_copy_parts, (source.nnz, *source.block_shape), [*given, *to], device=dest.device)
 
@@ -158,9 +174,10 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
         if count:
             sum_entries(dest, made, old, scale)
         return
+    made = structure_of(nrow, rows, columns)
     if topology == "padded":
-        fit_into(dest, structure_of(nrow, rows, columns))
-    scatter_entries(dest, rows, columns, old, scale, is_fresh=True)
+        fit_into(dest, made)
+    scatter_entries(dest, rows, columns, old, scale, is_fresh=True, made=made)
 
 
 def _split(src: BsrMatrix, shape: tuple[int, int]) -> tuple[int, int, tuple[int, int, int, int]]:

@@ -12,6 +12,7 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import min
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.jax_values import takes_jax_arrays
 from jwarp.sparse.matrix import BsrMatrix
 from jwarp.sparse.storage import blocks_of, check_devices
 from jwarp.sparse.structure import gather_entries
@@ -82,6 +83,7 @@ def _topology_of(dest: BsrMatrix) -> tuple[Any, ...]:
     return dest.nrow, dest.ncol, dest.offsets.ptr, dest.columns.ptr, counts
 
 
+@takes_jax_arrays
 def bsr_set_from_mapped_values(
     dest: BsrMatrix, mapping: BsrTripletMap, values: array, reduction: str = "gather"
 ) -> None:
@@ -108,7 +110,8 @@ def bsr_set_from_mapped_values(
         raise LaunchError(f"{where}: there is no reduction {reduction!r}", hint='"gather" or "atomic"')
     if reduction == "gather":
         count = mapping.triplet_count if mapping.triplet_count < dest.nnz else dest.nnz
-        gather_entries(dest, count, mapping._block_ends, mapping._triplet_indices, given)
+        ends, order, out = mapping._block_ends, mapping._triplet_indices, dest.scalar_values[:count]
+        gather_entries(dest.offsets, dest.nrow, ends, order, given, 1.0, out, is_new=False)
     else:
         dest.values[: dest.nnz].zero_()
         arguments = [mapping._triplet_blocks, given, dest.scalar_values]

@@ -16,7 +16,7 @@ from jwarp.caches import cached
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.kernel import kernel
-from jwarp.sparse.rows import bsr_row_index
+from jwarp.sparse.rows import row_begin, row_end
 from jwarp.types import CompositeType, ScalarType, float32, int32, matrix, type_repr
 
 BSR_STATUS_SUCCESS = 0
@@ -150,8 +150,7 @@ class BsrMatrix(_Operators, OfAttributes):
             raise KernelTypeError(f"uncompress_rows: out must be an array of int32 of one dimension, not {out!r}")
         elif out.size < self.nnz:
             raise LaunchError(f"uncompress_rows: out has {out.size} elements, {self.nnz} are needed")
-        given = [self.nrow, self.offsets, self.row_counts, out]
-        launch(_rows_of_blocks, self.nnz, given, device=self.device, record_tape=False)
+        list_rows(self.nrow, self.offsets, self.row_counts, self.columns, out[: self.nnz])
         return out
 
     def nnz_sync(self) -> int:
@@ -312,7 +311,14 @@ def scalars_of(values: array, block_shape: tuple[int, int]) -> array:
     return flat.reshape((values.shape[0], *block_shape))
 
 
+def list_rows(nrow: int, offsets: array, row_counts: array | None, columns: array, out: array) -> None:
+    """Write the rows of blocks; -1 for those that belong to none."""
+    out.fill_(-1)
+    launch(_list_rows, (nrow, 1), [offsets, row_counts, columns, out], device=out.device, record_tape=False)
+
+
 @kernel(enable_backward=False)
-def _rows_of_blocks(nrow: int, offsets: array[int], row_counts: array[int], out: array[int]) -> None:
-    block = tid()
-    out[block] = bsr_row_index(offsets, nrow, block, row_counts)
+def _list_rows(offsets: array[int], row_counts: array[int], columns: array[int], out: array[int]) -> None:
+    row, _ = tid()
+    for block in range(row_begin(offsets, row), row_end(offsets, row_counts, columns, row)):
+        out[block] = row

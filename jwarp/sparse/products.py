@@ -1,15 +1,11 @@
 """`bsr_mm`: products of matrices.
 
-Each worker marks the columns of a row of the product as bits, in whatever order they come, and lists them from the
-lowest on: once to count them and once to write them. Each block of the product is then a sum over a row of the left
-factor.
+Which blocks a product has is found first. Then each of them is a sum over a row of the left factor.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from jwarp.api.array_functions import array_scan, number
 from jwarp.api.launch import launch
@@ -22,14 +18,23 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import static, tid
 from jwarp.frontend.builtins.prints import printf
 from jwarp.frontend.builtins.scalar import max, min
-from jwarp.frontend.func import func
 from jwarp.frontend.kernel import Kernel, kernel
-from jwarp.sparse.assembly import scatter_entries
-from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
-from jwarp.sparse.rows import find_column, row_begin, row_end
+from jwarp.sparse.jax_values import scalar_of
+from jwarp.sparse.matrix import BsrMatrix, ensure_fits, matrix_and_scale
+from jwarp.sparse.product_columns import PLACES, count_columns, find_columns, first_row, workers_of
+from jwarp.sparse.rows import find_column, is_inside, row_begin, row_end
 from jwarp.sparse.scaling import bsr_scale, is_zero
-from jwarp.sparse.storage import block_type_of, bsr_zeros, check_devices, give_row_counts, topology_of
-from jwarp.types import int32, types_equal, uint32
+from jwarp.sparse.storage import (
+    block_type_of,
+    bsr_zeros,
+    check_devices,
+    give_row_counts,
+    launch_inside,
+    rows_of,
+    topology_of,
+)
+from jwarp.sparse.structure import scatter_entries
+from jwarp.types import int32, types_equal
 
 
 class bsr_mm_work_arrays:
@@ -111,7 +116,7 @@ def bsr_mm(
     rows = old.uncompress_rows() if with_old else None
     if topology == "padded":
         give_row_counts(z)
-        _find_columns(z, x, y, old if with_old else None, z.offsets, z.row_counts)
+        find_columns(z, x, y, old if with_old else None, z.offsets, z.row_counts)
     else:
         _find_blocks(z, x, y, old if with_old else None, work_arrays, reuse_topology, max_new_nnz, nnz_max)
     z.values.zero_()
@@ -173,7 +178,7 @@ def _find_blocks(
         if bound is not None and number("bsr_mm", name, bound) < 0:
             raise LaunchError(f"bsr_mm: {name} is the number of blocks at most, not {bound}")
     counts = zeros(z.nrow + 1, dtype=int32, device=z.device)
-    _find_columns(z, x, y, old, None, counts)
+    count_columns(z, x, y, old, counts)
     offsets = empty(z.nrow + 1, dtype=int32, device=z.device)
     array_scan(counts, offsets, inclusive=False)
     if most is not None:
@@ -195,126 +200,24 @@ def _find_blocks(
     z.row_counts = None
     copy(z.offsets, offsets, count=z.nrow + 1)
     ensure_fits(z, nnz)
-    _find_columns(z, x, y, old, z.offsets, counts)
+    find_columns(z, x, y, old, z.offsets, counts)
     if work is not None:
         work.offsets, work.columns = offsets, clone(z.columns[:nnz])
 
 
-def _find_columns(
-    z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, old: BsrMatrix | None, offsets: array | None, counts: array
-) -> None:
-    """Count the columns of each row, and write them where `offsets` says how much room there is."""
-    words = (y.ncol + 31) // 32
-    workers = int(np.clip((_WORDS_ON_GPUS if z.device.is_cuda else _WORDS) // (words + 1), 1, z.nrow + 1))
-    marks, groups = (zeros((workers, size), dtype=uint32, device=z.device) for size in (words, (words + 31) // 32))
-    left = [z.nrow, x.offsets, x.row_counts, x.columns]
-    right = [y.nrow, y.ncol, y.offsets, y.row_counts, y.columns]
-    third = [None, None, None] if old is None else [old.offsets, old.row_counts, old.columns]
-    status = None if offsets is None or z.row_counts is None else z.status()
-    given = [*left, *right, *third, marks, groups, offsets, z.columns, counts, status]
-    launch(_list_columns, workers, given, device=z.device, record_tape=False)
-
-
 def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
-    left = [x.offsets, x.row_counts, x.columns, x.scalar_values]
-    right = [y.nrow, y.offsets, y.row_counts, y.columns, y.scalar_values]
-    given = [z.scalar_type(alpha), *left, *right, z.offsets, z.row_counts, z.columns, z.scalar_values]
-    is_of_scalars = z.block_size == 1
-    shape = (1, 1, z.nrow) if is_of_scalars else (z.nrow, *z.block_shape)
-    launch(_multiplier(is_of_scalars), shape, given, device=z.device)
-
-
-# The words of marks of all workers together, unless one needs more: each has a bit for each column.
-_WORDS = 2**20
-_WORDS_ON_GPUS = 2**24
-
-
-@func
-def _mark(marks: array2d[uint32], groups: array2d[uint32], worker: int, column: int) -> None:
-    """Set the bit of a column, and the bit of its word."""
-    word = column >> 5
-    marks[worker, word] = marks[worker, word] | (uint32(1) << uint32(column & 31))
-    groups[worker, word >> 5] = groups[worker, word >> 5] | (uint32(1) << uint32(word & 31))
-
-
-@func
-def _lowest(bits: uint32) -> int:
-    """The number of the lowest bit that is set."""
-    place = 0
-    rest = bits
-    for k in range(5):
-        width = 16 >> k
-        if (rest & ((uint32(1) << uint32(width)) - uint32(1))) == uint32(0):
-            rest = rest >> uint32(width)
-            place += width
-    return place
-
-
-@kernel(enable_backward=False)
-def _list_columns(
-    nrow: int,
-    x_offsets: array[int],
-    x_counts: array[int],
-    x_columns: array[int],
-    y_nrow: int,
-    y_ncol: int,
-    y_offsets: array[int],
-    y_counts: array[int],
-    y_columns: array[int],
-    old_offsets: array[int],
-    old_counts: array[int],
-    old_columns: array[int],
-    marks: array2d[uint32],
-    groups: array2d[uint32],
-    offsets: array[int],
-    columns: array[int],
-    counts: array[int],
-    status: array[int],
-) -> None:
-    worker = tid()
-    for row in range(worker, nrow, marks.shape[0]):
-        least = y_ncol
-        most = -1
-        for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
-            inner = x_columns[b]
-            if inner >= 0 and inner < y_nrow:
-                for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
-                    column = y_columns[c]
-                    if column >= 0 and column < y_ncol:
-                        _mark(marks, groups, worker, column)
-                        least = min(least, column)
-                        most = max(most, column)
-        if old_offsets:
-            for c in range(row_begin(old_offsets, row), row_end(old_offsets, old_counts, old_columns, row)):
-                column = old_columns[c]
-                if column >= 0 and column < y_ncol:
-                    _mark(marks, groups, worker, column)
-                    least = min(least, column)
-                    most = max(most, column)
-        first = 0
-        room = 0
-        if offsets:
-            first = row_begin(offsets, row)
-            room = min(offsets[row + 1], columns.shape[0]) - first
-        count = 0
-        for group in range(least >> 10, (most >> 10) + 1):
-            words = groups[worker, group]
-            groups[worker, group] = uint32(0)
-            while words != uint32(0):
-                word = (group << 5) + _lowest(words)
-                words = words & (words - uint32(1))
-                bits = marks[worker, word]
-                marks[worker, word] = uint32(0)
-                while bits != uint32(0):
-                    if count < room:
-                        columns[first + count] = (word << 5) + _lowest(bits)
-                    count += 1
-                    bits = bits & (bits - uint32(1))
-        if offsets and count > room:
-            count = room
-            if status:
-                status[0] = BSR_STATUS_ROW_CAPACITY_EXCEEDED
-        counts[row] = count
+    left = [*rows_of(x), x.scalar_values]
+    right = [y.nrow, *rows_of(y), y.scalar_values]
+    given = [scalar_of(z.scalar_type, alpha), *left, *right, *rows_of(z)]
+    is_of_scalars = z.block_size == 1 and x.block_size == 1
+    has_derivative = any(each.requires_grad or each.values.memory.is_traced for each in (x, y, z))
+    if has_derivative or z.device.is_cuda:
+        shape = (1, 1, z.nrow) if is_of_scalars else (z.nrow, *z.block_shape)
+        launch(_multiplier(is_of_scalars), shape, [*given, z.scalar_values], device=z.device)
+        return
+    workers = workers_of(PLACES, z.ncol, z.nrow, z.device)
+    places = empty((workers, z.ncol), dtype=int32, device=z.device)
+    launch_inside(_multiplier_in_turn(is_of_scalars), (workers, 1), [*given, z.nrow, places, z.scalar_values], z.device)
 
 
 @kernel(enable_backward=False)
@@ -331,6 +234,65 @@ def _has_at_most_nnz_max(nnz_max: int, offsets: array[int], limited: array[int])
     row = tid()
     # More blocks than nnz_max: the index is then outside of the array, which is an error here.
     limited[row + max(offsets[row] - nnz_max, 0) * limited.shape[0]] = offsets[row]
+
+
+@cached(2)
+def _multiplier_in_turn(is_of_scalars: bool) -> Kernel:
+    """The kernel of which each thread does many rows, and finds blocks by a list: quicker on few cores."""
+
+    @kernel(enable_backward=False)
+    def multiply_in_turn(
+        alpha: Any,
+        x_offsets: array[int],
+        x_counts: array[int],
+        x_columns: array[int],
+        x_values: array3d[Any],
+        y_nrow: int,
+        y_offsets: array[int],
+        y_counts: array[int],
+        y_columns: array[int],
+        y_values: array3d[Any],
+        offsets: array[int],
+        row_counts: array[int],
+        columns: array[int],
+        nrow: int,
+        places: array2d[int],
+        out: array3d[Any],
+    ) -> None:
+        """Add products to the blocks of rows, each of which a worker lists by column: what is found there is tested."""
+        worker, _ = tid()
+        ncol = places.shape[1]
+        workers = places.shape[0]
+        for row in range(first_row(nrow, worker, workers), first_row(nrow, worker + 1, workers)):
+            first = row_begin(offsets, row)
+            end = min(row_end(offsets, row_counts, columns, row), out.shape[0])
+            for back in range(first, end):
+                block = end - 1 - (back - first)  # so that the first one of a column is found
+                if is_inside(columns[block], ncol):
+                    places[worker, columns[block]] = block
+            for b in range(
+                row_begin(x_offsets, row), min(row_end(x_offsets, x_counts, x_columns, row), x_values.shape[0])
+            ):
+                inner = x_columns[b]
+                if is_inside(inner, y_nrow):
+                    inner_end = min(row_end(y_offsets, y_counts, y_columns, inner), y_values.shape[0])
+                    for c in range(row_begin(y_offsets, inner), inner_end):
+                        column = y_columns[c]
+                        if is_inside(column, ncol):
+                            block = places[worker, column]
+                            if block >= first and block < end and columns[block] == column:
+                                if static(is_of_scalars):
+                                    product = x_values[b, 0, 0] * y_values[c, 0, 0]
+                                    out[block, 0, 0] = out[block, 0, 0] + alpha * product
+                                    continue
+                                for i in range(out.shape[1]):
+                                    for j in range(out.shape[2]):
+                                        total = out.dtype(0.0)
+                                        for k in range(x_values.shape[2]):
+                                            total += x_values[b, i, k] * y_values[c, k, j]
+                                        out[block, i, j] = out[block, i, j] + alpha * total
+
+    return multiply_in_turn
 
 
 @cached(2)
@@ -361,7 +323,7 @@ def _multiplier(is_of_scalars: bool) -> Kernel:
         end = row_end(offsets, row_counts, columns, row)
         for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
             inner = x_columns[b]
-            if inner >= 0 and inner < y_nrow:
+            if is_inside(inner, y_nrow):
                 for c in range(row_begin(y_offsets, inner), row_end(y_offsets, y_counts, y_columns, inner)):
                     block = find_column(columns, first, end, y_columns[c])
                     if block >= 0:

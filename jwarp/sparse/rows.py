@@ -5,6 +5,13 @@ from __future__ import annotations
 from jwarp.arrays.array import array
 from jwarp.frontend.builtins.scalar import max, min
 from jwarp.frontend.func import func
+from jwarp.types import uint32
+
+
+@func
+def is_inside(column: int, ncol: int) -> bool:
+    """True for one of `ncol` columns. Blocks of no column, such as -1, count as none."""
+    return uint32(column) < uint32(ncol)
 
 
 @func

@@ -8,6 +8,7 @@ from jwarp.api.array_functions import array_scan, number
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array
 from jwarp.arrays.create import copy, empty
+from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import max, min
@@ -156,6 +157,24 @@ def topology_of(where: str, topology: str | None, known: str = "compact masked p
 def block_type_of(shape: tuple[int, int], scalar: Any) -> Any:
     """The type of blocks of a shape: a scalar type for (1, 1)."""
     return scalar if tuple(shape) == (1, 1) else matrix(shape=tuple(shape), dtype=scalar)
+
+
+def rows_of(bsr: BsrMatrix) -> list[array | None]:
+    """The arrays that say where the blocks of rows are, with an element for each row.
+
+    Raises:
+        LaunchError: an array that a caller set has too few.
+    """
+    for name, each, size in (("offsets", bsr.offsets, bsr.nrow + 1), ("row_counts", bsr.row_counts, bsr.nrow)):
+        if each is not None and (each.ndim != 1 or each.size < size):
+            raise LaunchError(f"wp.sparse: {name} of a matrix of {bsr.nrow} rows have {each.size} elements, not {size}")
+    return [bsr.offsets, bsr.row_counts, bsr.columns]
+
+
+def launch_inside(kernel: Any, dim: Any, inputs: list[Any], device: Any, record_tape: bool = True) -> None:
+    """Launch a kernel that never leaves its arrays, whatever is in them, without tests of that by the compiler."""
+    with config(bounds="unchecked"):
+        launch(kernel, dim, inputs, device=device, record_tape=record_tape)
 
 
 def check_devices(where: str, *arrays: array) -> None:

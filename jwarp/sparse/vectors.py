@@ -11,14 +11,17 @@ from jwarp.caches import cached
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.builtins.scalar import min
 from jwarp.frontend.kernel import Kernel, kernel
+from jwarp.sparse.jax_values import scalar_of, takes_jax_arrays
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale
-from jwarp.sparse.rows import bsr_row_index, row_begin, row_end
+from jwarp.sparse.rows import bsr_row_index, is_inside, row_begin, row_end
 from jwarp.sparse.scaling import is_one, is_zero
-from jwarp.sparse.storage import check_devices
+from jwarp.sparse.storage import check_devices, launch_inside, rows_of
 from jwarp.types import CompositeType, int64, type_repr, types_equal, vector
 
 
+@takes_jax_arrays
 def bsr_mv(
     A: Any,
     x: array,
@@ -78,18 +81,21 @@ def multiply(
     A: BsrMatrix, x: array, y: array, z: array, alpha: Any, beta: Any, transpose: bool = False, record_tape: bool = True
 ) -> None:
     """Set `z` to `alpha * A @ x + beta * y`, all of which are arrays of numbers. `z` may be `y`, but not `x`."""
-    scale_of, rows = A.scalar_type, A.block_shape[1 if transpose else 0]
-    parts = [A.offsets, A.row_counts, A.columns]
+    kind, rows = A.scalar_type, A.block_shape[1 if transpose else 0]
+    parts = rows_of(A)
+    sizes = A.shape[::-1] if transpose else A.shape
+    if (z.size, x.size) != sizes or y.size != z.size:
+        raise LaunchError(f"wp.sparse: vectors of {x.size}, {y.size} and {z.size} numbers for a matrix of {A.shape}")
     if not transpose:
-        given = [scale_of(alpha), scale_of(beta), *parts, A.scalar_values.flatten(), x, y, z]
-        launch(_multiplier(*A.block_shape), (z.size, 1), given, device=A.device, record_tape=record_tape)
+        given = [scalar_of(kind, alpha), scalar_of(kind, beta), *parts, A.scalar_values.flatten(), A.ncol, x, y, z]
+        launch_inside(_multiplier(*A.block_shape), (z.size, 1), given, A.device, record_tape)
         return
     if is_zero(beta):
         z.zero_()
     elif y is not z or not is_one(beta):
-        launch(_scale_vector, z.size, [scale_of(beta), y, z], device=A.device, record_tape=record_tape)
+        launch(_scale_vector, z.size, [scalar_of(kind, beta), y, z], device=A.device, record_tape=record_tape)
     if not is_zero(alpha):
-        given = [scale_of(alpha), *parts, A.scalar_values, A.nrow, x, z]
+        given = [scalar_of(kind, alpha), *parts, A.scalar_values, A.nrow, A.ncol, x, z]
         launch(_multiply_transposed, (A.nnz, rows), given, device=A.device, record_tape=record_tape)
 
 
@@ -121,6 +127,7 @@ def _multiplier(rows_of_block: int, columns_of_block: int) -> Kernel:
         row_counts: array[int],
         columns: array[int],
         values: array[Any],
+        ncol: int,
         x: array[Any],
         y: array[Any],
         z: array[Any],
@@ -129,14 +136,15 @@ def _multiplier(rows_of_block: int, columns_of_block: int) -> Kernel:
         row = out // rows_of_block
         i = out % rows_of_block
         total = values.dtype(0.0)
-        end = row_end(offsets, row_counts, columns, row)
+        end = min(row_end(offsets, row_counts, columns, row), values.shape[0] // (rows_of_block * columns_of_block))
         if alpha == values.dtype(0.0):
             end = 0
         for block in range(row_begin(offsets, row), end):
-            first = columns[block] * columns_of_block
-            at = (int64(block) * int64(rows_of_block) + int64(i)) * int64(columns_of_block)
-            for j in range(columns_of_block):
-                total += values[at + int64(j)] * x[first + j]
+            column = columns[block]
+            if is_inside(column, ncol):
+                at = (int64(block) * int64(rows_of_block) + int64(i)) * int64(columns_of_block)
+                for j in range(columns_of_block):
+                    total += values[at + int64(j)] * x[column * columns_of_block + j]
         total *= alpha
         if beta != values.dtype(0.0):
             total += beta * y[out]
@@ -153,12 +161,13 @@ def _multiply_transposed(
     columns: array[int],
     values: array3d[Any],
     nrow: int,
+    ncol: int,
     x: array[Any],
     y: array[Any],
 ) -> None:
     block, j = tid()
     row = bsr_row_index(offsets, nrow, block, row_counts)
-    if row >= 0:
+    if row >= 0 and is_inside(columns[block], ncol):
         total = values.dtype(0.0)
         for i in range(values.shape[1]):
             total += values[block, i, j] * x[row * values.shape[1] + i]

@@ -434,3 +434,51 @@ def test_a_copy_on_a_captured_tape_leaves_gradients_to_the_tape():
 def squared_of_copy(a: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     y[i] = a[i] * a[i]
+
+
+@wp.kernel
+def gathered(x: wp.array[float], limit: float, count: wp.array[int], at: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > limit:
+        slot = wp.atomic_add(count, 0, 1)
+        at[slot] = i
+        y[slot] = x[i] * x[i]
+
+
+@wp.kernel
+def weighted(y: wp.array[float], count: wp.array[int], e: wp.array[float]):
+    i = wp.tid()
+    if i < count[0]:
+        wp.atomic_add(e, 0, y[i] * float(i + 1))
+
+
+def test_graphs_whose_launches_count_are_native_and_go_back_in_the_same_order(backs):
+    n = 300
+    x, e, rng = new(0, n), wp.zeros(1, dtype=float, requires_grad=True), np.random.default_rng(0)
+    count, at, y = wp.zeros(1, dtype=int), wp.zeros(n, dtype=int), new(n=n)
+
+    def both():
+        tape = wp.Tape()
+        with tape:
+            count.zero_()
+            e.zero_()
+            wp.launch(gathered, n, [x, 0.9], [count, at, y])
+            wp.launch(weighted, n, [y, count], [e])
+        tape.backward(e)
+        return tape
+
+    with wp.ScopedCapture() as capture:
+        tape = both()
+    for run in range(5):
+        values = rng.uniform(0.5, 1.5, n).astype(np.float32)
+        x.assign(values)
+        backs.clear()
+        wp.capture_launch(capture.graph)
+        assert bool(backs) == (run < 2)
+        found, grad = count.numpy()[0], np.zeros(n)
+        order = at.numpy()[:found]
+        assert sorted(order) == list(np.flatnonzero(values > 0.9))
+        grad[order] = 2.0 * values[order] * (np.arange(found) + 1)
+        assert_allclose(e.numpy()[0], (values[order].astype(float) ** 2 * (np.arange(found) + 1)).sum(), rtol=1e-5)
+        assert_allclose(x.grad.numpy(), grad, rtol=1e-5)
+        tape.zero()

@@ -85,14 +85,40 @@ def test_offsets_and_columns_that_lie_stay_inside(seed):
         return A
 
     A, B = lie(small(4, 4)), small(4, 4)
+    if seed % 3 == 0:
+        A.values = A.values[:1]  # of fewer blocks than there are columns
     x = wp.ones(4, dtype=float)
     sparse.bsr_mv(A, x)
     sparse.bsr_mv(A, x, transpose=True)
     sparse.bsr_mm(A, B, small(4, 4), topology="masked")
     sparse.bsr_mm(B, A, sparse.bsr_zeros(4, 4, float, row_capacity=4), topology="padded")
+    sparse.bsr_mm(B, B, lie(small(4, 4)), topology="masked")
+    sparse.bsr_mm(B, A)
     sparse.bsr_get_diag(A)
-    sparse.bsr_transposed(A)
-    sparse.bsr_axpy(A, B)
-    sparse.bsr_copy(A)
-    sparse.bsr_compress(A)
     A.uncompress_rows()
+    for call in (sparse.bsr_transposed, lambda A: sparse.bsr_axpy(A, B), sparse.bsr_copy, sparse.bsr_compress):
+        try:
+            call(A)
+        except wp.LaunchError:  # which is for values that are too few
+            assert seed % 3 == 0
+
+
+def short_of_rows(name):
+    A = small(4, 4)
+    A.row_counts = wp.zeros(4, dtype=int)
+    setattr(A, name, wp.zeros(2, dtype=int))
+    return A
+
+
+@pytest.mark.parametrize("name", ["offsets", "row_counts"])
+def test_arrays_that_lack_rows_are_refused(name):
+    x = wp.ones(4, dtype=float)
+    for call in (
+        lambda A: sparse.bsr_mv(A, x),
+        lambda A: sparse.bsr_mv(A, x, transpose=True),
+        lambda A: sparse.bsr_mm(A, small(4, 4)),
+        lambda A: sparse.bsr_mm(small(4, 4), A),
+        lambda A: sparse.bsr_mm(small(4, 4), small(4, 4), A, topology="masked"),
+    ):
+        with pytest.raises(wp.LaunchError, match=rf"{name} of a matrix of 4 rows"):
+            call(short_of_rows(name))

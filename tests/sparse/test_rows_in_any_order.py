@@ -126,6 +126,43 @@ def test_blocks_in_kernels():
     np.testing.assert_array_equal(out.numpy(), wanted)
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+def test_blocks_of_no_column_are_none(block):
+    A, a = shuffled(12, 30, 20, block)
+    B, b = shuffled(13, 20, 30, block)
+    columns, values = A.columns.numpy().copy(), A.values.numpy().copy()
+    padding = np.random.default_rng(0).permutation(columns.size)[:40]
+    values[padding] = 0
+    A.values.assign(values)
+    a = dense(A)  # without the blocks that become padding
+    columns[padding] = np.where(padding % 2, -1, 1000)
+    values[padding] = np.nan
+    A.columns.assign(columns)
+    A.values.assign(values)
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(A.shape[1]), rng.standard_normal(A.shape[0])
+    close((A @ wp.array(x)).numpy().ravel(), a @ x)
+    close((wp.array(y) @ A).numpy().ravel(), y @ a)
+    close(dense(A @ B), a @ b.toarray())
+    close(dense(B @ A), b.toarray() @ a)
+    for made in (sparse.bsr_copy(A), A.transpose().transpose(), sparse.bsr_axpy(A), A - 0.0 * sparse.bsr_copy(A)):
+        close(dense(made), a)
+    close(dense(sparse.bsr_compress(A)), a)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("topology", ["compact", "masked"])
+def test_products_with_gradients_have_the_same_values(topology, block):
+    """The product that a tape records has another kernel than the one without derivatives."""
+    A, B = shuffled(14, 30, 20, block)[0], shuffled(15, 20, 50, block)[0]
+    found = []
+    for requires_grad in (False, True):
+        mask, _ = shuffled(16, 30, 50, block, repeats=topology == "compact")
+        A.values.requires_grad = requires_grad
+        found.append(dense(sparse.bsr_mm(A, B, mask, 2.0, 0.5, topology=topology)))
+    close(*found)
+
+
 def test_products_in_jax():
     import jax
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jwarp._native as _native
@@ -86,11 +87,11 @@ class _Steps:
         self._native, self._builds = _native.HostGraph(steps), builds
         self._like = config.settings, options.changes
         flat = list(all_of(commands))
-        self._launches = [(c, c.values) for c in flat if isinstance(c, ArrayLaunch)]
+        self._launches = [(c, c.values, c.program) for c in flat if isinstance(c, ArrayLaunch)]
         tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
         # Tapes clear the entries from before the run; if the run made others, the next run clears these, too.
         self._tapes = [(tape, tuple(tape.launches), met[tape]) for tape in tapes]
-        given = {id(a): a for _, values in self._launches for a in values if type(a) is array}
+        given = {id(a): a for _, values, _ in self._launches for a in values if type(a) is array}
         given.update((id(a), a) for _, entries, _ in self._tapes for entry in entries for a in entry.arrays)
         self._graded = [(a, a._grad) for a in given.values()]
         grads = [g.memory for tape in tapes for g in tape.gradients.values()]
@@ -114,7 +115,7 @@ class _Steps:
         return (
             settings is config.settings
             and changes == options.changes
-            and all(launch.values is values for launch, values in self._launches)
+            and all(c.values is values and c.program is program for c, values, program in self._launches)
             and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
             and all(entry.is_apart(mixed.values(), self._written) for entry, mixed in self._finding.values())
@@ -185,7 +186,7 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
     tapes = {id(c.tape): c.tape for c in all_of(commands) if isinstance(c, OfTape)}
     older = [entry for tape in tapes.values() for entry in tape.launches]
     met = {tape: dict(tape.gradients) for tape in tapes.values()}
-    builds = Builds(commands)
+    builds, of_tapes = Builds(commands), _OfTapes(tapes.values())
     for given in _in_turn(commands):
         command = given.now()
         if isinstance(command, OfTape):
@@ -201,7 +202,7 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
         if not is_whole:
             continue
         own = _steps(command, builds)
-        if own is None or (saves and not _are_of(saves, tapes.values())) or _goes_back_through(command, older):
+        if own is None or (saves and not of_tapes.have(saves)) or _goes_back_through(command, older):
             is_whole = False
             continue
         steps += [copying(saved, buffer) for saved, buffer, _ in saves]
@@ -237,8 +238,9 @@ def _steps(command: Command, builds: Builds) -> list[Recorded] | None:
         if any(True in owners_among(c, builds.changed) for c in all_of([command])):
             return None
     if isinstance(command, ArrayLaunch):
-        if command.program is not command.plain:
-            return None
+        if command.program is not command.plain:  # a tape wants its threads in another order
+            command = copy.copy(command)
+            command.prepared = command.executable = None
         if True in owners_among(command, builds.changed):
             return builds.launch(command)
         if command.changed_geometry():
@@ -261,13 +263,24 @@ def _goes_back_through(command: Command, older: Sequence[Entry]) -> bool:
     return any(id(entry) in known for entry in command.tape.launches)
 
 
-def _are_of(saves: Sequence[Saved], tapes: Any) -> bool:
-    """True if tapes keep all that was saved."""
-    own = {id(kept) for kept in _kept(entry for tape in tapes for entry in tape.launches)}
-    return all(id(kept) in own for _, _, handles in saves for kept in handles)
+class _OfTapes:
+    """The handles that tapes have got, while these record more."""
+
+    def __init__(self, tapes: Iterable[Any]):
+        self._seen = [[tape, 0] for tape in tapes]
+        self._own: dict[int, Kept] = {}
+
+    def have(self, saves: Sequence[Saved]) -> bool:
+        """True if tapes keep all that was saved."""
+        for pair in self._seen:
+            tape, count = pair
+            entries = tape.launches[count:] if count <= len(tape.launches) else tape.launches
+            self._own.update((id(kept), kept) for kept in _kept(entries))
+            pair[1] = len(tape.launches)
+        return all(id(kept) in self._own for _, _, handles in saves for kept in handles)
 
 
-def _kept(entries: Iterator[Entry]) -> Iterator[Kept]:
+def _kept(entries: Iterable[Entry]) -> Iterator[Kept]:
     """The contents that entries keep."""
     for entry in entries:
         yield from entry.keeps

@@ -20,7 +20,7 @@ EIGEN = "\n".join(line for line in SVD.splitlines() if "factor 2" not in line)
 
 
 def facts(parts, *lines):
-    """What is known of the last value of some lines."""
+    """The symmetry of a kernel of these lines, and the value of the last one."""
     kernel = read("\n".join([parts, *lines]))
     assert depends_on_decompositions(kernel)
     last = kernel.body.nodes[-1].result

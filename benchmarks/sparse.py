@@ -1,4 +1,4 @@
-"""Sparse matrices: assembly from triplets, times a vector, and squares, beside SciPy, Warp and JAX's BCSR."""
+"""Sparse matrices: assembly, products with vectors, squares, transposes and sums, beside SciPy, Warp and JAX's BCSR."""
 
 from __future__ import annotations
 
@@ -33,14 +33,23 @@ def measure(rounds: int, budget: float, rows: int) -> Iterator[Figure]:
     assembly: dict[str, Run] = {"scipy": lambda: _assembled_by_scipy(rows, entries)}
     products: dict[str, Run] = {"scipy": lambda: theirs @ x}
     squares: dict[str, Run] = {"scipy": lambda: theirs @ theirs}
+    turned = theirs.T.tocsr()
+    transposes: dict[str, Run] = {"scipy": lambda: theirs.T.tocsr()}
+    sums: dict[str, Run] = {"scipy": lambda: theirs + turned}
     for name, library, functions in (("jwarp", jwarp, jwarp.sparse), ("warp", warp, warp and warp_sparse)):
         if library:
             runs = _runs(library, functions, rows, entries, x, theirs)
-            assembly[name], products[name], squares[name] = runs
+            assembly[name], products[name], squares[name], transposes[name], sums[name] = runs
     of_jax, given = jax_sparse.BCSR.from_scipy_sparse(theirs), jax.numpy.asarray(x)
     multiply = jax.jit(lambda A, x: A @ x)
     products["jax"] = lambda: jax.block_until_ready(multiply(of_jax, given))
-    for name, runs in (("assembly", assembly), ("times a vector", products), ("squared", squares)):
+    for name, runs in (
+        ("assembly", assembly),
+        ("times a vector", products),
+        ("squared", squares),
+        ("transposed", transposes),
+        ("added to its transpose", sums),
+    ):
         times = interleave(runs, rounds, budget)
         targets = faster(times, "scipy", 2.0) + faster(times, "warp", 2.0)
         yield Figure(f"sparse matrix of {places.size:.0e}, {name}", times, targets)
@@ -66,7 +75,14 @@ def _runs(library: Any, functions: Any, rows: int, entries: tuple[Any, ...], x: 
     np.testing.assert_allclose(functions.bsr_mv(made, given, out).numpy(), right @ x, rtol=1e-4)
     square = functions.bsr_mm(made, made)
     np.testing.assert_allclose(functions.bsr_mv(square, given).numpy(), right @ (right @ x), rtol=1e-4)
-    return [assemble, lambda: functions.bsr_mv(made, given, out), lambda: functions.bsr_mm(made, made)]
+    turned = functions.bsr_transposed(made)
+    return [
+        assemble,
+        lambda: functions.bsr_mv(made, given, out),
+        lambda: functions.bsr_mm(made, made),
+        lambda: functions.bsr_transposed(made),
+        lambda: functions.bsr_axpy(turned, functions.bsr_copy(made)),
+    ]
 
 
 if __name__ == "__main__":

@@ -15,10 +15,12 @@ _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
 _PRODUCTS = 7
 # Elements in a vector, and what one operation on it takes.
 _LANES, _LANE_WEIGHT = 16, 4
-# The assumed trip count of a loop if only the launch knows it.
-_ITERATIONS = 64
+# The assumed trip counts of loops if only the launch knows them: of the outermost one, and of loops inside, that mostly
+# go through parts of what there is. A loop that ends by a condition, such as a search, ends sooner.
+_ITERATIONS = (64, 8, 2)
+_SOONER = 4
 # A block has few tiles in a row.
-_TILE_ITERATIONS = 8
+_TILE_ITERATIONS = (8,)
 MAX_WEIGHT = 1 << 40
 
 
@@ -69,12 +71,12 @@ def weight_of(kernel: Kernel) -> int:
     return max(1, min(MAX_WEIGHT, _block_weight(kernel.body, iterations, called)))
 
 
-def _block_weight(block: Block, unknown: int, called: Sequence[int]) -> int:
+def _block_weight(block: Block, unknown: Sequence[int], called: Sequence[int]) -> int:
     return sum(_node_weight(node, unknown, called) for node in block.nodes)
 
 
-def _node_weight(node: Node, unknown: int, called: Sequence[int]) -> int:
-    """`unknown` is how many iterations a loop makes where only the launch knows, `called` what functions weigh."""
+def _node_weight(node: Node, unknown: Sequence[int], called: Sequence[int]) -> int:
+    """`unknown` is how many iterations loops make where only the launch knows, `called` what functions weigh."""
     match node:
         case Op(row=row) if row.is_call:
             return called[node.number]
@@ -87,11 +89,12 @@ def _node_weight(node: Node, unknown: int, called: Sequence[int]) -> int:
         case If():
             return _block_weight(node.then, unknown, called) + _block_weight(node.orelse, unknown, called)
         case For():
-            iterations = unknown
+            iterations, inside = unknown[0], unknown[1:] or unknown
             if isinstance(node.lo, Const) and isinstance(node.hi, Const):
-                iterations = len(range(node.lo.value, node.hi.value, node.step))
+                iterations, inside = len(range(node.lo.value, node.hi.value, node.step)), unknown
             if node.lanes is not None:  # vectors of elements
-                return -(-iterations // _LANES) * _LANE_WEIGHT * _block_weight(node.body, unknown, called)
-            return iterations * _block_weight(node.body, unknown, called)
+                return -(-iterations // _LANES) * _LANE_WEIGHT * _block_weight(node.body, inside, called)
+            return iterations * _block_weight(node.body, inside, called)
         case While():
-            return unknown * (_block_weight(node.cond, unknown, called) + _block_weight(node.body, unknown, called))
+            iterations, inside = max(unknown[0] // _SOONER, 1), unknown[1:] or unknown
+            return iterations * (_block_weight(node.cond, inside, called) + _block_weight(node.body, inside, called))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jwarp.api import array_access, tape_graph
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.memory import HostMemory
@@ -131,6 +133,8 @@ class Tape:
         entry = self._next.pop(id(command), None)
         if entry is not None:
             self.launches.append(entry)
+        if array_access.is_verified():
+            array_access.note(command, self)
 
     def record_launch(
         self,
@@ -202,6 +206,44 @@ class Tape:
         else:
             self.scopes.append((len(self.launches), None, None))
 
+    def visualize(
+        self,
+        filename: str | Path | None = None,
+        simplify_graph: bool = True,
+        hide_readonly_arrays: bool = False,
+        array_labels: Mapping[array, str] | None = None,
+        choose_longest_node_name: bool = True,
+        ignore_graph_scopes: bool = False,
+        track_inputs: Sequence[array] = (),
+        track_outputs: Sequence[array] = (),
+        track_input_names: Sequence[str] = (),
+        track_output_names: Sequence[str] = (),
+        graph_direction: str = "LR",
+    ) -> str:
+        """The graph of what was recorded, as text for GraphViz (`dot -Tpng tape.dot -o tape.png`).
+
+        Args:
+            filename: A file to write it to, too.
+            simplify_graph: Show what is repeated on the same arrays once, with how often.
+            hide_readonly_arrays: Leave out arrays that nothing recorded writes to.
+            array_labels: Labels of arrays; others have names of parameters.
+            choose_longest_node_name: Of several names, take the longest one, not the first.
+            ignore_graph_scopes: Leave out the groups that were begun by `record_scope_begin`.
+            track_inputs, track_outputs: Arrays that are shown in any case.
+            track_input_names, track_output_names: Their labels.
+            graph_direction: The direction of edges: "LR", "TB", "RL" or "BT".
+        """
+        inputs = track_inputs or (), track_input_names or ()
+        outputs = track_outputs or (), track_output_names or ()
+        choices = tape_graph.Choices(
+            simplify_graph, hide_readonly_arrays, array_labels, choose_longest_node_name, ignore_graph_scopes,
+            inputs, outputs, graph_direction,
+        )  # fmt: skip
+        found = tape_graph.text_of(self.launches, self.scopes, choices)
+        if filename is not None:
+            tape_graph.write(filename, found)
+        return found
+
     # -- going back
 
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
@@ -242,6 +284,7 @@ class Tape:
             else:
                 a.grad.assign(g)
         command = Backward(self.launches)
+        array_access.forget(self)
         try:
             submit(command)
         finally:  # what has gone back before an error is zeroed, too
@@ -294,5 +337,6 @@ class Tape:
         self.zero()
 
     def _forget(self) -> None:
+        array_access.forget(self)
         self.launches = []
         self.scopes = []

@@ -11,6 +11,7 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.kernel import kernel
 from jwarp.sparse.copies import bsr_assign
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
 from jwarp.sparse.scaling import bsr_scale, is_zero
 from jwarp.sparse.storage import bsr_zeros, check_devices, topology_of
@@ -103,7 +104,7 @@ def bsr_axpy(
     has_grad = x.requires_grad or y.requires_grad
     values = scalars_of(empty(count, dtype=y.dtype, device=y.device, requires_grad=has_grad), y.block_shape)
     for first, each, scale in ((0, y, beta), (old, x, alpha)):
-        given = [each.scalar_type(scale), first, each.scalar_values, values]
+        given = [scalar_of(each.scalar_type, scale), first, each.scalar_values, values]
         launch(_put_multiples, (each.nnz, *each.block_shape), given, device=y.device)
     sum_entries(y, make_compact(y, rows, columns), values)
     return y

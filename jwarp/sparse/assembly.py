@@ -10,6 +10,7 @@ from jwarp.arrays.create import clone, empty
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.jax_values import takes_jax_arrays
 from jwarp.sparse.mapping import BsrTripletMap
 from jwarp.sparse.matrix import BsrMatrix, scalars_of
 from jwarp.sparse.storage import block_type_of, blocks_of, bsr_set_zero, bsr_zeros, check_devices, topology_of
@@ -17,6 +18,7 @@ from jwarp.sparse.structure import fit_into, make_compact, scatter_entries, stru
 from jwarp.types import int32, type_repr
 
 
+@takes_jax_arrays
 def bsr_from_triplets(
     rows_of_blocks: int,
     cols_of_blocks: int,
@@ -52,6 +54,7 @@ def bsr_from_triplets(
     return made
 
 
+@takes_jax_arrays
 def bsr_set_from_triplets(
     dest: BsrMatrix,
     rows: array,

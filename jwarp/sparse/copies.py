@@ -12,6 +12,7 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import max
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
 from jwarp.sparse.rows import bsr_block_index, bsr_row_index
 from jwarp.sparse.scaling import bsr_scale
@@ -118,7 +119,8 @@ def bsr_assign(dest: BsrMatrix, src: Any, structure_only: bool = False, topology
     if structure_only:
         return
     dest.values.zero_()
-    given = [source.scalar_type(scale), *parts, source.nrow, source.offsets, source.row_counts, source.columns]
+    given = [scalar_of(source.scalar_type, scale), *parts, source.nrow]
+    given += [source.offsets, source.row_counts, source.columns]
     to = [dest.offsets, dest.row_counts, dest.columns, rows, columns, source.scalar_values, dest.scalar_values]
     launch(_copy_parts, (source.nnz, *source.block_shape), [*given, *to], device=dest.device)
 

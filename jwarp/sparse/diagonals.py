@@ -13,12 +13,14 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import min
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.jax_values import scalar_of, takes_jax_arrays
 from jwarp.sparse.matrix import BsrMatrix, ensure_fits, matrix_and_scale, scalars_of
 from jwarp.sparse.rows import row_begin, row_end
 from jwarp.sparse.storage import bsr_zeros, check_devices, resize
 from jwarp.types import CompositeType, matrix, type_repr, types_equal
 
 
+@takes_jax_arrays
 def bsr_get_diag(A: Any, out: array | None = None) -> array:
     """The blocks on the diagonal of a matrix, or of a multiple of one; zero where there is none.
 
@@ -40,11 +42,12 @@ def bsr_get_diag(A: Any, out: array | None = None) -> array:
         if out.shape[0] < count:
             raise LaunchError(f"bsr_get_diag: out must be of length at least {count}, got {out.shape[0]}")
         out.zero_()
-    given = [src.scalar_type(scale), src.offsets, src.row_counts, src.columns, src.scalar_values]
+    given = [scalar_of(src.scalar_type, scale), src.offsets, src.row_counts, src.columns, src.scalar_values]
     launch(_diagonal, (count, *src.block_shape), [*given, scalars_of(out, src.block_shape)], device=src.device)
     return out
 
 
+@takes_jax_arrays
 def bsr_set_diag(A: BsrMatrix, diag: Any, rows_of_blocks: int | None = None, cols_of_blocks: int | None = None) -> None:
     """Set a matrix to one with blocks on its diagonal only.
 
@@ -76,6 +79,7 @@ def bsr_set_diag(A: BsrMatrix, diag: Any, rows_of_blocks: int | None = None, col
         A.values.fill_(diag)
 
 
+@takes_jax_arrays
 def bsr_diag(
     diag: Any = None,
     rows_of_blocks: int | None = None,

@@ -12,6 +12,7 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import min
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.jax_values import takes_jax_arrays
 from jwarp.sparse.matrix import BsrMatrix
 from jwarp.sparse.storage import blocks_of, check_devices
 from jwarp.sparse.structure import gather_entries
@@ -82,6 +83,7 @@ def _topology_of(dest: BsrMatrix) -> tuple[Any, ...]:
     return dest.nrow, dest.ncol, dest.offsets.ptr, dest.columns.ptr, counts
 
 
+@takes_jax_arrays
 def bsr_set_from_mapped_values(
     dest: BsrMatrix, mapping: BsrTripletMap, values: array, reduction: str = "gather"
 ) -> None:

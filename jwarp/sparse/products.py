@@ -1,15 +1,11 @@
 """`bsr_mm`: products of matrices.
 
-Each worker marks the columns of a row of the product as bits, in whatever order they come, and lists them from the
-lowest on: once to count them and once to write them. Each block of the product is then a sum over a row of the left
-factor.
+Which blocks a product has is found first. Then each of them is a sum over a row of the left factor.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from jwarp.api.array_functions import array_scan, number
 from jwarp.api.launch import launch
@@ -21,10 +17,11 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import static, tid
 from jwarp.frontend.builtins.prints import printf
-from jwarp.frontend.builtins.scalar import bit_count, max, min
-from jwarp.frontend.func import func
+from jwarp.frontend.builtins.scalar import max, min
 from jwarp.frontend.kernel import Kernel, kernel
-from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, matrix_and_scale
+from jwarp.sparse.jax_values import scalar_of
+from jwarp.sparse.matrix import BsrMatrix, ensure_fits, matrix_and_scale
+from jwarp.sparse.product_columns import PLACES, count_columns, find_columns, first_row, workers_of
 from jwarp.sparse.rows import find_column, is_inside, row_begin, row_end
 from jwarp.sparse.scaling import bsr_scale, is_zero
 from jwarp.sparse.storage import (
@@ -37,7 +34,7 @@ from jwarp.sparse.storage import (
     topology_of,
 )
 from jwarp.sparse.structure import scatter_entries
-from jwarp.types import int32, int64, types_equal, uint32
+from jwarp.types import int32, types_equal
 
 
 class bsr_mm_work_arrays:
@@ -119,7 +116,7 @@ def bsr_mm(
     rows = old.uncompress_rows() if with_old else None
     if topology == "padded":
         give_row_counts(z)
-        _find_columns(z, x, y, old if with_old else None, z.offsets, z.row_counts)
+        find_columns(z, x, y, old if with_old else None, z.offsets, z.row_counts)
     else:
         _find_blocks(z, x, y, old if with_old else None, work_arrays, reuse_topology, max_new_nnz, nnz_max)
     z.values.zero_()
@@ -181,7 +178,7 @@ def _find_blocks(
         if bound is not None and number("bsr_mm", name, bound) < 0:
             raise LaunchError(f"bsr_mm: {name} is the number of blocks at most, not {bound}")
     counts = zeros(z.nrow + 1, dtype=int32, device=z.device)
-    _find_columns(z, x, y, old, None, counts)
+    count_columns(z, x, y, old, counts)
     offsets = empty(z.nrow + 1, dtype=int32, device=z.device)
     array_scan(counts, offsets, inclusive=False)
     if most is not None:
@@ -203,150 +200,24 @@ def _find_blocks(
     z.row_counts = None
     copy(z.offsets, offsets, count=z.nrow + 1)
     ensure_fits(z, nnz)
-    _find_columns(z, x, y, old, z.offsets, counts)
+    find_columns(z, x, y, old, z.offsets, counts)
     if work is not None:
         work.offsets, work.columns = offsets, clone(z.columns[:nnz])
-
-
-def _find_columns(
-    z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, old: BsrMatrix | None, offsets: array | None, counts: array
-) -> None:
-    """Count the columns of each row, and write them where `offsets` says how much room there is."""
-    words = (y.ncol + 31) // 32
-    workers = _workers(_WORDS, words, z.nrow, z.device)
-    marks, groups = (zeros((workers, size), dtype=uint32, device=z.device) for size in (words, (words + 31) // 32))
-    left, right = [z.nrow, *rows_of(x)], [y.nrow, y.ncol, *rows_of(y)]
-    third = [None, None, None] if old is None else rows_of(old)
-    rows_of(z)
-    status = None if offsets is None or z.row_counts is None else z.status()
-    given = [*left, *right, *third, marks, groups, offsets, z.columns, counts, status]
-    launch_inside(_list_columns, (workers, 1), given, z.device, record_tape=False)
 
 
 def _add_products(z: BsrMatrix, x: BsrMatrix, y: BsrMatrix, alpha: Any) -> None:
     left = [*rows_of(x), x.scalar_values]
     right = [y.nrow, *rows_of(y), y.scalar_values]
-    given = [z.scalar_type(alpha), *left, *right, *rows_of(z)]
+    given = [scalar_of(z.scalar_type, alpha), *left, *right, *rows_of(z)]
     is_of_scalars = z.block_size == 1 and x.block_size == 1
-    has_derivative = x.requires_grad or y.requires_grad or z.requires_grad
-    if has_derivative or z.device.is_cuda or z.values.memory.is_traced:
+    has_derivative = any(each.requires_grad or each.values.memory.is_traced for each in (x, y, z))
+    if has_derivative or z.device.is_cuda:
         shape = (1, 1, z.nrow) if is_of_scalars else (z.nrow, *z.block_shape)
         launch(_multiplier(is_of_scalars), shape, [*given, z.scalar_values], device=z.device)
         return
-    workers = _workers(_PLACES, z.ncol, z.nrow, z.device)
+    workers = workers_of(PLACES, z.ncol, z.nrow, z.device)
     places = empty((workers, z.ncol), dtype=int32, device=z.device)
     launch_inside(_multiplier_in_turn(is_of_scalars), (workers, 1), [*given, z.nrow, places, z.scalar_values], z.device)
-
-
-def _workers(words: int, of_worker: int, nrow: int, device: Any) -> int:
-    """The number of workers that have so many words together."""
-    return int(np.clip((words << 4 if device.is_cuda else words) // (of_worker + 1), 1, nrow + 1))
-
-
-# The words of marks of all workers together, unless one needs more: each has a bit for each column. On GPUs 16 times
-# as many.
-_WORDS = 2**20
-# The numbers of blocks by column, of all workers together, unless one needs more.
-_PLACES = 2**22
-
-
-@func
-def _lowest(bits: uint32) -> int:
-    """The number of the lowest bit that is set."""
-    return bit_count(bits ^ (bits - uint32(1))) - 1
-
-
-@func
-def _mark_row(
-    offsets: array[int],
-    counts: array[int],
-    columns: array[int],
-    row: int,
-    ncol: int,
-    marks: array2d[uint32],
-    groups: array2d[uint32],
-    worker: int,
-    least: int,
-    most: int,
-) -> tuple[int, int]:
-    """Set the bits of a row's columns and of their words, and return the least and the greatest column so far."""
-    for b in range(row_begin(offsets, row), row_end(offsets, counts, columns, row)):
-        column = columns[b]
-        if is_inside(column, ncol):
-            word = column >> 5
-            marks[worker, word] = marks[worker, word] | (uint32(1) << uint32(column & 31))
-            groups[worker, word >> 5] = groups[worker, word >> 5] | (uint32(1) << uint32(word & 31))
-            least = min(least, column)
-            most = max(most, column)
-    return least, most
-
-
-@kernel(enable_backward=False)
-def _list_columns(
-    nrow: int,
-    x_offsets: array[int],
-    x_counts: array[int],
-    x_columns: array[int],
-    y_nrow: int,
-    y_ncol: int,
-    y_offsets: array[int],
-    y_counts: array[int],
-    y_columns: array[int],
-    old_offsets: array[int],
-    old_counts: array[int],
-    old_columns: array[int],
-    marks: array2d[uint32],
-    groups: array2d[uint32],
-    offsets: array[int],
-    columns: array[int],
-    counts: array[int],
-    status: array[int],
-) -> None:
-    worker, _ = tid()
-    workers = marks.shape[0]
-    for row in range(_first_row(nrow, worker, workers), _first_row(nrow, worker + 1, workers)):
-        least = y_ncol
-        most = -1
-        for b in range(row_begin(x_offsets, row), row_end(x_offsets, x_counts, x_columns, row)):
-            inner = x_columns[b]
-            if is_inside(inner, y_nrow):
-                least, most = _mark_row(
-                    y_offsets, y_counts, y_columns, inner, y_ncol, marks, groups, worker, least, most
-                )
-        if old_offsets:
-            least, most = _mark_row(
-                old_offsets, old_counts, old_columns, row, y_ncol, marks, groups, worker, least, most
-            )
-        first = 0
-        room = 0
-        if offsets:
-            first = row_begin(offsets, row)
-            room = min(offsets[row + 1], columns.shape[0]) - first
-        count = 0
-        for group in range(least >> 10, (most >> 10) + 1):
-            words = groups[worker, group]
-            groups[worker, group] = uint32(0)
-            while words != uint32(0):
-                word = (group << 5) + _lowest(words)
-                words = words & (words - uint32(1))
-                bits = marks[worker, word]
-                marks[worker, word] = uint32(0)
-                if offsets:
-                    while bits != uint32(0) and count < room:
-                        columns[first + count] = (word << 5) + _lowest(bits)
-                        count += 1
-                        bits = bits & (bits - uint32(1))
-                count += bit_count(bits)
-        if offsets and count > room:
-            count = room
-            if status:
-                status[0] = BSR_STATUS_ROW_CAPACITY_EXCEEDED
-        counts[row] = count
-
-
-@func
-def _first_row(nrow: int, worker: int, workers: int) -> int:
-    return int(int64(nrow) * int64(worker) // int64(workers))
 
 
 @kernel(enable_backward=False)
@@ -392,7 +263,7 @@ def _multiplier_in_turn(is_of_scalars: bool) -> Kernel:
         worker, _ = tid()
         ncol = places.shape[1]
         workers = places.shape[0]
-        for row in range(_first_row(nrow, worker, workers), _first_row(nrow, worker + 1, workers)):
+        for row in range(first_row(nrow, worker, workers), first_row(nrow, worker + 1, workers)):
             first = row_begin(offsets, row)
             end = min(row_end(offsets, row_counts, columns, row), out.shape[0])
             for back in range(first, end):

@@ -8,6 +8,7 @@ from jwarp.api.launch import launch
 from jwarp.arrays.array import array3d
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.kernel import kernel
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale
 
 
@@ -28,7 +29,7 @@ def bsr_scale(x: Any, alpha: Any) -> BsrMatrix:
             found.values.zero_()
         else:
             shape = (found.nnz, *found.block_shape)
-            launch(_scale, shape, [found.scalar_type(alpha), found.scalar_values], device=found.device)
+            launch(_scale, shape, [scalar_of(found.scalar_type, alpha), found.scalar_values], device=found.device)
     return found
 
 

@@ -20,6 +20,7 @@ from jwarp.frontend.builtins.control import static, tid
 from jwarp.frontend.builtins.scalar import min
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import Kernel, kernel
+from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, list_rows
 from jwarp.sparse.rows import bsr_block_index, is_inside, row_begin
 from jwarp.sparse.storage import give_row_counts, launch_inside, rows_of
@@ -125,7 +126,7 @@ def gather_entries(
     """
     if values.shape[0] < order.size or values.shape[1:] != out.shape[1:]:
         raise LaunchError(f"wp.sparse: blocks of shape {values.shape} for {order.size} entries and {out.shape}")
-    given = [nrow, offsets, ends, order, values, values.dtype(scale), out]
+    given = [nrow, offsets, ends, order, values, scalar_of(values.dtype, scale), out]
     is_of_scalars = out.shape[1:] == (1, 1)  # and then blocks are along the last dimension, that of lanes
     shape = (1, 1, out.shape[0]) if is_of_scalars else out.shape
     (launch_inside if is_new else launch)(_summed(is_of_scalars), shape, given, device=out.device)

@@ -13,6 +13,7 @@ from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import min
 from jwarp.frontend.kernel import Kernel, kernel
+from jwarp.sparse.jax_values import scalar_of, takes_jax_arrays
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale
 from jwarp.sparse.rows import bsr_row_index, is_inside, row_begin, row_end
 from jwarp.sparse.scaling import is_one, is_zero
@@ -20,6 +21,7 @@ from jwarp.sparse.storage import check_devices, launch_inside, rows_of
 from jwarp.types import CompositeType, int64, type_repr, types_equal, vector
 
 
+@takes_jax_arrays
 def bsr_mv(
     A: Any,
     x: array,
@@ -79,21 +81,21 @@ def multiply(
     A: BsrMatrix, x: array, y: array, z: array, alpha: Any, beta: Any, transpose: bool = False, record_tape: bool = True
 ) -> None:
     """Set `z` to `alpha * A @ x + beta * y`, all of which are arrays of numbers. `z` may be `y`, but not `x`."""
-    scale_of, rows = A.scalar_type, A.block_shape[1 if transpose else 0]
+    kind, rows = A.scalar_type, A.block_shape[1 if transpose else 0]
     parts = rows_of(A)
     sizes = A.shape[::-1] if transpose else A.shape
     if (z.size, x.size) != sizes or y.size != z.size:
         raise LaunchError(f"wp.sparse: vectors of {x.size}, {y.size} and {z.size} numbers for a matrix of {A.shape}")
     if not transpose:
-        given = [scale_of(alpha), scale_of(beta), *parts, A.scalar_values.flatten(), A.ncol, x, y, z]
+        given = [scalar_of(kind, alpha), scalar_of(kind, beta), *parts, A.scalar_values.flatten(), A.ncol, x, y, z]
         launch_inside(_multiplier(*A.block_shape), (z.size, 1), given, A.device, record_tape)
         return
     if is_zero(beta):
         z.zero_()
     elif y is not z or not is_one(beta):
-        launch(_scale_vector, z.size, [scale_of(beta), y, z], device=A.device, record_tape=record_tape)
+        launch(_scale_vector, z.size, [scalar_of(kind, beta), y, z], device=A.device, record_tape=record_tape)
     if not is_zero(alpha):
-        given = [scale_of(alpha), *parts, A.scalar_values, A.nrow, A.ncol, x, z]
+        given = [scalar_of(kind, alpha), *parts, A.scalar_values, A.nrow, A.ncol, x, z]
         launch(_multiply_transposed, (A.nnz, rows), given, device=A.device, record_tape=record_tape)
 
 

@@ -60,3 +60,11 @@ def test_weights_grow_with_loops():
     empty = kernel("for %1: int32 = 9 .. 3 step 1 {\n%2: float32 = load x[%1]\nstore y[%0], %2\n}")
     assert weight_of(plain) == 1 + 4 + 4 and weight_of(looped) == 1 + 80 and weight_of(empty) == 1
     assert weight_of(unknown) > weight_of(looped)
+
+
+def test_loops_of_unknown_length_in_others_count_for_less():
+    def loops(count):
+        begin = "".join(f"for %1{n}: int32 = 0 .. %0 step 1 {{\n" for n in range(count))
+        return weight_of(kernel(f"{begin}atomic_add x[%0], 1.0\n" + "}\n" * count))
+
+    assert [loops(count) - 1 for count in range(4)] == [20, 64 * 20, 64 * 8 * 20, 64 * 8 * 2 * 20]

@@ -222,3 +222,31 @@ def test_parameters_are_checked(tmp_path):
         graph.set_param("a", np.zeros(4))
     with pytest.raises(wp.LaunchError, match="was loaded from a file"):
         wp.capture_save(graph, tmp_path / "again")
+
+
+class Elsewhere:
+    """Stands for a GPU as the device of an array."""
+
+    is_cuda = True
+
+    def __repr__(self):
+        return "cuda:0"
+
+
+@pytest.mark.parametrize("command", ["a copy", "a fill", "'named'"])
+def test_arrays_of_a_gpu_are_refused(command, tmp_path):
+    """By name, before anything of theirs is read."""
+    a, b = wp.zeros(4, dtype=float), wp.zeros(4, dtype=float)
+    with wp.ScopedCapture() as capture:
+        if command == "a copy":
+            wp.copy(a, b)
+        else:
+            a.fill_(2.0)
+    (b if command == "a copy" else a).device = Elsewhere()
+    graph = wp.ScopedCapture() if command == "'named'" else capture
+    if command == "'named'":
+        with graph:
+            b.fill_(1.0)
+    with pytest.raises(wp.LaunchError, match=f"{command} has an array on cuda:0"):
+        wp.capture_save(graph.graph, tmp_path / "saved", {"named": a} if command == "'named'" else {})
+    assert not list(tmp_path.iterdir())

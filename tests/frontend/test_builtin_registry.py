@@ -1,5 +1,6 @@
 """The names of Warp's builtins, and calls of their overloads chosen at random, against Warp where it is installed."""
 
+import numpy as np
 import pytest
 
 import jwarp as wp
@@ -50,3 +51,14 @@ def test_some_overloads_give_the_numbers_of_warp():
     found = builtin_overloads.audit(set(), SAMPLE)
     assert len(found.taken) > SAMPLE // 2
     assert not found.wrong, "\n".join(f"{call}: {reason}" for call, reason in found.wrong.items())
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [("sin", (1,)), ("sqrt", (2,)), ("pow", (2, 3)), ("atan2", (1, 2)), ("floor", (True,)), ("bit_count", (1.5,)),
+     ("add", (True, True))],
+)  # fmt: skip
+def test_outside_kernels_functions_take_the_kinds_of_numbers_that_they_take_in_them(name, args):
+    with pytest.raises(wp.KernelTypeError, match=rf"wp\.{name} does not take \((int32|bool|float32)"):
+        getattr(wp, name)(*args)
+    assert abs(wp.sin(1.0) - np.sin(1.0)) < 1e-7 and wp.bit_count(7) == 3 and wp.add(1, 2) == 3

@@ -75,7 +75,8 @@ def test_copies_are_made_where_they_pay():
     assert len(set(places_of(1, HEAVY, columns=300))) == 4  # no more than there is to share
     assert len(set(places_of(1, 1))) == 4
     assert len(set(places_of(1000, 1))) == 1
-    assert len(set(places_of(1000, 100))) == 8
+    # A few, unless they cost little beside the work, which is a rough estimate.
+    assert [len(set(places_of(1000, weight))) for weight in (100, 1000, 10000)] == [4, 8, 64]
     assert len(set(places_of(10**7, HEAVY))) == 4  # a quarter of a GB is enough
 
 

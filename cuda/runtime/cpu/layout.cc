@@ -15,8 +15,10 @@ constexpr int64_t kMaxChunks = 64;
 // The cost of a chunk, and of each byte that it needs a copy of; in tenths of a nanosecond, like weights.
 constexpr double kChunkWeight = 1000;
 constexpr double kByteWeight = 6;
-// The part of a launch's work that copies may cost.
+// The part of a launch's work that a few copies may cost; more of them may cost a part of that. Work is a rough estimate.
 constexpr double kCopyShare = 0.5;
+constexpr double kFewCopies = 3;
+constexpr double kShareOfMany = 1.0 / 16;
 // Copies take no more memory than this, or than the launch's own arrays do.
 constexpr double kMaxCopyBytes = 1 << 28;
 // Indices of threads do not wrap up to this.
@@ -106,7 +108,8 @@ void CpuLayout::choose_chunks(const Plan& plan, const Launch& launch) {
 
   const double all_rows = static_cast<double>(launch.repeat) * static_cast<double>(batch_items * rows);
   const double weight = all_rows * static_cast<double>(columns) * static_cast<double>(plan.weight);
-  const double worth = weight * kCopyShare / (kChunkWeight + kByteWeight * bytes);
+  const double few = weight * kCopyShare / (kChunkWeight + kByteWeight * bytes);
+  const double worth = std::max(std::min(few, kFewCopies), few * kShareOfMany);
   const double fitting = std::max(kMaxCopyBytes, all_bytes) / std::max(bytes, 1.0);
   const double copies = std::min({worth, fitting, static_cast<double>(std::min(kMaxChunks, granules) - 1)});
   if (plan.ordered) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,8 @@ def export_graph(graph: Graph, named: Mapping[str, array]) -> ExportedGraph:
             "a graph is exported without what its kernels find by numbers: ids in arrays, arrays in arrays of structs",
             hint="pass grids, trees, meshes and arrays themselves",
         )
+    for name, a in named.items():
+        _refuse_gpu(f"'{name}'", [a])
     with with_x64(True):  # so that arrays of 64-bit numbers are regions like the others
         arguments = {"commands": _arrays_of(graph.commands), "params": dict(named)}
         given = Given(arguments, tuple(arguments))
@@ -136,20 +138,38 @@ def _arrays_of(commands: Sequence[Command]) -> list[Any]:
         arrays = None if form is None else form.arrays(command)
         if arrays is None:
             raise _refusal(command)
+        _refuse_gpu(_name_of(command), arrays)
         trees.append(arrays)
     return trees
 
 
-def _refusal(command: Command) -> LaunchError:
+def _refuse_gpu(what: str, parts: Iterable[Any]) -> None:
+    """Refuse arrays of a GPU, which are no regions of a file; launches on these have been refused."""
+    for part in parts:
+        if isinstance(part, array) and part.device is not None and part.device.is_cuda:
+            raise LaunchError(
+                f"{what} has an array on {part.device}, and a graph that is saved has arrays of the host",
+                hint="copy it to the host, and capture the graph there",
+            )
+
+
+def _name_of(command: Command) -> str:
     match command:
         case ArrayLaunch():
-            name = f"a launch of '{command.kernel.name}' on a GPU or on arrays of ids"
+            return f"a launch of '{command.kernel.name}' on a GPU or on arrays of ids"
         case Computation():
-            name = command.name
+            return command.name
+        case Copy() | Fill():
+            return "a copy" if isinstance(command, Copy) else "a fill"
+        case Branch() | Loop():
+            return "wp.capture_if" if isinstance(command, Branch) else "wp.capture_while"
         case _:
-            name = "a call of Python's, such as a refit or the backward pass of a tape,"
+            return "a call of Python's, such as a refit or the backward pass of a tape,"
+
+
+def _refusal(command: Command) -> LaunchError:
     return LaunchError(
-        f"{name} is part of a graph that is to be saved, and has no form in a file",
+        f"{_name_of(command)} is part of a graph that is to be saved, and has no form in a file",
         hint="save a graph of launches, copies, fills, wp.capture_if and wp.capture_while on arrays of the host",
     )
 

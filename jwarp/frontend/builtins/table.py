@@ -92,7 +92,7 @@ class Builtin(Described):
         arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
         kinds = tuple(kind for a in arrays if (kind := from_dtype(a.dtype)) is not None)
         row = OPS[self.operation]
-        fits = len(kinds) == len(args) == row.arity
+        fits = len(kinds) == len(args) == row.arity and all(kind.kind in row.kinds for kind in kinds)
         result = row.result(kinds) if fits and row.result is not None else None
         if result is None:
             given = ", ".join(str(a.dtype) for a in arrays)

@@ -5,6 +5,7 @@ JAX decides by itself where its arrays are.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import threading
@@ -131,6 +132,15 @@ class Device:
         if self.is_cuda:
             set_device(self)
 
+    @property
+    def context_guard(self) -> contextlib.AbstractContextManager[None]:
+        """A `with` that does nothing: memory of any device can be used at any time."""
+        return contextlib.nullcontext()
+
+    def get_allocator(self, pinned: bool = False) -> Any:
+        """The allocator of its memory: `allocate(nbytes)` gives an address, `deallocate(address, nbytes)` ends that."""
+        return _allocators[0](self)
+
     def get_cuda_output_format(self, preferred_cuda_output: str | None = None) -> None:
         """None: nothing is compiled with CUDA for the host."""
 
@@ -151,6 +161,15 @@ class Device:
 
     def __reduce__(self) -> tuple:
         return (get_device, (self.alias,))
+
+
+# The function that gives the allocator of a device; the layer that has memory sets it.
+_allocators: list[Callable[[Device], Any]] = []
+
+
+def set_allocators(allocator_of: Callable[[Device], Any]) -> None:
+    """Take allocators from a function."""
+    _allocators[:] = [allocator_of]
 
 
 def _pages(name: str) -> int:

@@ -26,13 +26,17 @@ def test_a_name_to_come():
     ("name", "way_out"),
     [
         ("stream_to_torch", "streams of PyTorch .*default_stream"),
-        ("fem", "finite elements"),
         ("address", "addresses of memory"),
     ],
 )
 def test_a_name_of_warp_says_why_it_is_missing(name, way_out):
     with pytest.raises(AttributeError, match=rf"^wp\.{name}: jwarp has no {way_out}"):
         getattr(wp, name)
+
+
+def test_a_module_of_warps_own_python_says_where_it_runs():
+    with pytest.raises(AttributeError, match=r"^wp\.fem: Warp's own Python code.*python -m jwarp run"):
+        _ = wp.fem
 
 
 def test_every_public_name_of_warp_is_there_or_says_why():

@@ -9,8 +9,8 @@ import numpy as np
 
 from jwarp.arrays import allocation_counts
 from jwarp.arrays import cuda_devices as cuda_devices  # which finds the GPUs
-from jwarp.arrays.cuda_memory import cuda_memory, cuda_memory_at
-from jwarp.arrays.memory import Memory, borrowed_memory, host_memory, place_of_caller
+from jwarp.arrays.cuda_memory import CudaMemory, cuda_memory, cuda_memory_at
+from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory, host_memory, place_of_caller
 from jwarp.arrays.view import View
 from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
@@ -52,16 +52,17 @@ def allocate(layout: View, *, zeroed: bool, device: Device) -> Memory:
     for tracing in _tracing:
         if tracing.is_tracing():
             return tracing.memory(layout.shape, layout, zeroed)
-    made = _new(layout.bounds[1], zeroed, device)
+    made = new_memory(layout.bounds[1], zeroed, device)
     if allocation_counts.is_counting():
         allocation_counts.count(made, layout)
     return made
 
 
-def _new(nbytes: int, zeroed: bool, device: Device) -> Memory:
+def new_memory(nbytes: int, zeroed: bool, device: Device) -> HostMemory | CudaMemory:
+    """New memory of a device, which is that also while JAX traces."""
     if device is CPU:
         return host_memory(nbytes, zeroed=zeroed)
-    made: Memory = cuda_memory(device, nbytes)
+    made: CudaMemory = cuda_memory(device, nbytes)
     if zeroed:
         made.write(_bytes(nbytes), np.zeros((), np.uint8))
     return made

@@ -100,6 +100,7 @@ class array(Operators, Written):
     ndim: int
     size: int
     device: Device | None
+    _owner: Deleting | None = None  # of the memory at `ptr`
     _is_read = False  # what Warp notes for its checks of tapes, which programs save and restore
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
@@ -146,7 +147,7 @@ class array(Operators, Written):
         elif extents is None or not extents:
             raise LaunchError("wp.array: an array has at least one dimension: say shape=")
         else:
-            self._show(dtype, extents, strides, ptr, deleter, where)
+            self._show(dtype, extents, strides, ptr, (deleter, capacity or 0), where)
         self._grad: array | None = None
         self._retain_grad = False
         if grad is not None:
@@ -191,7 +192,7 @@ class array(Operators, Written):
         memory.write(layout, content)
         return self._bind(memory, layout)
 
-    def _show(self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, deleter: Any, device: Device) -> None:
+    def _show(self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, ending: Any, device: Device) -> None:
         """Be new memory, or what is at an address."""
         element = read_element(np.float32 if dtype is Any else dtype)
         layout = View.whole(element, shape)
@@ -209,8 +210,8 @@ class array(Operators, Written):
             return self._bind(*found)
         if not int(ptr) and high > low:
             raise LaunchError(f"wp.array: at the address 0 there are no {layout.size} elements", hint="leave ptr out")
-        owner = Deleting(deleter, int(ptr), high - low)
-        memory = allocation.memory_at(device, int(ptr) + low, high - low, owner)
+        self._owner = Deleting(ending[0], int(ptr), max(ending[1], high - low))
+        memory = allocation.memory_at(device, int(ptr) + low, high - low, self._owner)
         return self._bind(memory, View(element, shape, layout.strides, -low))
 
     @classmethod
@@ -232,9 +233,7 @@ class array(Operators, Written):
 
     def _require_data(self) -> Memory:
         if self.device is None:
-            raise LaunchError(
-                f"{self!r} is an annotation and holds nothing", hint="wp.zeros(n, dtype=…) makes an array"
-            )
+            raise LaunchError(f"{self!r} is an annotation and holds nothing", hint="wp.zeros(n, dtype=…) makes one")
         return self.memory
 
     # -- what it is
@@ -263,6 +262,18 @@ class array(Operators, Written):
         return memory.start + self.layout.offset
 
     pinned = False
+
+    @property
+    def deleter(self) -> Any:
+        """The function that gives the memory at `ptr` back when nobody uses it any more; None where jwarp does that."""
+        return getattr(self._owner, "deleter", None)
+
+    @deleter.setter
+    def deleter(self, deleter: Any) -> None:
+        if self._owner is not None:
+            self._owner.deleter = deleter
+        elif deleter is not None:
+            raise LaunchError("the memory of this array is jwarp's, which gives it back by itself")
 
     def __len__(self) -> int:
         return self.shape[0]

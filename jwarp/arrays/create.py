@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays import allocation
+from jwarp.arrays import allocators as allocators  # which devices have
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import read_element

@@ -32,6 +32,7 @@ from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.python_operators import OVERLOADS
 from jwarp.frontend.syntax.source import Definition, file_lines, file_of, outer_values
+from jwarp.frontend.syntax.transformed import Transformed
 from jwarp.ir.printing import short_file
 from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType, Written
 
@@ -145,14 +146,18 @@ class _Content:
         if definition is not None:
             captured |= definition.captured
         lines = file_lines(function) if definition is None else definition.lines
-        if not lines or (definition is not None and definition.tree is not None):
+        tree = None if definition is None else definition.tree
+        if not lines or not isinstance(tree, Transformed | None):
             raise _Unknown
         place = Span(file_of(function), 0) if definition is None else definition.span
         self.files[short_file(place)] = place.file
-        self.names = names = names_of(code)
+        self.names = names = names_of(code) if tree is None else names_of(code) | tree.names
         self.evaluates = evaluates or "static" in names
         where = f"{short_file(place)} {code.co_firstlineno}"
         self.texts.append(f"{function.__qualname__} {where} {_text_of(lines)} {_steps(code)}")
+        if tree is not None:
+            self.texts.append(tree.text)
+            _sequence(self, tree.values)
         self.outer_names(function, captured)
         if self.evaluates and not (evaluates or "static" in names):  # by another name
             self.outer_names(function, captured)

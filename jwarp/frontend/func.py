@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.config import surface
-from jwarp.errors import CompileError
+from jwarp.errors import CompileError, KernelTypeError
 from jwarp.frontend.by_name import ByName, full_name
+from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.syntax.lambdas import lambda_source
 from jwarp.frontend.syntax.outputs import Outputs
@@ -24,7 +26,10 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
 )
 from jwarp.frontend.syntax.static_values import defined
-from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
+from jwarp.types import Bound, Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
+from jwarp.types.patterns import fits
+
+_numbers: dict[str, itertools.count[int]] = {}  # of the functions of each key that were asked for such a name
 
 
 class Func(ByName, Defined):
@@ -36,6 +41,8 @@ class Func(ByName, Defined):
     gradient: Func | None = None  # what @wp.func_grad gave it
     replay: Func | None = None  # what @wp.func_replay gave it
     outside: Callable[..., Any] | None = None  # what a call outside kernels does, if not that of the Python function
+    _key: str | None = None
+    _module: Module | None = None
     described: Any = None  # the row of the table of builtins, of one of jwarp's own
 
     def __init__(
@@ -45,13 +52,16 @@ class Func(ByName, Defined):
         earlier: Func | None = None,
         definition: Definition | None = None,
         changed: str = "",
+        annotations: Mapping[str, Any] | None = None,
     ):
         """`earlier` is the function of the same name that was defined before in the same scope.
 
         `changed` is the first parameter, where a call that stands alone gives the result to that argument.
+        `annotations` count in the place of those that are written.
         """
         functools.update_wrapper(self, function)
         self.python = function
+        self._given_annotations = annotations
         self.name = function.__name__
         self.outputs = Outputs(outputs, function.__code__.co_argcount, changed)
         definition = definition or defined(function)
@@ -66,13 +76,63 @@ class Func(ByName, Defined):
 
     @property
     def key(self) -> str:
-        """Its name with those of what it is defined in, as Warp writes it."""
-        return full_name(self.__qualname__)
+        """Its name in its module: that with the names of what it is defined in, as Warp writes it, or a given one."""
+        return self._key or full_name(self.__qualname__)
 
     @property
     def module(self) -> Module:
-        """The module that it was defined in."""
-        return get_module(self.__module__)
+        """The module that it belongs to: the one it was defined in, or a given one."""
+        return self._module or get_module(self.__module__)
+
+    def belongs_to(self, module: Module, key: str) -> None:
+        """Have a module and a key instead of those of the Python function."""
+        self._module, self._key = module, key
+        module.add_function(self)
+
+    def add_overload(self, other: Func) -> None:
+        """Have calls of this function choose `other`, too, where its parameters fit the arguments.
+
+        One with the same types of parameters takes the place of the earlier one.
+        """
+        self.defined = (*self.defined, *other.defined)
+        vars(self).pop("wanted", None)
+
+    def get_overload(self, arg_types: Sequence[Any], kwarg_types: Mapping[str, Any] | None = None) -> Func | None:
+        """The one of the overloads that a call with arguments of these types calls; None if there is none.
+
+        Args:
+            arg_types: The types of the arguments, as `wp.vec3` or `wp.array[float]`.
+            kwarg_types: Those of arguments that are given by name.
+        """
+        for is_generic in (False, True):
+            for each in self.overloads:
+                if each.is_generic == is_generic and each._takes(arg_types, kwarg_types or {}):
+                    return each
+        return None
+
+    def _takes(self, arg_types: Sequence[Any], kwarg_types: Mapping[str, Any]) -> bool:
+        try:
+            given = self.signature.bind(*arg_types, **kwarg_types).arguments
+        except TypeError:
+            return False
+        variables: Bound = {}
+        wanted = {name: self.declared(name) for name in given}
+        return all(kind is None or fits(_type_or_itself(given[name]), kind, variables) for name, kind in wanted.items())
+
+    @property
+    def input_types(self) -> dict[str, Any]:
+        """The types of the parameters as they are written, by name."""
+        return {name: self.annotations[name] for name in self.signature.parameters if name in self.annotations}
+
+    @functools.cached_property
+    def native_func(self) -> str:
+        """A name that no other function of the process has, not even one of the same key."""
+        return f"{self.key}_{next(_numbers.setdefault(self.key, itertools.count()))}"
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The values of parameters that a call may leave out."""
+        return {name: p.default for name, p in self.signature.parameters.items() if p.default is not p.empty}
 
     @property
     def func(self) -> Callable:
@@ -136,6 +196,8 @@ class Func(ByName, Defined):
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         """The annotations, with those written as text evaluated."""
+        if self._given_annotations is not None:
+            return {name: canonical(kind) for name, kind in self._given_annotations.items()}
         return annotations_of(self.python, self.definition.captured)
 
     @functools.cached_property
@@ -186,6 +248,11 @@ class Func(ByName, Defined):
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"
+
+
+def _type_or_itself(given: Any) -> Any:
+    found = wanted_type(given)
+    return given if found is None else found
 
 
 def _shown(kind: Any) -> str:
@@ -257,13 +324,15 @@ def func(
 
     Args:
         function: The Python function.
-        name, module, inline: accepted so that Warp code ports; they do nothing here.
+        name, module, inline: accepted so that Warp code ports; they do nothing here. `inline` is a bool.
 
     Raises:
-        KernelTypeError: `function` is not a Python function.
+        KernelTypeError: `function` is not a Python function, or `inline` is no bool.
         CompileError: it is a lambda, or another decorator wraps it. What its body or its annotations
             do wrong is reported when a kernel that calls it is first used.
     """
+    if not isinstance(inline, bool | None):
+        raise KernelTypeError(f"@wp.func: inline must be a bool, not {inline!r}")
     if function is None:
         return functools.partial(_defined_in, sys._getframe(1))
     return _defined_in(sys._getframe(1), function)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -15,13 +17,21 @@ import jwarp
 from jwarp.api.map import KERNELS as MAP_KERNELS
 from jwarp.api.timers import LOG_DEBUG, LOG_INFO, LOG_WARNING
 from jwarp.arrays import allocation_counts
+from jwarp.arrays.commands import listeners, set_recorders
 from jwarp.config import config
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
 from jwarp.frontend.by_name import full_name
 from jwarp.frontend.modules import known_modules
 from jwarp.frontend.options import caller
 from jwarp.programs import type_tables
+from jwarp.programs.context_functions import MEMBERS
+from jwarp.programs.function_class import Function
+from jwarp.programs.kernel_class import Kernel
+from jwarp.programs.mesh_edges import MeshAdjacency, MeshEdge
 from jwarp.programs.native_builtins import Core
+from jwarp.programs.paused_captures import capture_pause, capture_resume
+from jwarp.programs.python_functions import annotations_of_any, argument_spec, closure_of, found_by_name
+from jwarp.programs.struct_class import Struct
 from jwarp.programs.surface import PRIVATE, missing
 
 
@@ -37,10 +47,29 @@ def user_cache_dir(appname: str | None = None, appauthor: Any = None, version: s
 class _Runtime:
     """`warp._src.context.runtime`: the state of the process. Its `core` stands for Warp's native library."""
 
-    tape = None
+    _apic_capture = None  # Warp's captures on the host, whose graphs name memory by its address
     is_cuda_enabled = False  # whether Warp's own library has been built with CUDA
     driver_version = toolkit_version = None
     core = Core(lambda name: missing("warp._src.context.runtime.core", name))
+
+    def __init__(self) -> None:
+        self._paused: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    @property
+    def tape(self) -> Any:
+        """The tape that is open in this thread, the one opened last; None if there is none."""
+        return next((r for r in reversed(listeners.here.recorders) if isinstance(r, jwarp.Tape)), None)
+
+    @tape.setter
+    def tape(self, tape: Any) -> None:
+        """Have the open tapes of this thread pause, by None, and go on, by the one that was opened last."""
+        if tape is None:
+            tapes = [r for r in listeners.here.recorders if isinstance(r, jwarp.Tape)]
+            if tapes:
+                self._paused[tapes[-1]] = tapes
+            set_recorders([r for r in listeners.here.recorders if r not in tapes])
+        elif tape not in listeners.here.recorders:
+            set_recorders([*listeners.here.recorders, *self._paused.pop(tape, [tape])])
 
     @property
     def default_device(self) -> Any:
@@ -107,7 +136,10 @@ def _context() -> dict[str, Any]:
     public = _public("jwarp")
     return {
         **public,
+        "Function": Function,
+        "Kernel": Kernel,
         **{name: thing for name, thing in _logger().items() if name.startswith("log_")},
+        **MEMBERS,
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
         "user_modules": known_modules(),
@@ -117,6 +149,8 @@ def _context() -> dict[str, Any]:
         "alloc_tracker_report_text": _allocation_report,
         "type_str": jwarp.types.type_repr,
         "_get_caller_module_name": lambda stack_level=1: caller(stack_level + 1),
+        "capture_pause": capture_pause,
+        "capture_resume": capture_resume,
         "_is_graph_capture_allocation_supported": lambda device: False,
         "_is_graph_capture_allocation_enabled": lambda device: False,
     }
@@ -127,13 +161,20 @@ def _types() -> dict[str, Any]:
 
 
 def _utils() -> dict[str, Any]:
-    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS}
+    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS} | {
+        "MeshAdjacency": MeshAdjacency, "MeshEdge": MeshEdge
+    }
 
 
 def _codegen() -> dict[str, Any]:
     return {
         **_public("jwarp"),
+        "Struct": Struct,
         "StructInstance": jwarp.types.Struct,
+        "get_annotations": annotations_of_any,
+        "get_closure_vars": closure_of,
+        "get_full_arg_spec": argument_spec,
+        "resolve_closure_or_global": found_by_name,
         "make_full_qualified_name": lambda f: full_name(f if isinstance(f, str) else f.__qualname__),
     }
 
@@ -187,6 +228,7 @@ _MEMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     "utils": _utils,
     "autograd": lambda: _public("jwarp.autograd"),
     "codegen": _codegen,
+    "deterministic": lambda: {"det_buffer_allocation_scope": lambda device, is_capturing: contextlib.nullcontext()},
     "logger": _logger,
     "lang": lambda: _public("jwarp"),
     "sparse": lambda: _public("jwarp.sparse"),

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.errors import KernelTypeError
 from jwarp.frontend import kernel_base
-from jwarp.frontend.foreign.captured import transformed
 from jwarp.frontend.kernel import kernel_of
 from jwarp.frontend.modules import Module, get_module
 from jwarp.frontend.options import OF_KERNELS, checked
-from jwarp.frontend.syntax.source import Definition, check_function
-from jwarp.frontend.syntax.static_values import defined
+from jwarp.frontend.syntax.source import check_function
+from jwarp.frontend.syntax.transformed import definition_of
 
 
 class _MadeOfFunctions(type):
@@ -62,25 +59,9 @@ def make_kernel(
         raise KernelTypeError(f"wp.Kernel: module must be one of wp.get_module's, not {module!r}")
     given = {name: value for name, value in (options or {}).items() if name not in OF_KERNELS}
     of_kernel = {name: value for name, value in (options or {}).items() if name in OF_KERNELS}
-    made = kernel_of(func, definition=_definition(func, code_transformers or (), source))
+    made = kernel_of(func, definition=definition_of(func, code_transformers or (), source))
     made.options = {**checked(given, "wp.Kernel"), **of_kernel}
     if key is not None:
         made.key = made.name = key
     made.belongs_to(module or get_module(func.__module__))
     return made
-
-
-def _definition(func: Callable, transformers: Sequence[ast.NodeTransformer], source: str | None) -> Definition:
-    """The function's definition, with the text and the changes to its tree that are given."""
-    if not transformers and source is None:
-        return defined(func)
-    found = Definition.of(func)
-
-    def tree(lines: list[str]) -> ast.FunctionDef:
-        made = ast.parse(textwrap.dedent("".join(lines)))
-        for transformer in transformers:
-            made = transformer.visit(made)
-        return transformed(made, found.span, lines)
-
-    lines = found.lines if source is None else [*"\n" * (found.span.line - 1), *source.splitlines(keepends=True)]
-    return dataclasses.replace(found, lines=lines, tree=tree)

@@ -16,6 +16,7 @@ from jwarp.config import DeterministicMode, config, surface
 from jwarp.devices import get_preferred_device, set_device
 from jwarp.programs import internals
 from jwarp.programs.diagnostics import print_diagnostics
+from jwarp.programs.function_class import Function
 from jwarp.programs.kernel_class import Kernel
 from jwarp.programs.launch_class import Launch
 from jwarp.programs.own_python import is_run_as_it_is, spec_as_it_is
@@ -84,7 +85,7 @@ _COUNTERPARTS = {
 }
 # Names that mean something else in programs than in jwarp, or that only programs have.
 _OF_PROGRAMS: dict[str, dict[str, Any]] = {
-    PACKAGE: {"Kernel": Kernel, "Launch": Launch, "print_diagnostics": print_diagnostics}
+    PACKAGE: {"Function": Function, "Kernel": Kernel, "Launch": Launch, "print_diagnostics": print_diagnostics}
 }
 # Counterparts of Warp's private modules.
 _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -94,7 +95,6 @@ _INTERNALS: dict[str, Callable[[], dict[str, Any]]] = {
 _BROUGHT_ALONG = {
     PACKAGE: ("types", "utils", "config", "_src", "build_experimental"),
     f"{PACKAGE}.optim": ("linear",),
-    f"{PACKAGE}.fem": ("cache", "field", "geometry", "linalg", "polynomial", "space", "utils"),
 }
 
 

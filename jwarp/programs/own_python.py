@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
+import warnings
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from jwarp.caches import cached
+from jwarp.errors import KernelWarning
 
 # These, and what is inside of them.
 _NAMES = (
-    *("warp.examples", "warp.geometry", "warp.render"),
-    *("warp._src.geometry", "warp._src.optim", "warp._src.render"),
+    *("warp.examples", "warp.fem", "warp.geometry", "warp.render"),
+    *("warp._src.fem", "warp._src.geometry", "warp._src.optim", "warp._src.render"),
 )
 
 
@@ -31,9 +34,10 @@ def spec_as_it_is(name: str) -> ModuleSpec | None:
     if folder is None:
         raise ModuleNotFoundError(
             f"No module named {name!r}: it is Python code of Warp's own, which jwarp runs where warp-lang is installed "
-            "(pip install warp-lang)",
+            "(pip install 'jwarp[fem]')",
             name=name,
         )
+    _pass_over_warnings(folder)
     place = folder.joinpath(*name.split(".")[1:])
     if (place / "__init__.py").is_file():
         return importlib.util.spec_from_file_location(
@@ -45,6 +49,12 @@ def spec_as_it_is(name: str) -> ModuleSpec | None:
         return spec
     file = place.with_suffix(".py")
     return importlib.util.spec_from_file_location(name, file) if file.is_file() else None
+
+
+@cached("the one that is installed")
+def _pass_over_warnings(folder: Path) -> None:
+    """Keep warnings of jwarp's on kernels in Warp's own files from users, who cannot do anything about them."""
+    warnings.filterwarnings("ignore", category=KernelWarning, module=re.escape(str(folder / "_src")))
 
 
 @cached("the one that is installed")

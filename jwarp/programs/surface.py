@@ -4,63 +4,17 @@ from __future__ import annotations
 
 from jwarp.frontend.builtins import planned
 from jwarp.frontend.builtins.planned import PLANNED
+from jwarp.programs.own_python import is_run_as_it_is
 
 # Modules all of whose names are missing, and what they are for. Those inside of them are rows below.
 _FEATURES = {
     "warp.build_experimental": "functions added to Warp's own compiler (wp.func, wp.jax_func, wp.cuda_kernel)",
-    "warp.fem": "finite elements",
     "warp.sim": "simulators of its own (Newton took the place of Warp's; see wp.functionalize)",
 }
 
 # The names in these modules.
 _NAMES = {
     "warp.build_experimental": "add_builtin add_native_type",
-    "warp.fem": (
-        "AdaptiveNanogrid BasisSpace BoundarySides CellBasedGeometryPartition Cells Coords Coords_f64 D "
-        "DiscreteField DofMapper Domain Element ElementBasis ElementIndex ElementKind "
-        "ExplicitGeometryPartition ExplicitQuadrature Field FieldLike FrontierSides FunctionSpace Geometry "
-        "GeometryDomain GeometryField GeometryPartition Grid2D Grid3D Hexmesh ImplicitField Integrand "
-        "LinearGeometryPartition NULL_ELEMENT_INDEX NULL_NODE_INDEX NULL_QP_INDEX Nanogrid NodalQuadrature "
-        "NodeIndex NonconformingField OUTSIDE Operator PicQuadrature PointBasisSpace Polynomial Quadmesh2D "
-        "Quadmesh3D Quadrature QuadraturePointIndex RegularQuadrature Sample Sample_f64 ShapeBasisSpace "
-        "ShapeFunction Sides SkewSymmetricTensorMapper SpacePartition SpaceRestriction SpaceTopology "
-        "Subdomain SymmetricTensorMapper Temporary TemporaryStore Tetmesh Trimesh2D Trimesh3D UniformField "
-        "adaptive_nanogrid_from_field adaptive_nanogrid_from_hierarchy at_node average borrow_temporary "
-        "borrow_temporary_like cache cells curl deformation_gradient degree div div_outer "
-        "element_closest_point element_coordinates element_index element_partition_index environment_index "
-        "field geometry grad grad_average grad_jump grad_outer inner integrand integrate interpolate jump "
-        "linalg lookup make_collocated_function_space make_contravariant_function_space "
-        "make_covariant_function_space make_discrete_field make_element_based_space_topology "
-        "make_element_shape_function make_free_sample make_polynomial_basis_space make_polynomial_space "
-        "make_restriction make_space_partition make_space_restriction make_test make_trial measure "
-        "measure_ratio node_count node_index node_inner_weight node_inner_weight_gradient node_outer_weight "
-        "node_outer_weight_gradient node_partition_index normal normalize_dirichlet_projector outer "
-        "partition_lookup polynomial position project_linear_system project_system_matrix project_system_rhs "
-        "scalar_type set_default_temporary_store space to_cell_side to_inner_cell to_outer_cell utils"
-    ),
-    "warp.fem.cache": "dynamic_func dynamic_kernel",
-    "warp.fem.field": "FieldRestriction LocalTestField TestField TrialField",
-    "warp.fem.geometry": "DeformedGeometry",
-    "warp.fem.linalg": (
-        "array_axpy generalized_inner generalized_outer householder_make_hessenberg "
-        "householder_qr_decomposition inverse_qr skew_part solve_triangular spherical_part "
-        "symmetric_eigenvalues_qr symmetric_part tridiagonal_symmetric_eigenvalues_qr"
-    ),
-    "warp.fem.polynomial": "lagrange_scales quadrature_1d",
-    "warp.fem.space": "CollocatedFunctionSpace ContravariantFunctionSpace CovariantFunctionSpace shape",
-    "warp.fem.space.shape": (
-        "ConstantShapeFunction CubeBSplineShapeFunctions CubeNedelecFirstKindShapeFunctions "
-        "CubeNonConformingPolynomialShapeFunctions CubeRaviartThomasShapeFunctions "
-        "CubeSerendipityShapeFunctions CubeShapeFunction CubeTripolynomialShapeFunctions "
-        "SquareBSplineShapeFunctions SquareBipolynomialShapeFunctions SquareNedelecFirstKindShapeFunctions "
-        "SquareNonConformingPolynomialShapeFunctions SquareRaviartThomasShapeFunctions "
-        "SquareSerendipityShapeFunctions SquareShapeFunction TetrahedronNedelecFirstKindShapeFunctions "
-        "TetrahedronNonConformingPolynomialShapeFunctions TetrahedronPolynomialShapeFunctions "
-        "TetrahedronRaviartThomasShapeFunctions TetrahedronShapeFunction "
-        "TriangleNedelecFirstKindShapeFunctions TriangleNonConformingPolynomialShapeFunctions "
-        "TrianglePolynomialShapeFunctions TriangleRaviartThomasShapeFunctions TriangleShapeFunction"
-    ),
-    "warp.fem.utils": "grid_to_hexes grid_to_quads grid_to_tets grid_to_tris",
 }
 
 # Names missing in modules that are there otherwise: by module, what they belong to, and the names.
@@ -100,16 +54,14 @@ _MISSING: dict[str, dict[str, str]] = {
 PRIVATE = {
     "context": (
         "ModuleBuilder ModuleExec ModuleHasher Runtime Allocator _smem_shortfall_clause _verify_library_version "
-        "_resolve_launch_block_dim _build_kernel_launch_bounds _build_launch_bounds_from_tuple _canonicalize_dim "
-        "_validate_cuda_device_arch get_host_compiler_version get_libmathdx_version get_nanovdb_version "
-        "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc pack_arg capture_pause "
-        "capture_resume"
+        "get_host_compiler_version get_libmathdx_version get_nanovdb_version "
+        "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc pack_arg"
     ),
     "types": (
         "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "
-        "_validate_array_subclass_descriptor _IndexedArrayAnnotation concrete_array_type "
+        "_validate_array_subclass_descriptor _IndexedArrayAnnotation "
         "get_signature infer_argument_types type_matches_template "
-        "types_equal_generic hash_grid_query_type"
+        "hash_grid_query_type"
     ),
     "codegen": (
         "Adjoint Var codegen_func_forward codegen_func_reverse codegen_kernel codegen_module "
@@ -171,6 +123,12 @@ def missing(module: str, name: str) -> str | None:
 def refuse(name: str) -> AttributeError:
     """The error for a name that `jwarp` does not have: for one of Warp's with the reason, and what to use."""
     why = _FEATURES.get(f"warp.{name}")
+    if is_run_as_it_is(f"warp.{name}"):
+        return AttributeError(
+            f"wp.{name}: Warp's own Python code, which runs in programs: `import warp.{name}` under"
+            " `python -m jwarp run` or after `import jwarp.as_warp`, where warp-lang is installed"
+            " (pip install 'jwarp[fem]')"
+        )
     text = f"wp.{name}: jwarp has no {why}" if why else missing("warp", name)
     if name in PLANNED or text is None:
         return planned.refuse(name)

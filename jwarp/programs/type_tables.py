@@ -15,6 +15,7 @@ from jwarp.arrays.array import _ArrayAnnotation, array
 from jwarp.arrays.fabric import fabricarray, indexedfabricarray
 from jwarp.programs.type_codes import array_type_id, get_type_code
 from jwarp.types.annotations import Written
+from jwarp.types.patterns import fits
 from jwarp.types.scalars import FLOATS, SCALARS, SIGNED_INTS, UNSIGNED_INTS, ScalarType, bool_
 
 # Warp has its integers by width, the signed one of each first.
@@ -135,13 +136,31 @@ def matches_array_class(kind: Any, family: Any) -> bool:
     return kind is family or (isinstance(family, type) and isinstance(kind, family))
 
 
+def concrete_array_type(kind: Any) -> Any:
+    """The family of an array or of an annotation; of anything else, its class."""
+    families = (types.indexedarray, fabricarray, indexedfabricarray, array)
+    return next((family for family in families if matches_array_class(kind, family)), type(kind))
+
+
+def types_equal_generic(a: Any, b: Any, match_generic: bool = True) -> bool:
+    """True if two types are equal, or one is of those that the other, such as `typing.Any`, stands for."""
+    if types.types_equal(a, b):
+        return True
+    first, second = (types.wanted_type(kind) for kind in (a, b))
+    if first is None or second is None:
+        return False
+    return bool(first == second or (match_generic and (fits(first, second, {}) or fits(second, first, {}))))
+
+
 def type_scalar_type(kind: Any) -> Any:
     """The type of the components of a vector or matrix; other types are what they are."""
     return kind.dtype if types.type_is_composite(kind) else kind
 
 
 def type_length(kind: Any) -> int:
-    """The extent of the first axis of a vector, matrix or tile, as a type or as a value."""
+    """The extent of the first axis of a vector, matrix or tile, as a type or as a value; 1 of the type of a number."""
+    if isinstance(kind, ScalarType):
+        return 1
     return kind.shape[0] if hasattr(kind, "shape") else len(kind)
 
 
@@ -213,6 +232,8 @@ def members() -> dict[str, Any]:
         "_ArrayAnnotationBase": Written,
         "strides_from_shape": strides_from_shape,
         "check_array_shape": check_array_shape,
+        "types_equal_generic": types_equal_generic,
+        "concrete_array_type": concrete_array_type,
         "matches_array_class": matches_array_class,
         "type_scalar_type": type_scalar_type,
         "type_length": type_length,

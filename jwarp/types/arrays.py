@@ -48,6 +48,14 @@ class ArrayType:
         return f"array{f'{dims}d' if dims > 1 else ''}[{self.element!r}]" if dims else repr(self.element)
 
 
+@dataclass(frozen=True)
+class Member:
+    """A field of a struct; `type` is as users write it, `wp.vec3`."""
+
+    label: str
+    type: Any
+
+
 class StructType(type):
     """Metaclass of the structs, which `jwarp.types.structs` makes: the names and types of the fields, in order."""
 
@@ -82,9 +90,19 @@ class StructType(type):
         return cls.__name__.partition("Arrays")[0]
 
     @property
+    def vars(cls) -> dict[str, Member]:
+        """The fields by name, as Warp's structs tell of them."""
+        return {name: Member(name, user_type(kind)) for name, kind in cls.fields.items()}
+
+    @property
     def key(cls) -> str:
         """The name with those of what the struct is defined in, as Warp writes it: `f__locals__S`."""
         return re.sub(r"\W", "", cls.__qualname__.replace(".", "__"))
+
+    @property
+    def cls(cls) -> StructType:
+        """The class that it was made of, as Warp's structs tell it: it is the struct."""
+        return cls
 
     def __repr__(cls) -> str:
         return cls.__name__

@@ -268,7 +268,8 @@ class CompositeValue(np.ndarray):
         return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
 
     def _lacks(self, name: str) -> NoReturn:
-        raise AttributeError(f"'{getattr(type(self), 'full_name', 'composite')}' object has no attribute '{name}'", name=name, obj=self)
+        kind = getattr(type(self), "full_name", "composite")
+        raise AttributeError(f"'{kind}' object has no attribute '{name}'", name=name, obj=self)
 
     def __getattr__(self, name: str) -> Any:
         # Others are asked for often, by those who look for hooks.
@@ -286,9 +287,8 @@ class CompositeValue(np.ndarray):
         if found is None and name and not {*name}.difference("xyzw"):
             self._lacks(name)
         if found is None:
-            object.__setattr__(self, name, value)
-        else:
-            self[found[0]] = value
+            return object.__setattr__(self, name, value)
+        self[found[0]] = value
 
     __add__, __iadd__ = _operator("add", "__add__"), _operator("add", "__iadd__")
     __sub__, __isub__ = _operator("sub", "__sub__"), _operator("sub", "__isub__")
@@ -389,7 +389,7 @@ def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> Com
     is_short = name in (kind.stem, f"{kind.stem}{''.join(map(str, shape))}")
     called = f"{name}f" if is_short and shape in kind.named else name  # the class, as Warp has it
     fields = {"_name": name, "kind": kind, "_wp_scalar_type_": dtype, "_shape_": shape, "_length_": math.prod(shape)}
-    fields["_wp_generic_type_str_"] = f"{kind.stem}_t"  # as Warp's types have it
+    fields |= {"_wp_generic_type_str_": f"{kind.stem}_t", "_type_": dtype._type_}  # as Warp's types have them
     made = CompositeType(called, (Composite,), {**fields, "__module__": "jwarp", "__doc__": f"{name} of {dtype}."})
     made._plain = made
     return made

@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
+import numpy as np
+
 from jwarp.errors import LaunchError
 from jwarp.types.structs import Struct, may_hold_handles, unchecked, with_fields
 
@@ -109,6 +111,15 @@ class Id:
 
     def __bool__(self) -> bool:
         return True
+
+    def __eq__(self, other: object) -> bool:
+        """True if both are the id of one object, or the number is that of it."""
+        if isinstance(other, Id):
+            return self.owner is other.owner
+        return int(self) == other if isinstance(other, (int, np.integer)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(int(self))
 
     def __repr__(self) -> str:
         return f"<id of {self.owner!r}>"

@@ -258,6 +258,8 @@ def type_repr(t: Any) -> str:
         return _composite_repr(t)
     if isinstance(t, ScalarType):
         return t.name
+    if t not in (builtins.bool, float, int) and (scalar := as_scalar(t)) is not None:
+        return scalar.name  # of the class of its numbers
     if t in (builtins.bool, float, int):
         return t.__name__
     return f"{t.__module__}.{t.__qualname__}" if isinstance(t, type) else repr(t)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
 from jwarp.caches import cached
+from jwarp.config import surface
 from jwarp.errors import KernelTypeError
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
 from jwarp.types.composites import CompositeType
@@ -79,7 +80,25 @@ class Struct(metaclass=StructType):
         if name not in type(self).fields:
             names = ", ".join(type(self).fields)
             raise KernelTypeError(f"{type(self)!r} has no field '{name}'; there are {names}")
+        if surface.is_warps and _is_plain(value):
+            value = value._copied()  # as Warp's structs have the memory of those inside of them
         object.__setattr__(self, name, value)
+
+    def _copied(self) -> Any:
+        """A struct with the same values, whose inner structs are others."""
+        values = [getattr(self, name) for name in type(self).fields]
+        return unchecked(type(self), [x._copied() if _is_plain(x) else x for x in values])
+
+    def assign(self, value: Any) -> None:
+        """Take all values of another struct of this type.
+
+        Raises:
+            KernelTypeError: it is of another type, or no struct.
+        """
+        if type(value) is not type(self):
+            raise KernelTypeError(f"expected a {type(self)!r} to assign, got {type(value).__name__}", also=RuntimeError)
+        for name in type(self).fields:
+            setattr(self, name, getattr(value, name))
 
     def replace(self, /, **changes: Any) -> Any:
         """A struct with the values in `changes` for the fields of these names, and the same ones for others.
@@ -93,6 +112,11 @@ class Struct(metaclass=StructType):
     def __getstate__(self) -> Any:
         """The fields. A copy is what it is, and is no longer of a grid, tree, mesh or volume that changes."""
         return None, {name: getattr(self, name) for name in type(self).fields}
+
+    @property
+    def _cls(self) -> StructType:
+        """Its type, as Warp's instances of structs name it."""
+        return type(self)
 
     @classmethod
     def numpy_dtype(cls) -> dict[str, Any]:
@@ -126,6 +150,11 @@ class Struct(metaclass=StructType):
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).fields)
         return f"{type(self)!r}({shown})"
+
+
+def _is_plain(value: Any) -> bool:
+    """True for a struct of fields alone, which is of no grid, tree, mesh or volume."""
+    return isinstance(value, Struct) and not (type(value).is_handle or type(value).holds_handles)
 
 
 def _zero(field: AnyType) -> Any:
@@ -198,7 +227,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
                 f"@wp.struct {cls.__name__}: a field cannot be called '{name}', which structs have for themselves",
                 hint="use another name",
             )
-        if name in vars(cls) and not (isinstance(vars(cls)[name], (bool, int, float)) and vars(cls)[name] == 0):
+        if name in vars(cls) and not surface.is_warps and not _is_nothing(vars(cls)[name]):  # which Warp passes over
             raise KernelTypeError(
                 f"@wp.struct {cls.__name__}: field '{name}' has a default other than zero, which structs do not have",
                 hint="fields that are not given are zero",
@@ -213,6 +242,11 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     _known.append(made)
     add_struct(made)
     return made
+
+
+def _is_nothing(default: Any) -> bool:
+    """True for the value that a field has if none is given."""
+    return default is None or (isinstance(default, (bool, int, float)) and default == 0)
 
 
 def may_hold_handles(kind: StructType) -> tuple[str, ...]:
@@ -285,8 +319,8 @@ def is_empty(kind: AnyType) -> bool:
     return isinstance(kind, ArrayType) and 0 in kind.components
 
 
-# Attributes of instances of every struct, and names that would hide them. A field may hide `to`.
-_TAKEN = frozenset(name for name in dir(Struct) if name != "to")
+# Attributes of instances of every struct, and names that would hide them. A field may hide the last two.
+_TAKEN = frozenset(dir(Struct)) - {"assign", "to"}
 
 
 def _annotations(cls: type, local: Mapping[str, Any]) -> dict[str, Any]:

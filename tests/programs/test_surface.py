@@ -79,22 +79,22 @@ def test_what_is_missing_is_absent_and_says_so():
     said = run_forked(
         """
         import jwarp.as_warp, importlib, sys
-        import warp as wp, warp.fem as fem, warp.sparse, warp.optim
+        import warp as wp, warp.sparse, warp.optim
         from warp.config import DeterministicMode
         import jwarp
 
         assert wp.tid is jwarp.tid and wp.types.vector is jwarp.types.vector and wp.vec3 is jwarp.vec3
         assert wp.DeterministicMode is DeterministicMode and wp.__version__ == wp.config.version == "1.19.0"
-        assert warp.sparse.bsr_mv is jwarp.sparse.bsr_mv and not hasattr(fem, "Grid2D") and not hasattr(wp, "to_paddle")
+        assert warp.sparse.bsr_mv is jwarp.sparse.bsr_mv and not hasattr(wp, "to_paddle")
         assert importlib.util.find_spec("warp.tests") is None and importlib.util.find_spec("warp.sim") is None
         assert not hasattr(wp, "ir") and not hasattr(wp, "sinn") and "tid" in dir(wp)
         wp.config.mode = "debug"
         assert jwarp.config.debug and wp.config.mode == "debug"
         wp.config.verify_cuda = True
-        for statement in ("from warp.fem import Grid2D", "wp.sinn",
+        for statement in ("wp.sinn",
                           "import warp.tests.unittest_utils", "from warp import to_paddle", "from warp import nothing",
                           "wp._src.context.runtime.core.no_such", "wp.config.no_such", "wp.config.no_such = 1",
-                          "wp.build_experimental.add_builtin", "fem.space.no_such"):
+                          "wp.build_experimental.add_builtin"):
             try:
                 exec(statement)
             except Exception as error:
@@ -106,7 +106,6 @@ def test_what_is_missing_is_absent_and_says_so():
     for line, start in zip(
         said,
         (
-            "ImportError warp.fem.Grid2D: jwarp has no finite elements",
             "AttributeError module 'warp' has no attribute 'sinn'",
             "ModuleNotFoundError No module named 'warp.tests'",
             "ImportError warp.to_paddle: jwarp has no tensors of Paddle",
@@ -115,7 +114,6 @@ def test_what_is_missing_is_absent_and_says_so():
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError wp.config.no_such: no such setting",
             "AttributeError warp.build_experimental.add_builtin: jwarp has no",
-            "AttributeError module 'warp.fem.space' has no attribute 'no_such'",
         ),
         strict=True,
     ):
@@ -185,15 +183,15 @@ def test_without_an_installed_warp_they_say_so():
         import jwarp.as_warp
         from jwarp.programs import own_python
         own_python._installed = lambda: None
-        for module in ("warp.examples", "warp.render", "warp._src.geometry.delaunay"):
+        for module in ("warp.examples", "warp.fem", "warp.render", "warp._src.geometry.delaunay"):
             try:
                 __import__(module)
             except ModuleNotFoundError as error:
                 print(error.name, error)
         """
     ).splitlines()
-    assert [line.split()[0] for line in said] == ["warp.examples", "warp.render", "warp._src.geometry"]
-    assert all("jwarp runs where warp-lang is installed (pip install warp-lang)" in line for line in said)
+    assert [line.split()[0] for line in said] == ["warp.examples", "warp.fem", "warp.render", "warp._src.geometry"]
+    assert all("jwarp runs where warp-lang is installed (pip install 'jwarp[fem]')" in line for line in said)
 
 
 def test_it_is_too_late_when_warp_is_imported():

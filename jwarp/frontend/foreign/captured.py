@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jwarp.errors import CompileError, Span
-from jwarp.frontend.syntax.source import Definition, Known, Place, place_of
+from jwarp.frontend.syntax.source import Definition, Place, place_of
+from jwarp.frontend.syntax.transformed import transformed
 
 
 def definition_of(function: Callable, adjoint: Any) -> Definition:
@@ -88,37 +89,3 @@ def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: as
             f"`{own.name}` is not what its file says: its file has changed since", span, "restart Python after a change"
         )
     return found
-
-
-def transformed(module: ast.Module, span: Span, lines: list[str]) -> ast.FunctionDef:
-    """A copy of the tree that Warp has, with its columns those of the file, which has `lines` of the function.
-
-    What Warp has put into it, functions and what `wp.static` gave, is there as that.
-    """
-    function = module.body[0]
-    if not isinstance(function, ast.FunctionDef):
-        raise CompileError("what Warp's code transformers have made of it is no function", span)
-    ast.fix_missing_locations(function)
-    made = _copied(function, len(lines[0]) - len(lines[0].lstrip()))
-    assert isinstance(made, ast.FunctionDef)
-    return made
-
-
-_PLAIN = (bool, int, float, str, bytes, complex, type(None), type(...))
-
-
-def _copied(node: Any, indent: int) -> Any:
-    if isinstance(node, list):
-        return [_copied(item, indent) for item in node]
-    if not isinstance(node, ast.AST):
-        return node
-    if hasattr(node, "warp_func"):
-        made: ast.AST = Known(node.warp_func)
-    elif isinstance(node, ast.Constant) and not isinstance(node.value, _PLAIN):
-        made = Known(node.value)
-    else:
-        made = type(node)(**{name: _copied(getattr(node, name, None), indent) for name in node._fields})
-    for name in node._attributes:
-        shift = indent if name.endswith("col_offset") else 0
-        setattr(made, name, (getattr(node, name, None) or 0) + shift)
-    return made

@@ -300,17 +300,18 @@ def overload_of(function: Func, given: Arguments, *, may_look_up: bool = True, s
 
     `stack` has the functions that are being read, the innermost last.
     """
-    if len(function.overloads) == 1:
-        return function
+    overloads = function.overloads
+    if len(overloads) == 1:
+        return overloads[0]
     for is_generic in (False, True):
-        for overload in function.overloads:
+        for overload in overloads:
             if overload.is_generic == is_generic and takes(overload, given):
                 return overload
     asked = _public_name(function, stack)
-    for each in function.overloads if may_look_up else ():
+    for each in overloads if may_look_up else ():
         _refuse_unnamed(each, asked, given)
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
-    known = "; ".join(asked + f.heading.removeprefix(f.name) for f in function.overloads)
+    known = "; ".join(asked + f.heading.removeprefix(f.name) for f in overloads)
     why = no_overload(asked, [types])
     raise KernelTypeError(f"no overload of `{asked}` takes ({types}): {why}", given.span, f"there are {known}")
 

@@ -238,7 +238,7 @@ def read_source(
 ) -> Source:
     """Parse `function`, whose file has the lines `text`; `statics` and `tree` as in its definition."""
     file, first_line = file_of(function), function.__code__.co_firstlineno
-    lines, body = _quickly(function.__code__, text) if tree is None else ([], None)
+    lines, body = _quickly(function.__code__, text)
     if body is None:
         lines = inspect.getblock(text[first_line - 1 :])
     if not lines:
@@ -248,8 +248,10 @@ def read_source(
             "define kernels in a file or a notebook cell, not through exec or a bare prompt",
         )
     try:
-        if body is None:
-            body = _parse(lines) if tree is None else [tree(lines)]
+        if tree is not None:
+            body = [tree(lines)]
+        elif body is None:
+            body = _parse(lines)
     except SyntaxError as error:
         raise CompileError(
             f"the source of `{function.__name__}` cannot be parsed: {error.msg}", Span(file, first_line)
@@ -268,6 +270,12 @@ def read_source(
     local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
     rewrite_output_arguments(source.tree, lambda name: None if name in local else source.lookup(name))
     return source
+
+
+def lines_of(function: Callable, text: list[str]) -> list[str]:
+    """The lines of a function whose file has the lines `text`; none where it has not."""
+    lines, body = _quickly(function.__code__, text)
+    return lines if body is not None else inspect.getblock(text[function.__code__.co_firstlineno - 1 :])
 
 
 def _quickly(code: types.CodeType, text: list[str]) -> tuple[list[str], list[ast.stmt] | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,29 +17,31 @@ from jwarp.types import CompositeValue
 _OF_STATIC = "jwarp.frontend.builtins.control"
 
 
-def defined(function: Callable) -> Definition:
-    """The definition of a function that is being decorated.
+def defined(function: Callable, definition: Definition | None = None) -> Definition:
+    """The definition of a function that is being decorated, which may be given but for what `wp.static` gives.
 
     In programs of Warp's, what calls of it give is known from then on. Calls that name variables of loops, or what has
     no value yet, are evaluated when the function is read.
     """
-    definition = Definition.of(function)
-    if not surface.is_warps or not _names_static(function):
+    definition = definition or Definition.of(function)
+    if not surface.is_warps or not (_names_static(function) or definition.tree is not None):
         return definition
     try:
-        tree = read_source(function, definition.captured, definition.lines).tree
+        tree = read_source(function, definition.captured, definition.lines, tree=definition.tree).tree
     except JwarpError:  # it is raised when the function is read
         return definition
     found: dict[Place, Any] = {}
     known = {**function.__globals__, **outer_values(function)}
+    # A tree that was changed may have one call at two places, which are known when it is read.
+    counts = collections.Counter(place_of(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
     for call in _calls(tree, frozenset()):
-        if _calls_static(call, known):
+        if counts[place_of(call)] == 1 and _calls_static(call, known):
             _evaluate(call, known, function, found)
     return dataclasses.replace(definition, statics=lambda _: found, evaluated=lambda: list(found.values()))
 
 
 def _names_static(function: Callable) -> bool:
-    """True if a function may call `wp.static`."""
+    """True if a function as it is written may call `wp.static`."""
     return "static" in function.__code__.co_names or any(map(is_static, outer_values(function).values()))
 
 

@@ -3,6 +3,9 @@
 An entry is a file named by its key. It begins with the key and a checksum, so that what is cut off,
 damaged or of another program counts as absent. Entries appear by renaming, which readers and other
 writers see as a whole or not at all. No trouble with the disk is an error: it costs time, not results.
+
+Entries are machine code that is run. So one is taken only if the folder and the file belong to the user or to root, and
+nobody else may write to them. Both are opened first, and the open ones are asked: what a name stands for may change.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import contextlib
 import hashlib
 import logging
 import os
+import pwd
+import stat
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,7 +73,10 @@ class Store:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            data = self._read(path.name)
+        except _ForeignError as error:
+            self._warn(str(error))
+            return None
         # A ValueError is a name that no file can have.
         except (OSError, ValueError) as error:
             if not isinstance(error, FileNotFoundError):
@@ -78,8 +86,6 @@ class Store:
         if data != _header(key, content) + content:
             log.debug("%s is damaged; it is made anew", path)
             return None
-        with contextlib.suppress(OSError):
-            os.utime(path)  # what is used stays
         return content
 
     def save(self, key: str, content: bytes) -> None:
@@ -89,9 +95,10 @@ class Store:
         path = self._path(key)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(self._opened())
             replace_file(path, _header(key, content) + content)
         except (OSError, ValueError) as error:
-            self._warn(error)
+            self._warn(error if isinstance(error, _ForeignError) else f"it cannot be written to: {error}")
             return
         if int(key, 16) % TRIM_INTERVAL == 0:
             self.trim()
@@ -162,19 +169,89 @@ class Store:
         """The folder's path."""
         return Path(os.path.expanduser(self.folder))
 
+    def owner(self) -> str:
+        """The user that the folder belongs to, and who else may write to it."""
+        try:
+            about = os.stat(self.root)
+        except (OSError, ValueError):
+            return "nobody: it will be made"
+        others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        trusted = "" if about.st_uid in (os.geteuid(), 0) and not others else ": nothing is read from it"
+        return f"{user_name(about.st_uid)}{', and others may write to it' if others else ''}{trusted}"
+
+    def _opened(self) -> int:
+        """The descriptor of the folder, which nobody else may write to.
+
+        Raises:
+            _ForeignError: it belongs to another user, or others may write to it.
+            OSError: there is none.
+        """
+        folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _refuse_foreign(folder, str(self.root))
+        except BaseException:
+            os.close(folder)
+            raise
+        return folder
+
+    def _read(self, name: str) -> bytes:
+        """The bytes of a file of the folder. That it is used is noted: it stays.
+
+        Raises:
+            _ForeignError: folder or file belong to another user, or others may write to them.
+            OSError: there is none, or it is no plain file.
+        """
+        folder = self._opened()
+        try:
+            # Entries are no links, and opening a pipe must not wait.
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(f"{name} is no plain file")
+            _refuse_foreign(file, str(self.root / name))
+            with contextlib.suppress(OSError):
+                os.utime(file)
+            with open(file, "rb", closefd=False) as opened:
+                return opened.read()
+        finally:
+            os.close(file)
+
     def _path(self, key: str) -> Path:
         return self.root / (key + SUFFIX)
 
-    def _warn(self, error: Exception) -> None:
+    def _warn(self, error: object) -> None:
         """Say once that this folder does not work."""
         if self.folder not in _warned:
             _warned.add(self.folder)
             log.warning(
-                "cannot keep compiled kernels in %s (%s); each process compiles its own. "
+                "compiled kernels are not kept in %s (%s); each process compiles its own. "
                 "JWARP_CACHE_DIR names another folder, or none if it is empty",
                 self.folder,
                 error,
             )
+
+
+class _ForeignError(OSError):
+    """A file or folder that another user may have written."""
+
+
+def _refuse_foreign(descriptor: int, path: str) -> None:
+    """Refuse what is open and another user than this one or root may have written."""
+    about = os.fstat(descriptor)
+    if about.st_uid not in (os.geteuid(), 0):
+        raise _ForeignError(f"{path} belongs to {user_name(about.st_uid)}, and only machine code of your own is run")
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _ForeignError(f"others may write to {path}, and only machine code of your own is run: chmod go-w {path}")
+
+
+def user_name(number: int) -> str:
+    """The name of a user; the number of one that has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def _header(key: str, content: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jwarp.backend.annotate import annotated
 from jwarp.backend.cpu.source_lines import with_directives
-from jwarp.backend.cpu.target import host_target, target_machine
+from jwarp.backend.cpu.target import target_machine
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.cuda_text import cuda_text, handwritten_text
 from jwarp.compiler.derive import derive, in_known_order
@@ -87,7 +87,7 @@ def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
     module = made.module(options=dataclasses.replace(made.options, lines=True))
     if stage == "llvm":
         return annotated(with_directives(str(module)), ";")
-    return annotated(target_machine(host_target()).emit_assembly(module), "#")
+    return annotated(target_machine(made.options.target).emit_assembly(module), "#")
 
 
 def _handwritten(program: HandwrittenProgram, stage: str, adjoint: Any) -> str:

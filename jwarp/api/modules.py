@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
 from jwarp.api.report import report
-from jwarp.config import config
+from jwarp.config import config, surface
 from jwarp.devices import DeviceLike, get_device
 from jwarp.errors import LaunchError
-from jwarp.frontend.modules import Module, get_module
+from jwarp.frontend.func import Func
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.frontend.modules import Module, get_module, known_modules
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.store import Store
+from jwarp.types import StructType
 
 __all__ = ["Module", "get_module"]
 
@@ -26,9 +30,24 @@ def load_module(
     """Nothing: kernels are compiled when they are first launched, one by one.
 
     Raises:
-        LaunchError: there is no such device.
+        LaunchError: there is no such device, or no module that has to do with kernels.
     """
     _check_devices(device)
+    name = module if isinstance(module, str) else getattr(module, "__name__", "")
+    if name and not isinstance(module, Module) and not _has_content(name):
+        raise LaunchError(
+            f"wp.load_module: module {name!r} does not contain any Warp kernels, functions, or structs, and names none"
+        )
+
+
+def _has_content(name: str) -> bool:
+    """True if a module, or one inside of it, has kernels, or has imported what kernels are made of."""
+    if name.partition(".")[0] in ("jwarp", "warp") or any(f"{k}.".startswith(f"{name}.") for k in known_modules()):
+        return True
+    found = vars(sys.modules.get(name, object)).values()
+    return any(isinstance(x, (Kernel, Func, StructType)) for x in found) or any(
+        getattr(x, "__name__", "") in ("jwarp", "warp") for x in found
+    )
 
 
 def force_load(
@@ -45,6 +64,11 @@ def force_load(
     _check_devices(device)
     if block_dim is not None and block_dim > MAX_BLOCK_DIM:
         raise LaunchError(f"wp.force_load: block_dim must be at most {MAX_BLOCK_DIM} on CPU and GPU, got {block_dim}")
+    if surface.is_warps:
+        devices = device if isinstance(device, (list, tuple)) else [device]
+        for module in known_modules().values() if modules is None else modules:
+            for each in devices:
+                module.load(each, block_dim)
 
 
 def _check_devices(devices: Any) -> None:

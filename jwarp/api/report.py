@@ -37,9 +37,13 @@ def report() -> str:
         "Processor": _processor,
         "Compilers": _compilers,
         "Cache": _cache,
-        "Kept in memory": _kept,
     }
     return "\n\n".join("\n".join([title, *(f"  {line}" for line in lines())]) for title, lines in sections.items())
+
+
+def report_of_caches() -> str:
+    """The report of `python -m jwarp caches`: the caches in memory, and how much each keeps."""
+    return "\n".join(_kept())
 
 
 def _versions() -> Iterator[str]:
@@ -115,6 +119,7 @@ def _cache() -> Iterator[str]:
     store = Store(folder)
     entries, size = store.usage()
     yield f"{'folder':<12}{store.root}"
+    yield f"{'owner':<12}{store.owner()}"
     yield f"{'entries':<12}{entries}, {size / 2**20:.1f} MiB of at most {store.capacity / 2**20:.0f}"
     if store.is_writable():
         yield f"{'writable':<12}yes"

@@ -117,8 +117,7 @@ class CudaMemory(Memory):
         return handle
 
     def _save(self) -> None:
-        handles = [handle for known in self.keepers if (handle := known()) is not None]
-        self.keepers.clear()
+        handles = self._let_go()
         if handles:
             saved = cuda_memory(self.device, self.nbytes)
             stream_of(self.device).fill(saved.start, self.start, self.nbytes)

@@ -7,7 +7,7 @@ import ctypes
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,7 +52,7 @@ class Memory(abc.ABC):
     def __init__(self, device: Device):
         self.device = device
         self.origin = place_of_caller()
-        self.keepers: list[weakref.ref[Kept]] = []
+        self.keepers: list[weakref.ref[Kept | KeptTogether]] = []
         self._version = 0
         self.is_watched = False
 
@@ -112,14 +112,27 @@ class Memory(abc.ABC):
     def _save(self) -> None:
         """Save the content for the handles that are alive."""
 
+    def _let_go(self) -> list[Kept]:
+        """The handles that are alive, which are no keepers from now on."""
+        found: list[Kept] = []
+        for known in self.keepers:
+            keeper = known()
+            if type(keeper) is KeptTogether:
+                found += keeper.saved()
+            elif isinstance(keeper, Kept):
+                found.append(keeper)
+        self.keepers.clear()
+        return found
+
 
 class Kept:
     """A handle to the content of a view at one time."""
 
-    __slots__ = ("__weakref__", "_saved", "memory", "view")
+    __slots__ = ("__weakref__", "_saved", "_together", "memory", "view")
 
     def __init__(self, memory: Memory, view: View):
         self.memory, self.view = memory, view
+        self._together: KeptTogether | None = None  # is alive as long as this
         self._saved: Callable[[], Any] | None = None
 
     def array(self) -> Any:
@@ -143,6 +156,42 @@ class Kept:
     def save(self, content: Callable[[], Any]) -> None:
         """Take the content from `content` from now on."""
         self._saved = content
+
+
+class KeptTogether:
+    """Handles to one memory that become handles to its later content together: one keeper stands for all."""
+
+    __slots__ = ("__weakref__", "_handles", "_is_saved", "_memory", "_ref")
+
+    def __init__(self, memory: Memory, handles: Sequence[Kept]):
+        self._memory, self._is_saved = memory, False
+        self._handles, self._ref = [weakref.ref(handle) for handle in handles], weakref.ref(self)
+        own = frozenset(map(id, self._handles))
+        memory.keepers = [*(known for known in memory.keepers if id(known) not in own), self._ref]
+        for handle in handles:
+            handle._together = self
+
+    def saved(self) -> list[Kept]:
+        """The handles that are alive, for which the content is being saved."""
+        self._is_saved = True
+        return [handle for known in self._handles if (handle := known()) is not None]
+
+    def let_go(self) -> None:
+        """Keep nothing, until `keep_anew`."""
+        keepers = self._memory.keepers
+        if keepers and keepers[-1] is self._ref:
+            keepers.pop()
+        elif keepers:
+            self._memory.keepers = [known for known in keepers if known is not self._ref]
+
+    def keep_anew(self) -> None:
+        """Keep what is there now."""
+        if self._is_saved:
+            for handle in self.saved():
+                handle.keep_anew()
+            self._is_saved = False
+        self._memory.keepers.append(self._ref)
+        self._memory.is_watched = True
 
 
 class _Elements:
@@ -232,8 +281,7 @@ class HostMemory(Memory):
         return handle
 
     def _save(self) -> None:
-        handles = [handle for known in self.keepers if (handle := known()) is not None]
-        self.keepers.clear()
+        handles = self._let_go()
         if handles:
             saved = self.buffer.copy()
             if SAVES.here is not None:

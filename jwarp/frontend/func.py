@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.config import surface
-from jwarp.errors import CompileError
+from jwarp.errors import CompileError, KernelTypeError
 from jwarp.frontend.by_name import ByName, full_name
 from jwarp.frontend.canonicalise import canonical
 from jwarp.frontend.modules import Module, get_module
@@ -324,13 +324,15 @@ def func(
 
     Args:
         function: The Python function.
-        name, module, inline: accepted so that Warp code ports; they do nothing here.
+        name, module, inline: accepted so that Warp code ports; they do nothing here. `inline` is a bool.
 
     Raises:
-        KernelTypeError: `function` is not a Python function.
+        KernelTypeError: `function` is not a Python function, or `inline` is no bool.
         CompileError: it is a lambda, or another decorator wraps it. What its body or its annotations
             do wrong is reported when a kernel that calls it is first used.
     """
+    if not isinstance(inline, bool | None):
+        raise KernelTypeError(f"@wp.func: inline must be a bool, not {inline!r}")
     if function is None:
         return functools.partial(_defined_in, sys._getframe(1))
     return _defined_in(sys._getframe(1), function)

@@ -75,6 +75,7 @@ class Module:
         kernels, functions: The latest one of each key, as long as something else refers to it. In programs of Warp's
             the module itself does so, for kernels.
         options: What `wp.set_module_options` sets for its kernels.
+        execs: What `load` was asked for, in programs: by a device's context and the threads of a block, the module.
     """
 
     def __init__(self, name: str, loader: Any = None) -> None:
@@ -85,6 +86,7 @@ class Module:
         self.live_kernels: weakref.WeakSet[ReadMember] = weakref.WeakSet()
         self._live_functions: weakref.WeakSet[Member] = weakref.WeakSet()
         self._kept: dict[str, ReadMember] = {}
+        self.execs: dict[tuple[Any, int], Module] = {}
 
     def add_kernel(self, kernel: ReadMember, is_unique: bool = False) -> None:
         """Take a kernel into the module; `is_unique`: the module is that of this kernel alone."""
@@ -120,11 +122,22 @@ class Module:
         Raises:
             LaunchError: there is no such device.
         """
-        get_device(device)
+        where = get_device(device)
+        if surface.is_warps:
+            self._note(where, block_dim)
         return self
+
+    def _note(self, device: Any, block_dim: int | None) -> None:
+        """Note what was asked for; without a number, what is known stays."""
+        is_open = block_dim is None or block_dim <= 0
+        if is_open and any(context == device.context for context, _ in self.execs):
+            return
+        size = (1 if device.is_cpu else 256) if is_open else int(block_dim or 0)
+        self.execs[device.context, 1 if device.is_cpu and not config.of_warp["enable_cpu_blocks"] else size] = self
 
     def unload(self) -> None:
         """Have the next launches read the kernels anew, as after `mark_modified`."""
+        self.execs.clear()
         self.mark_modified()
 
     def mark_modified(self) -> None:

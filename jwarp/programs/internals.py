@@ -24,8 +24,10 @@ from jwarp.frontend.by_name import full_name
 from jwarp.frontend.modules import known_modules
 from jwarp.frontend.options import caller
 from jwarp.programs import type_tables
+from jwarp.programs.context_functions import MEMBERS
 from jwarp.programs.function_class import Function
 from jwarp.programs.kernel_class import Kernel
+from jwarp.programs.mesh_edges import MeshAdjacency, MeshEdge
 from jwarp.programs.native_builtins import Core
 from jwarp.programs.paused_captures import capture_pause, capture_resume
 from jwarp.programs.python_functions import annotations_of_any, argument_spec, closure_of, found_by_name
@@ -137,6 +139,7 @@ def _context() -> dict[str, Any]:
         "Function": Function,
         "Kernel": Kernel,
         **{name: thing for name, thing in _logger().items() if name.startswith("log_")},
+        **MEMBERS,
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
         "user_modules": known_modules(),
@@ -158,7 +161,9 @@ def _types() -> dict[str, Any]:
 
 
 def _utils() -> dict[str, Any]:
-    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS}
+    return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS} | {
+        "MeshAdjacency": MeshAdjacency, "MeshEdge": MeshEdge
+    }
 
 
 def _codegen() -> dict[str, Any]:

@@ -54,8 +54,7 @@ _MISSING: dict[str, dict[str, str]] = {
 PRIVATE = {
     "context": (
         "ModuleBuilder ModuleExec ModuleHasher Runtime Allocator _smem_shortfall_clause _verify_library_version "
-        "_resolve_launch_block_dim _build_kernel_launch_bounds _build_launch_bounds_from_tuple _canonicalize_dim "
-        "_validate_cuda_device_arch get_host_compiler_version get_libmathdx_version get_nanovdb_version "
+        "get_host_compiler_version get_libmathdx_version get_nanovdb_version "
         "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc pack_arg"
     ),
     "types": (

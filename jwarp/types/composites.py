@@ -268,7 +268,8 @@ class CompositeValue(np.ndarray):
         return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
 
     def _lacks(self, name: str) -> NoReturn:
-        raise AttributeError(f"'{getattr(type(self), 'full_name', 'composite')}' object has no attribute '{name}'", name=name, obj=self)
+        kind = getattr(type(self), "full_name", "composite")
+        raise AttributeError(f"'{kind}' object has no attribute '{name}'", name=name, obj=self)
 
     def __getattr__(self, name: str) -> Any:
         # Others are asked for often, by those who look for hooks.
@@ -286,9 +287,8 @@ class CompositeValue(np.ndarray):
         if found is None and name and not {*name}.difference("xyzw"):
             self._lacks(name)
         if found is None:
-            object.__setattr__(self, name, value)
-        else:
-            self[found[0]] = value
+            return object.__setattr__(self, name, value)
+        self[found[0]] = value
 
     __add__, __iadd__ = _operator("add", "__add__"), _operator("add", "__iadd__")
     __sub__, __isub__ = _operator("sub", "__sub__"), _operator("sub", "__isub__")

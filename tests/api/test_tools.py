@@ -1,5 +1,6 @@
 """Compiles are logged, kernels have their names in HLO and in profiles, and `python -m jwarp` tells what there is."""
 
+import getpass
 import gzip
 import importlib.metadata
 import json
@@ -103,7 +104,13 @@ def test_the_report_tells_what_there_is(tmp_path):
     assert nvrtc.toolchain() in text if nvrtc.missing() is None else "pip install 'jwarp[cuda" in text
     assert "cpu:0" in text and f"{len(os.sched_getaffinity(0))} available" in text
     assert str(tmp_path) in text and "entries     1, 1.0 MiB" in text and "writable    yes" in text
-    assert "at most 256   repeated launches of a kernel" in text
+    assert f"owner       {getpass.getuser()}" in text and "at most 256 " not in text
+
+
+def test_the_report_of_caches_tells_their_bounds():
+    run = [sys.executable, "-m", "jwarp", "caches"]
+    found = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
+    assert "at most 256   repeated launches of a kernel" in found.stdout
 
 
 def test_the_report_says_what_is_wrong_with_the_cache(tmp_path):

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -357,3 +358,130 @@ def test_two_processes_write_one_entry(tmp_path):
         _, errors = writer.communicate(timeout=120)
         assert writer.returncode == 0, errors.decode()
     assert os.listdir(tmp_path) == [KEY + SUFFIX]
+
+
+# A user that does not exist, and so owns nothing here.
+SOMEBODY = 54321
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def give_away(folder, entry):
+    os.chown(entry, SOMEBODY, -1)
+
+
+def give_away_folder(folder, entry):
+    os.chown(folder, SOMEBODY, -1)
+
+
+def open_to_all(folder, entry):
+    entry.chmod(0o666)
+
+
+def open_to_a_group(folder, entry):
+    entry.chmod(0o620)
+
+
+def open_folder(folder, entry):
+    folder.chmod(0o777)
+
+
+def link(folder, entry):
+    entry.rename(folder.parent / "entry")
+    entry.symlink_to(folder.parent / "entry")
+
+
+def pipe(folder, entry):
+    entry.unlink()
+    os.mkfifo(entry)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        pytest.param(give_away, "{entry} belongs to user 54321", marks=as_root),
+        pytest.param(give_away_folder, "{folder} belongs to user 54321", marks=as_root),
+        (open_to_all, "others may write to {entry}"),
+        (open_to_a_group, "others may write to {entry}"),
+        (open_folder, "others may write to {folder}"),
+        (link, ""),
+        (pipe, ""),
+    ],
+)
+def test_an_entry_that_others_may_have_written_is_absent(tmp_path, warnings_shown, change, said):
+    """One warning says which file, and what helps; a link or a pipe in the place of an entry is no entry."""
+    folder = tmp_path / "folder"
+    store = Store(str(folder))
+    store.save(KEY, b"machine code")
+    (entry,) = folder.iterdir()
+    assert store.load(KEY) == b"machine code"
+    change(folder, entry)
+    assert store.load(KEY) is None and store.load(KEY) is None
+    expected = said.format(entry=entry, folder=folder)
+    warned = [text for text in warnings_shown() if expected in text]
+    assert len(warnings_shown()) == len(warned) == (said != "")
+    if "may write" in said:
+        assert f"chmod go-w {expected.removeprefix('others may write to ')}" in warned[0]
+    assert all("JWARP_CACHE_DIR" in text for text in warned)
+
+
+def test_a_folder_that_others_may_write_to_gets_no_entries(tmp_path, warnings_shown):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(0o777)
+    Store(str(folder)).save(KEY, b"machine code")
+    assert not list(folder.iterdir())
+    assert [text for text in warnings_shown() if f"chmod go-w {folder}" in text]
+    assert Store(str(folder)).owner().endswith("others may write to it: nothing is read from it")
+
+
+def test_a_link_to_a_folder_of_ones_own_is_that_folder(tmp_path):
+    Store(str(tmp_path / "folder")).save(KEY, b"machine code")
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    assert Store(str(tmp_path / "link")).load(KEY) == b"machine code"
+
+
+@pytest.mark.parametrize("at", ["folder", "entry"])
+def test_a_folder_that_changes_hands_while_it_is_read(tmp_path, monkeypatch, at):
+    """The open folder and file are asked and read, whatever has their names afterwards."""
+    folder, forged = tmp_path / "folder", tmp_path / "forged"
+    Store(str(folder)).save(KEY, b"machine code")
+    Store(str(forged)).save(KEY, b"forged code!")
+    (entry,) = forged.iterdir()
+    entry.chmod(0o666)
+    forged.chmod(0o777)
+    opened, plain = [], os.open
+
+    def opening(path, *args, **named):
+        found = plain(path, *args, **named)
+        opened.append(path)
+        if len(opened) == ("folder", "entry").index(at) + 1:
+            folder.rename(tmp_path / "away")
+            forged.rename(folder)
+        return found
+
+    monkeypatch.setattr("jwarp.store.os.open", opening)
+    assert Store(str(folder)).load(KEY) == b"machine code"
+    assert len(opened) >= 2
+    assert Store(str(folder)).load(KEY) is None
+
+
+@as_root
+def test_entries_of_root_are_taken_and_those_of_another_user_are_not():
+    """Another user reads root's folder; root does not read that user's."""
+    program = (
+        "import os, sys; from jwarp.store import Store; os.setegid(54321); os.seteuid(54321);"
+        "own = Store(sys.argv[2]); own.save(sys.argv[3], b'of the user');"
+        "print(Store(sys.argv[1]).load(sys.argv[3]), own.load(sys.argv[3]))"
+    )
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o777)
+        root, user = os.path.join(place, "root"), os.path.join(place, "user")
+        Store(root).save(KEY, b"of root")
+        os.chmod(root, 0o755)
+        for name in os.listdir(root):
+            os.chmod(os.path.join(root, name), 0o644)
+        run = [sys.executable, "-c", program, root, user, KEY]
+        found = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
+        assert found.stdout.split("\n")[0] == "b'of root' b'of the user'"
+        assert os.stat(user).st_uid == SOMEBODY
+        assert Store(user).load(KEY) is None

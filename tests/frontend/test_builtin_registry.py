@@ -55,7 +55,8 @@ def test_some_overloads_give_the_numbers_of_warp():
 
 @pytest.mark.parametrize(
     "name, args",
-    [("sin", (1,)), ("sqrt", (2,)), ("pow", (2, 3)), ("atan2", (1, 2)), ("floor", (True,)), ("bit_count", (1.5,)), ("add", (True, True))],
+    [("sin", (1,)), ("sqrt", (2,)), ("pow", (2, 3)), ("atan2", (1, 2)), ("floor", (True,)), ("bit_count", (1.5,)),
+     ("add", (True, True))],
 )  # fmt: skip
 def test_outside_kernels_functions_take_the_kinds_of_numbers_that_they_take_in_them(name, args):
     with pytest.raises(wp.KernelTypeError, match=rf"wp\.{name} does not take \((int32|bool|float32)"):

@@ -70,7 +70,12 @@ BODIES = {
     "attribute of a matrix": ("u = «m.x»", C, "mat33 has no attribute `x`", ""),
     "assigned component too far": ("v[«3»] = x", C, "index 3 is outside 0 to 2", ""),
     "assigned attribute": ("«v.q» = x", C, "vec3 has no attribute `q`", ""),
-    "assigned value of another type": ("v[0] = «n»", T, "expects value of type float32 in `v`, got int32", "wp.float32"),
+    "assigned value of another type": (
+        "v[0] = «n»",
+        T,
+        "expects value of type float32 in `v`, got int32",
+        "wp.float32",
+    ),
     "assigned double": ("v.x = «d.x»", T, "expects value of type float32 in `v`, got float64", "wp.float32"),
     "vector for a component": (
         "v[0] = «p»",

@@ -271,7 +271,7 @@ BODIES = {
     "smallest of quaternions": ("«wp.atomic_min(a, 0, q)»", T, "wp.atomic_min does not take quat", ""),
     "order": ("u = «q < q»", T, "`<` does not take (quat, quat)", "components"),
     "part that there is not": ("«t.r» = q", C, "transform has no attribute `r`", ""),
-    "wrong type for a part": ("t.q = «v»", T, "holds quat there, the value is vec3", ""),
+    "wrong type for a part": ("t.q = «v»", T, "expects value of type quat in `t`, got vec3", ""),
 }
 
 

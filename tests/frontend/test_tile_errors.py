@@ -84,7 +84,12 @@ BODIES = {
     ),
     "tile plus number": ("s = «t + 1.0»", T, "needs tiles on both sides", "wp.tile_full"),
     "tile times int": ("s = «u * 2»", T, "elements of types (float32, int32)", "2.0"),
-    "vectors times vectors": ("s = «w * w»", T, "Cannot multiply tile<vec3> by tile<vec3>: of one of them the element type must be scalar", ""),
+    "vectors times vectors": (
+        "s = «w * w»",
+        T,
+        "Cannot multiply tile<vec3> by tile<vec3>: of one of them the element type must be scalar",
+        "",
+    ),
     "tile modulo tile": ("s = «q % q»", T, "`%` does not take tiles", "wp.tile_map"),
     "tile at tile": ("s = «t @ t»", T, "`@` does not take tiles", "wp.tile_matmul"),
     "compared tiles": ("s = «u» < u", T, "must be a scalar, not tile(float32, shape=(4,))", "wp.tile_map"),

@@ -72,7 +72,7 @@ def test_what_is_no_read_and_what_is_not_on_a_tape(capsys):
         wp.copy(y[3:], x)
         assert array_access.is_read(x) and not array_access.is_read(y)
         array_access.set_read(y[:3])
-        assert "" == warned(capsys, lambda: wp.copy(y[3:], x)) and array_access.is_read(y)
+        assert warned(capsys, lambda x=x, y=y: wp.copy(y[3:], x)) == "" and array_access.is_read(y)
         array_access.set_read(y, False)
         assert not array_access.is_read(y)
     del x, y

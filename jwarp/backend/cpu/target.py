@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -67,7 +68,7 @@ def host_target(width: int | None = None) -> Target:
     return Target(
         triple,
         llvm.get_host_cpu_name(),
-        features.flatten(),
+        features.flatten() if asked > 1 else _without_masks(features),
         asked,
         masks=bool(features.get("avx512vl") and features.get("avx512bw")),
         fma=bool(features.get("fma") or is_arm),
@@ -75,6 +76,11 @@ def host_target(width: int | None = None) -> Target:
         past_caches=_largest_cache() if features.get("avx2") else 0,
         is_arm=is_arm,
     )
+
+
+def _without_masks(features: Any) -> str:
+    """The features but those with registers for masks, which take longer to test than a flag of one thread."""
+    return llvm.FeatureMap({name: has and not name.startswith("avx512") for name, has in features.items()}).flatten()
 
 
 def _largest_cache() -> int:

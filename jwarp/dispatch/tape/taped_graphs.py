@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import operator
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jwarp._native as _native
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
-from jwarp.arrays.memory import SAVES, HostMemory, Kept, Memory, Saved
+from jwarp.arrays.memory import SAVES, HostMemory, Kept, KeptTogether, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded, Scratch, copying, native_steps
@@ -107,7 +105,8 @@ class _Steps:
         for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):
             if not kept.is_saved:
                 in_place.setdefault(kept.memory, []).append(kept)
-        self._in_place = [_InPlace(memory, handles) for memory, handles in in_place.items()]
+        self._in_place = [KeptTogether(memory, handles) for memory, handles in in_place.items()]
+        self._hosts = [memory for memory in in_place if isinstance(memory, HostMemory)]
 
     def holds(self) -> bool:
         """True if the steps still do what the commands do."""
@@ -139,41 +138,9 @@ class _Steps:
                 tape.launches[:] = entries
             for content in self._in_place:
                 content.keep_anew()
-
-
-class _InPlace:
-    """The handles of tapes to a memory whose content is still there, as nothing has been written since."""
-
-    __slots__ = ("_handles", "_keepers", "_memory", "_refs")
-
-    def __init__(self, memory: Memory, handles: list[Kept]):
-        self._memory, self._handles = memory, handles
-        self._refs: tuple[weakref.ref[Kept], ...] = tuple(map(weakref.ref, handles))
-        self._keepers: list[weakref.ref[Kept]] = []  # the memory's list after a run
-
-    def let_go(self) -> None:
-        """Before a run: the tapes begin anew."""
-        memory, keepers = self._memory, self._keepers
-        is_same = memory.keepers is keepers and len(keepers) == len(self._refs)
-        if is_same and all(map(operator.is_, keepers, self._refs)):
-            memory.keepers = []  # nothing has been saved, and nobody else keeps anything
-            return
-        self._keepers = []
-        own = frozenset(map(id, self._refs))
-        memory.keepers = [known for known in memory.keepers if id(known) not in own]
-
-    def keep_anew(self) -> None:
-        """After a run: keep what is there now."""
-        memory = self._memory
-        if self._keepers and not memory.keepers:
-            memory.keepers = self._keepers
-        else:
-            for kept in self._handles:
-                kept.keep_anew()
-            memory.keepers = self._keepers = [*memory.keepers, *self._refs]
-        memory.is_watched = True
-        if isinstance(memory, HostMemory) and (memory.exposed_views or memory.is_exposed) and memory.is_open:
-            memory.will_write()
+            for host in self._hosts:
+                if (host.exposed_views or host.is_exposed) and host.is_open:
+                    host.will_write()
 
 
 def _taken(commands: Sequence[Command]) -> _Steps | None:

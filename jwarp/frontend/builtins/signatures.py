@@ -86,6 +86,11 @@ class Described(ByName):
         """The function's name, with which each form begins."""
         return self._lines[0].partition("(")[0]
 
+    @property
+    def key(self) -> str:
+        """The name, as Warp has it."""
+        return self.name
+
     @functools.cached_property
     def _lines(self) -> list[str]:
         return [" ".join(line.split()) for line in self.forms.strip().splitlines()]

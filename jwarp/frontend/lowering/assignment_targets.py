@@ -208,7 +208,9 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
     if layout(binding, span) is not wanted:
         text = f"`{place.name}` holds {wanted}, the value is {describe(binding)}"
         if place.selectors:
-            text = f"Composite slot assignment expects value of type {wanted} in `{place.name}`, got {describe(binding)}"
+            text = (
+                f"Composite slot assignment expects value of type {wanted} in `{place.name}`, got {describe(binding)}"
+            )
         raise KernelTypeError(
             text,
             span,
@@ -242,7 +244,8 @@ def _change_field(ctx: Context, place: Place, binding: Binding, span: Span) -> N
     if place.selectors:
         assert isinstance(place.value, Composite)
         if layout(binding, span) is not place.kind:
-            text = f"Composite slot assignment expects value of type {place.kind} in `{place.name}`, got {describe(binding)}"
+            what = f"value of type {place.kind} in `{place.name}`"
+            text = f"Composite slot assignment expects {what}, got {describe(binding)}"
             raise KernelTypeError(text, span)
         parts = flatten(binding, span) or []
         binding = composites.replace(ctx, place.value, place.selectors, parts, span)

@@ -434,7 +434,7 @@ def test_errors_show_the_line_of_the_kernel():
     def looking(texture: wp.Texture2D, y: wp.array[float]):
         y[0] = 1.0
 
-    with pytest.raises(jwarp.KernelTypeError, match="kernel 'looking', parameter 'texture': expected Texture2D"):
+    with pytest.raises(jwarp.KernelTypeError, match="kernel 'looking', argument 'texture' expects Texture2D"):
         run(looking, None)
 
 

@@ -16,7 +16,7 @@ from jwarp.arrays.commands import Command
 from jwarp.arrays.overlap import views_overlap
 from jwarp.arrays.view import View
 from jwarp.arrays.writes import Copy
-from jwarp.compiler.program import Program
+from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.config import config, surface
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.ir.contents import contents_of
@@ -73,6 +73,8 @@ def forget(tape: Any) -> None:
 
 def _read_params(program: Program) -> set[int]:
     """The parameters that a kernel reads by other operations than atomic ones."""
+    if not isinstance(program, GeneratedProgram):  # nobody knows what native code reads
+        return set()
     ops = contents_of(program.simplified.body).ops
     return {k for n in ops if not n.row.is_atomic for k in arrays_read(n) if isinstance(k, int)}
 

@@ -372,7 +372,7 @@ def _places(out: Any, mapped: Mapped, shapes: Sequence[tuple[Any, ...]]) -> list
         wanted = f"{len(shapes)} Warp arrays with shape {shape} and dtypes ({dtypes})"
         is_list = isinstance(out, (tuple, list))
         raise _wrong_count(len(given), len(shapes), "" if is_list else f": Invalid output provided, expected {wanted}")
-    for number, (place, shape) in enumerate(zip(given, shapes, strict=True)):
+    for number, (place, wanted_shape) in enumerate(zip(given, shapes, strict=True)):
         if isinstance(place, jax.Array):
             raise LaunchError(
                 "wp.map: out is a JAX array, which nothing can write to",
@@ -382,9 +382,9 @@ def _places(out: Any, mapped: Mapped, shapes: Sequence[tuple[Any, ...]]) -> list
         if type(place) is array and place.dtype is not (kind := mapped.results[number]):
             found = f"{which} dtype {type_repr(place.dtype)} does not match expected dtype {type_repr(kind)}"
             raise KernelTypeError(f"wp.map: {name}: {found}")
-        if _shape(place) != tuple(shape):
+        if _shape(place) != tuple(wanted_shape):
             raise LaunchError(
-                f"wp.map: {name}: {which} shape {_shape(place)} does not match expected shape {tuple(shape)}",
+                f"wp.map: {name}: {which} shape {_shape(place)} does not match expected shape {tuple(wanted_shape)}",
                 also=TypeError,
             )
     return given

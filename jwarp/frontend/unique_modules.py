@@ -34,7 +34,7 @@ def in_its_own_module(made: Any, module_options: Mapping[str, Any]) -> Kernel:
     if module_options and surface.is_warps:
         module.set_options(dict(module_options))
     made.belongs_to(module, is_unique=True)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _digest(kernel: Any) -> str | None:

@@ -45,7 +45,7 @@ def kernel_bounds(dim: int | Sequence[int], kernel: Kernel, block_dim: int | Non
     Raises:
         LaunchError: coordinates that a thread reads do not fit in an int32.
     """
-    dims, tid_dims = geometry.read_dim(dim, kernel.name), kernel.ir().tid_dims  # type: ignore[attr-defined]
+    dims, tid_dims = geometry.read_dim(dim, kernel.name), kernel.ir().tid_dims
     geometry.fold(dims, tid_dims, kernel.name)
     return geometry.bounds_of(dims, tid_dims)
 

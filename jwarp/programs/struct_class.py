@@ -12,7 +12,7 @@ class _MadeOfClasses(type):
     """Calls make structs; all types of structs are instances."""
 
     def __call__(self, /, key: str, cls: type, module: Any = None) -> StructType:
-        made = struct(cls)
+        made: Any = struct(cls)
         assert isinstance(made, StructType)
         made.__qualname__ = key
         return made

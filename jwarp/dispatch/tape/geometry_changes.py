@@ -14,7 +14,7 @@ from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.entries import Entry, LaunchEntry
 from jwarp.dispatch.tape.native_steps import all_of, steps_of
-from jwarp.types import Geometry, Struct
+from jwarp.types import Geometry, Struct, StructType
 from jwarp.types.handles import owners_of
 from jwarp.types.structs import unchecked
 
@@ -107,8 +107,9 @@ class Builds:
 
     def _placed(self, value: Any, turns: list[Turn]) -> Any:
         """A struct with the graph's arrays in the place of those that a build made."""
+        kind: StructType = type(value)
         parts: dict[str, Any] = {}
-        for name in type(value).fields:
+        for name in kind.fields:
             part = getattr(value, name)
             if isinstance(part, Struct):
                 part = self._placed(part, turns)
@@ -119,8 +120,8 @@ class Builds:
                     stand = stand.memory
                 part = stand
             parts[name] = part
-        made = unchecked(type(value), parts)
-        object.__setattr__(made, "_seen", value._seen)
+        made = unchecked(kind, parts)
+        object.__setattr__(made, "_seen", getattr(value, "_seen", (None, 0)))
         return made
 
     def _again(self, turns: Iterable[Turn]) -> Iterator[Recorded]:

@@ -260,7 +260,7 @@ class KernelFunction:
 
     def _count_error(self, args: Sequence[Any]) -> LaunchError:
         return LaunchError(
-            f"kernel '{self.kernel.name}' takes {len(self._inputs)} arguments ({self._input_names}), got {len(args)}"
+            f"kernel '{self.kernel.name}' takes {len(self._inputs)} argument{'s' * (len(self._inputs) != 1)} ({self._input_names}), got {len(args)}"
         )
 
     @property

@@ -147,9 +147,8 @@ class KernelFunction:
         else:
             in_outs, self._fresh = map(list, known)
         self._inputs = tuple(p for u, p in enumerate(kernel.signature) if u not in self._fresh)
-        if surface.is_warps:
-            block_dim = block_of_program(block_dim, None, kernel.name)
         self.block_dim = geometry.read_block_dim(block_dim, kernel.name)
+        self._threads = block_of_program(self.block_dim, None, kernel.name) if surface.is_warps else self.block_dim
         if launch_dims is not None:
             geometry.read_dim(launch_dims, kernel.name, "launch_dims")
         _check_output_names(kernel, output_dims, self._fresh)
@@ -243,7 +242,7 @@ class KernelFunction:
             program_of(kernel, config.settings),
             threads,
             Matched(self._roles, values, self._outputs),
-            block_dim=self.block_dim,
+            block_dim=self._threads,
             differentiable=self._differentiable,
             side_effect=self._has_side_effect,
             is_functional=True,

@@ -170,8 +170,8 @@ def launch(
             block_dim = block_of_program(block_dim, device, getattr(kernel, "name", "?"))
         if config.of_warp["print_launches"]:
             key = getattr(kernel, "key", kernel)
-            given = f"inputs: {inputs} outputs: {outputs} device: {get_device(device)}"
-            get_logger().info(f"kernel: {key} dim: {dim} {given}")
+            arguments = f"inputs: {inputs} outputs: {outputs} device: {get_device(device)}"
+            get_logger().info(f"kernel: {key} dim: {dim} {arguments}")
     gradients = (adj_inputs, adj_outputs) if adjoint else None
     has_gradients = not (adjoint or adj_inputs is adj_outputs is None)  # which mean nothing for a launch on arrays
     if device is not None or record_tape is not True or max_blocks or has_gradients:

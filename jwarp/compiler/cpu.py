@@ -108,14 +108,14 @@ class CpuKernel(AnalysedKernel):
     @functools.cached_property
     def ordered(self) -> bool:
         """True if the threads of a batch element run one after the other; also those that may wait for others."""
-        return self.kernel.order not in (Order.ANY, Order.ALONE) or self.summary.waits
+        return bool(self.kernel.order) or self.summary.waits
 
     @functools.cached_property
     def options(self) -> Options:
         """The options of code for this processor: vectors of one thread where more would mix up their order."""
         exact, kernel = rounds_as_written(self.kernel), self.kernel
         in_step = not self.summary.waits and (kernel.order != Order.NUMBERS or keeps_order(kernel))
-        in_step = (in_step and kernel.order not in (Order.APART, Order.ALONE)) or kernel.block_dim > 0
+        in_step = (in_step and kernel.order != Order.APART) or kernel.block_dim > 0
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
 

@@ -1,8 +1,8 @@
 """The form of a program that a launch runs: a batch as threads, vectors along another dimension, elements in registers.
 
 On the processor, the last dimension may be too short for vectors, or its threads may each do something else: then
-vectors have their lanes along the batch, along the first dimension, or a block in each lane, or there are none. On a
-GPU, threads keep the elements that each has for itself in registers, and do not add to zeros.
+vectors have their lanes along the batch, along the first dimension, or a block in each lane. On a GPU, threads keep the
+elements that each has for itself in registers, and do not add to zeros.
 """
 
 from __future__ import annotations
@@ -119,16 +119,13 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
         or program.shadows
     ):
         return program, geometry
-    if program.kernel.order:
-        return program, geometry
     splits = len(dims) < MAX_DIMS and dims[0] % width == 0
     if not splits and dims[-1] * 2 > width:  # all rows are gone through for each column
         return program, geometry
     costs = _COSTS.of(program).made("", lambda: _costs(program))
     vectors = -(-dims[-1] // width)  # of a row, in which not all lanes may be filled
     if costs is None or costs[0] * vectors * width <= LEAST_GAIN * costs[1] * dims[-1]:
-        # A vector along a dimension of one thread has no use for its other lanes.
-        return (_other(program, "alone", pipeline.ALONE) if dims[-1] == 1 else program), geometry
+        return program, geometry
     if splits:  # all columns for a vector of rows, then those for the next one
         turned = Geometry((dims[0] // width, *dims[1:], width, *rest[1:]), geometry.repeat)
         return _other(program, "split", pipeline.SPLIT, width), turned

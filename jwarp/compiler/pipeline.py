@@ -6,8 +6,6 @@ as read → INLINED → ANALYSED → DIFFERENTIATED → forward or reverse mode 
 
 from __future__ import annotations
 
-import dataclasses
-
 from jwarp.analysis.lane_serialised import in_turn, lane_serialised_loops
 from jwarp.autodiff.custom_gradients import plain
 from jwarp.backend.cpu.loops.lockstep import with_loops_in_lockstep
@@ -19,7 +17,7 @@ from jwarp.backend.library import Expanded, expansion
 from jwarp.compiler.order import by_settings, by_settings_on_gpu
 from jwarp.compiler.passes import Context, Form, Pass, step
 from jwarp.ir.functions import inlined, settled_functions, without_reading_functions
-from jwarp.ir.nodes import Kernel, Op, Order, is_plain, rounds_as_written
+from jwarp.ir.nodes import Kernel, Op, is_plain, rounds_as_written
 from jwarp.passes.batch_to_threads import batch_to_threads
 from jwarp.passes.expand import expand
 from jwarp.passes.hoist import hoist, hoist_factors
@@ -96,7 +94,6 @@ BATCH_TO_THREADS = (Pass("batch to threads", lambda k, c: batch_to_threads(k, c.
 INLINED_READING = (READING,)
 SPLIT = (READING, Pass("split the first dimension", lambda k, c: split(k, c.width)))
 ROTATED = (READING, Pass("rotate dimensions", step(rotated)))
-ALONE = (Pass("one thread to a vector", lambda k, c: dataclasses.replace(k, order=Order.ALONE)),)
 BLOCKS_AS_THREADS = (READING, Pass("blocks as threads", step(as_threads), RULES, gives=SCALARS))
 ON_GPU = (Pass("order threads on a GPU", lambda k, c: by_settings_on_gpu(k, c.settings)),)
 PRIVATE_ELEMENTS = (Pass("replace private elements", lambda k, c: replaced_elements(k, c.fresh), RULES, loses=SIMPLE),)

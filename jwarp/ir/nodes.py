@@ -286,7 +286,6 @@ class Order(enum.IntEnum):
     NUMBERS = 1  # that of their numbers, as if one ended before the next one begins
     STEPS = 2  # one that is the same for a kernel and its derivatives: vectors of threads in step, or as above
     APART = 3  # that of their numbers, and never in step: what a thread stores and loads again is its own meanwhile
-    ALONE = 4  # any, each in a vector of its own: the last dimension of the launch has no others
 
 
 @dataclass(frozen=True, slots=True)

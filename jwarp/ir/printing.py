@@ -70,13 +70,7 @@ def is_memory(kind: Any) -> bool:
 
 
 # The words for a kernel's order.
-ORDERS = {
-    Order.ANY: "",
-    Order.NUMBERS: "in order",
-    Order.STEPS: "in one order",
-    Order.APART: "one by one",
-    Order.ALONE: "alone",
-}
+ORDERS = {Order.ANY: "", Order.NUMBERS: "in order", Order.STEPS: "in one order", Order.APART: "one by one"}
 
 
 class _Printer:

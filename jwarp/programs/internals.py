@@ -162,7 +162,8 @@ def _types() -> dict[str, Any]:
 
 def _utils() -> dict[str, Any]:
     return {**_public("jwarp.utils", "jwarp"), "check_p2p": lambda: False, "map_cache": MAP_KERNELS} | {
-        "MeshAdjacency": MeshAdjacency, "MeshEdge": MeshEdge
+        "MeshAdjacency": MeshAdjacency,
+        "MeshEdge": MeshEdge,
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass
 class MeshEdge:
-    """An edge from vertex v0 to v1; on its two sides the vertices o0 and o1 and the triangles f0 and f1, -1 for none."""
+    """An edge from vertex v0 to v1, with the vertices o0, o1 and triangles f0, f1 of its two sides, -1 for none."""
 
     v0: int
     v1: int
@@ -34,7 +34,7 @@ class MeshAdjacency:
                 self.add_edge(start, end, opposite, face)
 
     def add_edge(self, i0: int, i1: int, o: int, f: int) -> None:
-        """Add a side of an edge: a triangle f with the vertex o opposite to it. A third one is left out, with a message."""
+        """Add a side of an edge: a triangle f, and the vertex o opposite. A third one gives a message alone."""
         key = (min(i0, i1), max(i0, i1))
         edge = self.edges.get(key)
         if edge is None:

@@ -66,7 +66,7 @@ def _check_key(self: CompositeValue, key: Any) -> None:
         return
     keys = key if isinstance(key, tuple) and self.ndim == 2 else (key,)
     if not all(isinstance(k, slice) or hasattr(k, "__index__") for k in keys):
-        raise KeyError(f"Invalid key {key!r}, expected {'int or pair of ints' if self.ndim == 2 else 'int'}, or slice")
+        raise KeyError(f"Invalid key {key!r}, expected {'int or pair of ints,' if self.ndim == 2 else 'int'} or slice")
     if isinstance(key, tuple) and len(key) != 2:
         raise KeyError(f"Invalid key, expected one or two indices, got {len(key)}")
 

@@ -1,7 +1,5 @@
 """Launches whose last dimension is too short for vectors, which run with lanes along the first one."""
 
-import itertools
-
 import jax
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.launch_forms import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
 from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.ir.nodes import Order
 from jwarp.launching.geometry import Geometry
 
 MANY = LEAST_VECTORS * VECTOR + 3
@@ -186,26 +183,3 @@ def test_sizes_that_are_not_known_yet():
     exported = jax.export.export(run, disabled_checks=wp.EXPORT_CHECKS)(jax.ShapeDtypeStruct((n, 1), np.float32))
     x = np.random.default_rng(3).normal(size=(SPLIT, 1)).astype(np.float32)
     np.testing.assert_array_equal(exported.call(x), run(x))
-
-
-@wp.kernel
-def gathered(starts: wp.array[int], places: wp.array[int], values: wp.array[float], y: wp.array[float]):
-    i, _ = wp.tid()
-    total = 0.0
-    for k in range(starts[i], starts[i + 1]):
-        total += values[places[k]]
-    y[i] = total
-
-
-def test_threads_of_a_dimension_of_one_are_alone():
-    made, geometry = arranged(gathered, (MANY, 1))
-    assert made.kernel.order is Order.ALONE
-    assert geometry.dims[:2] == (MANY, 1)
-    assert arranged(gathered, (7, 1))[0] is program_of(gathered, config.settings)
-    rng = np.random.default_rng(0)
-    starts = np.cumsum(rng.integers(0, 9, MANY + 1)).astype(np.int32)
-    values, y = rng.normal(size=50).astype(np.float32), np.zeros(MANY, np.float32)
-    places = rng.integers(0, 50, starts[-1]).astype(np.int32)
-    wp.launch(gathered, (MANY, 1), inputs=[starts, places, values], outputs=[y])
-    wanted = [values[places[a:b]].sum() for a, b in itertools.pairwise(starts)]
-    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)

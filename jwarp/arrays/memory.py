@@ -165,7 +165,8 @@ class KeptTogether:
 
     def __init__(self, memory: Memory, handles: Sequence[Kept]):
         self._memory, self._is_saved = memory, False
-        self._handles, self._ref = [weakref.ref(handle) for handle in handles], weakref.ref(self)
+        self._handles = [weakref.ref(handle) for handle in handles]
+        self._ref: weakref.ref[Any] = weakref.ref(self)
         own = frozenset(map(id, self._handles))
         memory.keepers = [*(known for known in memory.keepers if id(known) not in own), self._ref]
         for handle in handles:

@@ -519,7 +519,7 @@ def scalar_hint(binding: Binding) -> str:
     return ""
 
 
-# What Python calls `&` and `|` of conditions, which bind less tightly than comparisons.
+# Words of Python for `&` and `|` between conditions: these operators bind more tightly than comparisons.
 _WORDS = {"and": "and", "or": "or"}
 
 

@@ -1,5 +1,7 @@
 """Graphs with tapes: their gradients are right in each run, those that run natively and those that cannot."""
 
+import gc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -482,3 +484,30 @@ def test_graphs_whose_launches_count_are_native_and_go_back_in_the_same_order(ba
         assert_allclose(e.numpy()[0], (values[order].astype(float) ** 2 * (np.arange(found) + 1)).sum(), rtol=1e-5)
         assert_allclose(x.grad.numpy(), grad, rtol=1e-5)
         tape.zero()
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 5])
+def test_what_the_tape_of_a_graph_keeps_outlives_the_graph(runs):
+    x, y, e = new(1), new(2), wp.zeros(1, dtype=float, requires_grad=True)
+
+    def both():
+        tape = wp.Tape()
+        with tape:
+            e.zero_()
+            wp.launch(dot, N, [x, y], [e])
+        tape.backward(e)
+        return tape
+
+    with wp.ScopedCapture() as capture:
+        tape = both()
+    for run in range(runs):
+        x.assign(np.arange(N) + run)
+        wp.capture_launch(capture.graph)
+        tape.zero()
+    del capture
+    gc.collect()
+    x.zero_()
+    y.fill_(7.0)
+    tape.backward(e)
+    assert_allclose(y.grad.numpy(), np.arange(N) + runs - 1)
+    assert_allclose(x.grad.numpy(), np.random.default_rng(2).uniform(0.5, 1.5, N), rtol=1e-6)

@@ -105,7 +105,7 @@ class Builds:
         own = steps_of([made])
         return None if own is None else [*self._again(turns), *own]
 
-    def _placed(self, value: Struct, turns: list[Turn]) -> Any:
+    def _placed(self, value: Any, turns: list[Turn]) -> Any:
         """A struct with the graph's arrays in the place of those that a build made."""
         parts: dict[str, Any] = {}
         for name in type(value).fields:

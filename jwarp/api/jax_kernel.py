@@ -259,7 +259,8 @@ class KernelFunction:
 
     def _count_error(self, args: Sequence[Any]) -> LaunchError:
         return LaunchError(
-            f"kernel '{self.kernel.name}' takes {len(self._inputs)} arguments ({self._input_names}), got {len(args)}"
+            f"kernel '{self.kernel.name}' takes {len(self._inputs)} argument{'s' * (len(self._inputs) != 1)}"
+            f" ({self._input_names}), got {len(args)}"
         )
 
     @property

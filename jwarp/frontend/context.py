@@ -519,6 +519,10 @@ def scalar_hint(binding: Binding) -> str:
     return ""
 
 
+# Words of Python for `&` and `|` between conditions: these operators bind more tightly than comparisons.
+_WORDS = {"and": "and", "or": "or"}
+
+
 def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
     kinds = OPS[name].kinds
     if name == "pow" and all(t.is_int for t in args):
@@ -526,7 +530,8 @@ def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
     if kinds == {"float"} and any(t.is_int for t in args):
         return "it is for floats: convert with float(x)"
     if "float" not in kinds and any(t.is_float for t in args):
-        return "it is for integers: convert with int(x)"
+        hint = "it is for integers: convert with int(x)"
+        return f"{hint}; of conditions, write `{_WORDS[name]}`" if name in _WORDS else hint
     if any(t is bool_ for t in args):
         return "bool is not a number in kernels: convert with int(x)"
     return ""

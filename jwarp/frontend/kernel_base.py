@@ -197,7 +197,10 @@ class Kernel(ByName):
         raise KernelTypeError(f"kernel '{self.name}' is not generic: there is nothing to choose with {self.name}[…]")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")
+        raise TypeError(
+            f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …), or"
+            f" wp.jax_kernel({self.name})(…), which is a JAX function"
+        )
 
     def __repr__(self) -> str:
         params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)

@@ -176,16 +176,22 @@ def _read_collection(where: str, what: str, given: Any, names: list[str]) -> dic
     )
 
 
+def _counted(given: Any, what: str) -> str:
+    return f"{len(given)} {what}{'' if len(given) == 1 else 's'}"
+
+
 def _count_error(
     where: str, names: list[str], free: list[int], inputs: Any, outputs: Any, only_inputs: bool
 ) -> LaunchError:
     missing = [names[index] for index in free]
     if isinstance(inputs, dict) and (isinstance(outputs, dict) or only_inputs):
         return LaunchError(f"{where}: nothing is given for {', '.join(map(repr, missing))}")
-    parts = f"{len(inputs)} inputs" + ("" if only_inputs else f" and {len(outputs)} outputs")
+    parts = _counted(inputs, "input") + ("" if only_inputs else f" and {_counted(outputs, 'output')}")
+    forgotten = names[len(inputs) :] if only_inputs else []
+    way = f"; outputs=[8] makes an array of 8 elements for `{forgotten[0]}`" if len(forgotten) == 1 else ""
     return LaunchError(
         f"{where} has {len(names)} parameters ({', '.join(names)}), got {parts}",
-        hint="inputs and outputs together fill the parameters in order",
+        hint=f"inputs and outputs together fill the parameters in order{way}",
     )
 
 

@@ -137,7 +137,8 @@ def test_scalar_parameter_as_output():
     ("inputs", "outputs"), [([X], [4]), ([X, 2.0, 3.0], [4]), ([X, 2.0], [4, 4]), ([X, 2.0], []), ([], [])]
 )
 def test_wrong_counts(inputs, outputs):
-    got = f"{len(inputs)} inputs and {len(outputs)} outputs"
+    parts = [f"{len(x)} {what}{'' if len(x) == 1 else 's'}" for x, what in ((inputs, "input"), (outputs, "output"))]
+    got = " and ".join(parts)
     assert_refused(wp.LaunchError, ["x, k, y", got], scale, 4, inputs, outputs)
 
 

@@ -166,7 +166,7 @@ BODIES = {
     "method of numpy": ("v = wp.vec3(x)\ny = «v.dot»(v)", C, "no attribute `dot`", "write wp.dot(v, …)"),
     "plain function": ("y = «plain(x)»", C, "`plain` is not a function of the kernel", "@wp.func above `def plain`"),
     "function of math": ("y = «math.sin(x)»", C, "`sin` is not a function of the kernel", "write wp.sin"),
-    "function of numpy": ("y = «np.sin(x)»", C, "`sin`", "write wp.sin"),
+    "function of numpy": ("y = «np.sin(x)»", C, "`np.sin`", "write wp.sin"),
     "print of an array": ("print('x', «a»)", T, "must be a scalar, not array[float32]", "a[i]"),
     "print to a file": ("print(x, «file=1»)", C, "takes no keyword arguments", ""),
     "no format": ("«wp.printf()»", C, "needs a format text", "%d"),

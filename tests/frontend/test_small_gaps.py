@@ -326,7 +326,7 @@ def test_defaults_of_kernels_are_passed_by_as_in_warp():
     x = wp.zeros(2, dtype=float)
     wp.launch(with_default, 2, [x, 5.0])
     np.testing.assert_array_equal(x.numpy(), 5.0)
-    with pytest.raises(wp.LaunchError, match="has 2 parameters .x, scale., got 1 inputs"):
+    with pytest.raises(wp.LaunchError, match="has 2 parameters .x, scale., got 1 input"):
         wp.launch(with_default, 2, [x])
 
 
@@ -361,3 +361,42 @@ def test_a_kernel_takes_another_key():
     assert left_open.key == "left_open"
     left_open.key = "left_open__float32"
     assert left_open.key == "left_open__float32" and left_open.name == "left_open"
+
+
+def test_errors_of_a_first_hour_name_the_way():
+    """A call of a kernel, a forgotten output, NumPy's functions, `&` of conditions, and Python's sum."""
+
+    @wp.kernel
+    def copied(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = x[i]
+
+    @wp.kernel
+    def sine(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = np.sin(x[i])
+
+    @wp.kernel
+    def guarded(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        if i > 0 & x[i] > 0.0:
+            y[i] = x[i]
+
+    @wp.kernel
+    def summed(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = sum([x[j] for j in range(3)])
+
+    x = jnp.ones(8)
+    with pytest.raises(TypeError, match=r"wp.jax_kernel\(copied\)"):
+        copied(x)
+    with pytest.raises(wp.LaunchError, match=r"(?s)got 1 input\n.*outputs=\[8\] makes an array .* for `y`"):
+        wp.launch(copied, 8, [x])
+    with pytest.raises(wp.LaunchError, match=r"takes 1 argument \(x\), got 2"):
+        wp.jax_kernel(copied)(x, 2.0)
+    with pytest.raises(wp.CompileError, match=r"(?s)`np.sin` is not .*write wp.sin"):
+        wp.jax_kernel(sine)(x)
+    with pytest.raises(wp.KernelTypeError, match="of conditions, write `and`"):
+        wp.jax_kernel(guarded)(x)
+    with pytest.raises(wp.CompileError, match=r"`total \+= x\[j\]`"):
+        wp.jax_kernel(summed)(x)

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
+
 from jwarp.config import surface
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.control import static
@@ -192,7 +194,10 @@ def _not_callable(function: Any, span: Span) -> CompileError:
         hint = f"write wp.{name}"
     elif home in ("jax", "numpy"):
         hint = renamed(name) or "call it in a function of jax.numpy under @wp.jax_func, which kernels can call"
-    return CompileError(f"`{name}` is not a function of the kernel language", span, hint)
+    elif name == "sum":
+        hint = "add in a loop: `total += x[j]` under `for j in range(n)`"
+    shown = f"np.{name}" if getattr(np, name, None) is function else name
+    return CompileError(f"`{shown}` is not a function of the kernel language", span, hint)
 
 
 # -- wp.static

@@ -14,7 +14,7 @@ from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded
 from jwarp.dispatch.tape.entries import Entry, LaunchEntry
 from jwarp.dispatch.tape.native_steps import all_of, steps_of
-from jwarp.types import Geometry, Struct, StructType
+from jwarp.types import Geometry, Struct
 from jwarp.types.handles import owners_of
 from jwarp.types.structs import unchecked
 
@@ -107,7 +107,7 @@ class Builds:
 
     def _placed(self, value: Any, turns: list[Turn]) -> Any:
         """A struct with the graph's arrays in the place of those that a build made."""
-        kind: StructType = type(value)
+        kind: Any = type(value)
         parts: dict[str, Any] = {}
         for name in kind.fields:
             part = getattr(value, name)

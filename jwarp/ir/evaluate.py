@@ -206,7 +206,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "sqrt": np.sqrt,
     "norm": _norm,
-    "over": lambda x, y, z: x * z,
+    "over": lambda x, y, z: x / y,
     "asin": _clamped(np.arcsin),
     "acos": _clamped(np.arccos),
     "erf": _through_float64(_special("erf")),

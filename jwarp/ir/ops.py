@@ -116,7 +116,7 @@ _TABLE: list[Operation] = [
         *("norm", None, FLOAT, same, "the square root of the sum of the squares of `args`, added up in their order"),
         is_composed=True,
     ),
-    *_rows(3, FLOAT, same, "is_composed", over="args (x, y, z): x / y as x * z, where z is the inverse of y, or 0"),
+    *_rows(3, FLOAT, same, "is_composed", over="args (x, y, z): x / y; derivatives use z, the inverse of y"),
     *_rows(
         1,
         FLOAT,

@@ -123,7 +123,7 @@ def _norm(builder: Builder, args: tuple[Operand, ...]) -> Operand:
 # The compositions of operations, on operands of 32 bits or more.
 COMPOSED: dict[str, Callable[[Builder, tuple[Operand, ...]], Operand]] = {
     "norm": _norm,
-    "over": lambda builder, args: builder.op("mul", args[0], args[2]),
+    "over": lambda builder, args: builder.op("div", args[0], args[1]),
 }
 
 

@@ -243,3 +243,14 @@ def test_the_direction_of_a_vector_with_nan_is_zero():
     gradient = jax.grad(lambda x: (wp.jax_kernel(directions, num_outputs=2)(x, q)[0] * wanted).sum())(jnp.asarray(x))
     np.testing.assert_array_equal(gradient[:20], np.zeros((20, 3)))
     assert np.isfinite(gradient).all() and (gradient[20:39] != 0).all()
+
+
+def test_the_direction_of_a_vector_along_an_axis_is_that_axis():
+    rng = np.random.default_rng(6)
+    x, q = np.zeros((3000, 3), np.float32), np.zeros((3000, 4), np.float32)
+    along = rng.normal(size=3000) * 10.0 ** rng.integers(-12, 12, 3000)
+    x[np.arange(3000), np.arange(3000) % 3] = along
+    q[np.arange(3000), np.arange(3000) % 4] = along
+    y, r = wp.launch(directions, 3000, [x, q], [np.empty_like(x), np.empty_like(q)])
+    np.testing.assert_array_equal(y, np.sign(x))
+    np.testing.assert_array_equal(r, np.sign(q))

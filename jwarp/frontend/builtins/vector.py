@@ -103,9 +103,11 @@ def _normalize_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composit
     size = _length_rule(e, (x,), span)
     positive = e.emit("gt", size, zero(size.type), span=span)
     one = Const(size.type, 1.0)
-    # One division for all components. A length that is not zero is too large for its inverse to overflow.
-    inverse = e.emit("div", one, e.emit("select", positive, size, one, span=span), span=span)
-    made = (e.emit("over", item, size, inverse, span=span) for item in x.items)
+    # Divided, so that vectors along an axis become exactly those of length 1. The inverse is for derivatives: a length
+    # that is not zero is too large for it to overflow.
+    divisor = e.emit("select", positive, size, one, span=span)
+    inverse = e.emit("div", one, divisor, span=span)
+    made = (e.emit("over", item, divisor, inverse, span=span) for item in x.items)
     rest = without_rotation(x.type).items if x.type.kind is QUATERNION else [zero(size.type)] * len(x.items)
     pairs = zip(made, rest, strict=True)
     return Composite(x.type, tuple(e.emit("select", positive, *pair, span=span) for pair in pairs))

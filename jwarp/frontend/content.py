@@ -400,6 +400,12 @@ def _set_from_outside(content: _Content, members: Mapping[str, Any], names: Iter
             content.value(member)
 
 
+def _numpy_dtype(content: _Content, dtype: np.dtype) -> None:
+    if dtype.metadata is not None or dtype.hasobject:
+        raise _Unknown
+    content.texts.append(f"dtype {dtype!r}")
+
+
 def _attributes(content: _Content, thing: Any) -> None:
     """Add the attributes that an object has by itself to the content, where the current function may read them."""
     own = getattr(thing, "__dict__", {})
@@ -589,6 +595,7 @@ _OF_BASES: tuple[tuple[type, _Rule], ...] = (
     (enum.Enum, _member),
     (np.ndarray, _array),
     (np.generic, _array),
+    (np.dtype, _numpy_dtype),
     (type, _class),
     (types.ModuleType, _module),
     (tuple, _record_of_names),

@@ -169,7 +169,7 @@ def test_a_launch_larger_than_its_array_is_refused():
 T, L = wp.KernelTypeError, wp.LaunchError
 WRONG_INPUTS = {
     "two components": ([X, (1.0, 2.0)], T, "parameter 'by': expected vec3"),
-    "number": ([X, 1.0], T, "parameter 'by': expected vec3"),
+    "number": ([X, 1.0], T, "argument 'by' expects vec3f but got a single value"),
     "text": ([X, "abc"], T, "parameter 'by': expected vec3"),
     "ragged": ([X, ((1.0, 2.0), 3.0)], T, "parameter 'by': expected vec3"),
     "nothing": ([X, None], T, "parameter 'by': expected vec3"),

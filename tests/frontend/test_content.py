@@ -155,6 +155,7 @@ COUNTED = {
         *(wp.array(dtype=float, ndim=k) for k in (1, 2)),
     ),
     "type": (KERNEL.format("float(GIVEN(x[i]))"), wp.int32, wp.int64),
+    "type of NumPy's": (KERNEL.format("x[i] * wp.static(float(GIVEN.itemsize))"), np.dtype("f4"), np.dtype("f8")),
     "field of a struct": (
         "@wp.struct\nclass P:\n    a: GIVEN\n" + KERNEL.format("float(P(a=GIVEN(x[i])).a)"),
         wp.int32,

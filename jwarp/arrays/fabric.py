@@ -128,10 +128,10 @@ class indexedfabricarray(indexedarray):
     """Selected elements of an array of Fabric, a `wp.indexedarray`; without one, the type of parameters for these.
 
     Args:
-        data: The array.
+        fa: The array.
         indices: An array of int32.
-        dtype: The type of the elements, where there is no data.
-        ndim: The number of dimensions, where there is no data.
+        dtype: The type of the elements, where there is no array.
+        ndim: The number of dimensions, where there is no array.
 
     Raises:
         KernelTypeError: as for `wp.indexedarray`.
@@ -139,10 +139,10 @@ class indexedfabricarray(indexedarray):
 
     __slots__ = ()
 
-    def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = Any, ndim: int | None = None) -> Any:
-        if data is None:
+    def __new__(cls, fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int | None = None) -> Any:
+        if fa is None:
             return super().__new__(cls, dtype=dtype, ndim=ndim)
-        return indexedarray(data, indices)
+        return indexedarray(fa, indices)
 
 
 class fabricarrayarray(fabricarray):

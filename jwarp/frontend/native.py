@@ -99,8 +99,8 @@ def func_native(
         cpu: A `@wp.func` with the same parameters: what runs where there is no GPU, and with tiles. Without it and
             without `replay_snippet`, texts that are plain arithmetic on numbers, by value or references, and on
             elements of arrays in one dimension stand for themselves there: what they have where `__CUDA_ARCH__` is not
-            defined. An index outside of its array reads zero and stores nothing. An `adj_snippet` is one of numbers
-            alone.
+            defined. An index outside of its array reads zero and stores nothing; a negative one counts from the end, as
+            in kernels. An `adj_snippet` is one of numbers alone.
 
     Raises:
         KernelTypeError: `cpu` is no `@wp.func`, or a text is none. A kernel that calls a function for which nothing

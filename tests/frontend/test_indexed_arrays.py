@@ -186,7 +186,7 @@ def test_arrays_are_given_for_those_of_fabric():
     x = np.random.default_rng(3).normal(size=(5, 4)).astype(np.float32)
     y = wp.zeros(5, dtype=float)
     rows = wp.array([4, 0, 1, 1, 2], dtype=int)
-    selected = wp.indexedfabricarray(wp.array(x[:, 3].copy()), rows)
+    selected = wp.indexedfabricarray(fa=wp.array(x[:, 3].copy()), indices=rows)
     wp.launch(copied, 5, [wp.array(x[:, :3], dtype=wp.vec3), selected], [y])
     np.testing.assert_array_equal(y.numpy(), x[:, 1] * x[rows.numpy(), 3])
 

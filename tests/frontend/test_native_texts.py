@@ -404,6 +404,10 @@ def test_arrays_are_read_and_written_inside_of_their_extents():
     (last,) = wp.launch(arrays_at, 1, [x[::-1], np.array([3], np.int32)], [np.ones(9, np.float32)])
     expected = [1, 1, 1, 1 + np.sqrt((x * x).sum()) * x[0], 1, 1, 1, 0, 1]
     np.testing.assert_allclose(last, expected, rtol=1e-6)
+    # A negative index counts from the end, as in kernels.
+    (first,) = wp.launch(arrays_at, 1, [x, np.array([-2], np.int32)], [np.ones(9, np.float32)])
+    root = np.sqrt((x * x).sum())
+    np.testing.assert_allclose(first, [1, 1, 1, 1, 1, 1, x[3], 1 + root * x[2], 1], rtol=1e-6)
 
 
 def test_stores_of_texts_to_arrays_have_derivatives():

@@ -26,9 +26,8 @@ class CompileEvent:
     bytes: int
 
 
-# Silent unless the program asks: logging.getLogger("jwarp").setLevel(logging.INFO), with a handler.
+# Of warnings alone, unless the program asks: logging.getLogger("jwarp").setLevel(logging.INFO), with a handler.
 log = logging.getLogger("jwarp")
-log.addHandler(logging.NullHandler())
 
 _recordings: list[list[CompileEvent]] = []
 _lock = threading.Lock()

@@ -17,7 +17,7 @@ from jwarp.frontend.builtins.scalar import bit_count, max, min, where
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix
-from jwarp.sparse.rows import is_inside, row_begin, row_end
+from jwarp.sparse.rows import is_inside, row_begin, row_end, row_room
 from jwarp.sparse.storage import launch_inside, rows_of
 from jwarp.types import int32, int64, uint32
 
@@ -192,7 +192,7 @@ def _list_columns(
         room = 0
         if offsets:
             first = row_begin(offsets, row)
-            room = min(offsets[row + 1], columns.shape[0]) - first
+            room = row_room(offsets, columns, row)
         count = 0
         for group in range(least >> 10, (most >> 10) + 1):
             words = groups[worker, group]

@@ -30,6 +30,14 @@ def row_end(offsets: array[int], row_counts: array[int], columns: array[int], ro
 
 
 @func
+def row_room(offsets: array[int], columns: array[int], row: int) -> int:
+    """For how many blocks a row has room inside of the array; 0 for offsets that are none."""
+    begin = row_begin(offsets, row)
+    end = max(min(offsets[row + 1], columns.shape[0]), begin)  # so that no difference is too large for an int
+    return end - begin
+
+
+@func
 def bsr_row_index(offsets: array[int], row_count: int, block_index: int) -> int:
     """The row of a block, or -1 if it is in none.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array3d
 from jwarp.frontend.builtins.control import tid
@@ -35,12 +37,12 @@ def bsr_scale(x: Any, alpha: Any) -> BsrMatrix:
 
 def is_zero(number: Any) -> bool:
     """True for a number that is known and 0; False for one that JAX traces."""
-    return (isinstance(number, int | float) and number == 0) or getattr(number, "value", None) == 0
+    return (isinstance(number, int | float | np.number) and number == 0) or getattr(number, "value", None) == 0
 
 
 def is_one(number: Any) -> bool:
     """True for a number that is known and 1."""
-    return isinstance(number, int | float) and number == 1
+    return isinstance(number, int | float | np.number) and number == 1
 
 
 @kernel

@@ -22,7 +22,7 @@ from jwarp.frontend.func import func
 from jwarp.frontend.kernel import Kernel, kernel
 from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, ensure_fits, list_rows
-from jwarp.sparse.rows import bsr_block_index, is_inside, row_begin
+from jwarp.sparse.rows import bsr_block_index, is_inside, row_begin, row_room
 from jwarp.sparse.storage import give_row_counts, launch_inside, rows_of
 from jwarp.types import int32
 
@@ -310,7 +310,7 @@ def _fit_rows(
 ) -> None:
     row = tid()
     begin = row_begin(dest_offsets, row)
-    room = min(dest_offsets[row + 1], dest_columns.shape[0]) - begin
+    room = row_room(dest_offsets, dest_columns, row)
     count = offsets[row + 1] - offsets[row]
     if count > room:
         status[0] = BSR_STATUS_ROW_CAPACITY_EXCEEDED

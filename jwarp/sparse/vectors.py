@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array3d
 from jwarp.arrays.create import clone, copy, empty
@@ -87,7 +89,9 @@ def multiply(
     if (z.size, x.size) != sizes or y.size != z.size:
         raise LaunchError(f"wp.sparse: vectors of {x.size}, {y.size} and {z.size} numbers for a matrix of {A.shape}")
     if not transpose:
-        given = [scalar_of(kind, alpha), scalar_of(kind, beta), *parts, A.scalar_values.flatten(), A.ncol, x, y, z]
+        is_known = int(not isinstance(alpha, jax.Array))  # others have derivatives, also where they are 0
+        given = [scalar_of(kind, alpha), scalar_of(kind, beta), is_known, *parts, A.scalar_values.flatten(), A.ncol]
+        given += [x, y, z]
         launch_inside(_multiplier(*A.block_shape), (z.size, 1), given, A.device, record_tape)
         return
     if is_zero(beta):
@@ -123,6 +127,7 @@ def _multiplier(rows_of_block: int, columns_of_block: int) -> Kernel:
     def multiply_rows(
         alpha: Any,
         beta: Any,
+        is_known: int,
         offsets: array[int],
         row_counts: array[int],
         columns: array[int],
@@ -137,7 +142,7 @@ def _multiplier(rows_of_block: int, columns_of_block: int) -> Kernel:
         i = out % rows_of_block
         total = values.dtype(0.0)
         end = min(row_end(offsets, row_counts, columns, row), values.shape[0] // (rows_of_block * columns_of_block))
-        if alpha == values.dtype(0.0):
+        if is_known != 0 and alpha == values.dtype(0.0):
             end = 0
         for block in range(row_begin(offsets, row), end):
             column = columns[block]

@@ -11,6 +11,7 @@ from jwarp.sparse import (
     bsr_compress,
     bsr_copy,
     bsr_diag,
+    bsr_from_triplets,
     bsr_get_diag,
     bsr_identity,
     bsr_mm,
@@ -265,3 +266,23 @@ def test_solvers_take_matrices():
         given = wp.array(b.reshape(20, 2), dtype=wp.vec2d)
         solve(A, given, x, tol=1e-12, M=wp.optim.linear.preconditioner(A, "diag"))
         np.testing.assert_allclose(dense(A) @ x.numpy().ravel(), b, atol=1e-9)
+
+
+@pytest.mark.parametrize("zero", [0.0, np.float32(0), np.float64(0), np.int32(0), wp.float32(0)])
+def test_what_is_multiplied_by_any_zero_may_hold_anything(zero):
+    def diagonal(first):
+        numbers = wp.array([0, 1], dtype=int)
+        return bsr_from_triplets(2, 2, numbers, numbers, wp.array([first, 1.0], dtype=float))
+
+    x, A, nothing = wp.ones(2, dtype=float), diagonal(2.0), diagonal(np.nan)
+    for transpose in (False, True):
+        y = wp.array([np.nan, np.nan], dtype=float)
+        assert list(bsr_mv(A, x, y, beta=zero, transpose=transpose).numpy()) == [2.0, 1.0]
+        assert list(bsr_mv(nothing, x, alpha=zero, transpose=transpose).numpy()) == [0.0, 0.0]
+    for made, want in (
+        (bsr_scale(bsr_copy(nothing), zero), [0.0, 0.0]),
+        (bsr_axpy(A, bsr_copy(nothing), 1.0, zero), [2.0, 1.0]),
+        (bsr_mm(A, A, bsr_copy(nothing), beta=zero), [4.0, 1.0]),
+        (bsr_mm(nothing, A, bsr_copy(A), alpha=zero, beta=1.0), [2.0, 1.0]),
+    ):
+        assert list(made.values.numpy()[:2]) == want

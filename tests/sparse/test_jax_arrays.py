@@ -128,3 +128,19 @@ def test_types_that_differ_are_refused():
         sparse.bsr_mv(A(a), jnp.ones(NCOL, jnp.float32))
     with pytest.raises(wp.KernelTypeError, match="int32"):
         sparse.bsr_from_triplets(2, 2, jnp.zeros(3), jnp.zeros(3), jnp.ones(3))
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_scales_that_are_zero_have_derivatives(transpose):
+    rows, columns = jnp.asarray([0, 1, 1], jnp.int32), jnp.asarray([0, 0, 1], jnp.int32)
+    values = jnp.asarray([1.0, 2.0, 3.0])
+    x, y = jnp.asarray([1.0, 2.0]), jnp.asarray([5.0, 7.0])
+
+    def total(alpha, beta):
+        A = sparse.bsr_from_triplets(2, 2, rows, columns, values)
+        return sparse.bsr_mv(A, x, y, alpha, beta, transpose=transpose).sum()
+
+    want = (11.0, 12.0) if transpose else (9.0, 12.0)
+    for alpha, beta in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):
+        assert jax.grad(total, (0, 1))(alpha, beta) == want
+        assert jax.jit(jax.grad(total, (0, 1)))(alpha, beta) == want

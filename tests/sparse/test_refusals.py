@@ -103,6 +103,20 @@ def test_offsets_and_columns_that_lie_stay_inside(seed):
             assert seed % 3 == 0
 
 
+FALLING = [[0, 2**31 - 1, -2, 6], [0, 10**9, -(2**31) + 10, 6], [0, 5, 3, 6], [0, 2, -(2**31), 6]]
+
+
+@pytest.mark.parametrize("offsets", FALLING)
+def test_padded_rows_that_fall_have_no_room(offsets):
+    A = sparse.bsr_diag(floats(1.0, 2.0, 3.0))
+    for call in (sparse.bsr_mm, lambda A, _, z, topology: sparse.bsr_assign(z, A, topology=topology)):
+        z = sparse.bsr_zeros(3, 3, float, row_capacity=2)
+        z.offsets = wp.array(np.array(offsets, np.int32))
+        call(A, A, z, topology="padded")
+        assert z.row_counts.numpy()[1] == 0
+        assert z.status_sync() == sparse.BSR_STATUS_ROW_CAPACITY_EXCEEDED
+
+
 def short_of_rows(name):
     A = small(4, 4)
     A.row_counts = wp.zeros(4, dtype=int)

@@ -80,7 +80,10 @@ def _read_params(program: Program) -> set[int]:
 
 
 def _add(a: array, tape: Any) -> None:
-    _reads.setdefault(a.memory, []).append((a.layout, weakref.ref(tape)))
+    entry, known = (a.layout, weakref.ref(tape)), _reads.get(a.memory, [])
+    if entry not in known:
+        alive = [(view, noted) for view, noted in known if noted is None or noted() is not None]
+        _reads[a.memory] = [*alive, entry]
 
 
 def _warn(text: str) -> None:

@@ -60,8 +60,9 @@ class _Printer:
         print(f"Warp Error: {message}" if surface.is_warps else message, file=sys.stderr)
 
 
-def _show_as_warp(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    print(f"Warp {category.__name__}: {message}", file=sys.stderr)
+def _show_as_warp(message: Warning | str, category: type[Warning], file: str, line: int, *more: Any) -> None:
+    place = f" ({file}:{line})" if config.of_warp["verbose_warnings"] else ""
+    print(f"Warp {category.__name__}: {message}{place}", file=sys.stderr)
 
 
 _printer = _Printer()

@@ -21,6 +21,9 @@ _ITERATIONS = (64, 8, 2)
 _SOONER = 4
 # A block has few tiles in a row.
 _TILE_ITERATIONS = (8,)
+
+# Of a function: what it weighs by how many entries of iterations are left where it is called.
+_Weights = dict[int, int]
 MAX_WEIGHT = 1 << 40
 
 
@@ -65,21 +68,22 @@ def _apart(form: Form, last: int) -> int:
 def weight_of(kernel: Kernel) -> int:
     """A rough estimate of a thread's work, in tenths of a nanosecond; at least 1."""
     iterations = _TILE_ITERATIONS if kernel.block_dim else _ITERATIONS
-    called: list[int] = []
+    inside = [iterations[k:] for k in range(len(iterations))]
+    called: list[_Weights] = []  # functions call those before them
     for function in kernel.functions:
-        called.append(_block_weight(function.body, iterations, called))
+        called.append({len(unknown): _block_weight(function.body, unknown, called) for unknown in inside})
     return max(1, min(MAX_WEIGHT, _block_weight(kernel.body, iterations, called)))
 
 
-def _block_weight(block: Block, unknown: Sequence[int], called: Sequence[int]) -> int:
+def _block_weight(block: Block, unknown: Sequence[int], called: Sequence[_Weights]) -> int:
     return sum(_node_weight(node, unknown, called) for node in block.nodes)
 
 
-def _node_weight(node: Node, unknown: Sequence[int], called: Sequence[int]) -> int:
+def _node_weight(node: Node, unknown: Sequence[int], called: Sequence[_Weights]) -> int:
     """`unknown` is how many iterations loops make where only the launch knows, `called` what functions weigh."""
     match node:
         case Op(row=row) if row.is_call:
-            return called[node.number]
+            return called[node.number][len(unknown)]
         case Op(row=row) if row.is_product:
             attr = node.attr_as(BlockMatmul)
             return max(1, attr.m * attr.n * attr.k // _PRODUCTS)

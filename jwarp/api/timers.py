@@ -60,8 +60,10 @@ class _Printer:
         print(f"Warp Error: {message}" if surface.is_warps else message, file=sys.stderr)
 
 
-def _show_as_warp(message: Warning | str, category: type[Warning], file: str, line: int, *more: Any) -> None:
-    place = f" ({file}:{line})" if config.of_warp["verbose_warnings"] else ""
+def _show_as_warp(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any, **named: Any
+) -> None:
+    place = f" ({filename}:{lineno})" if config.of_warp["verbose_warnings"] else ""
     print(f"Warp {category.__name__}: {message}{place}", file=sys.stderr)
 
 

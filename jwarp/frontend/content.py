@@ -92,11 +92,8 @@ def content_of(function: Callable, definition: Definition, *about: Any) -> Conte
     """
     content = _Content()
     try:
-        return Content(
-            content.digest(function, definition, (surface.is_warps, *about)),
-            tuple(content.modules.values()),
-            content.files,
-        )
+        digest = content.digest(function, definition, (surface.is_warps, *about))
+        return Content(digest, tuple(content.modules.values()), content.files)
     except (_Unknown, JwarpError, RecursionError, AttributeError):  # the last for what jwarp has no counterpart of
         return None
 
@@ -400,12 +397,6 @@ def _set_from_outside(content: _Content, members: Mapping[str, Any], names: Iter
             content.value(member)
 
 
-def _numpy_dtype(content: _Content, dtype: np.dtype) -> None:
-    if dtype.metadata is not None or dtype.hasobject:
-        raise _Unknown
-    content.texts.append(f"dtype {dtype!r}")
-
-
 def _attributes(content: _Content, thing: Any) -> None:
     """Add the attributes that an object has by itself to the content, where the current function may read them."""
     own = getattr(thing, "__dict__", {})
@@ -595,7 +586,7 @@ _OF_BASES: tuple[tuple[type, _Rule], ...] = (
     (enum.Enum, _member),
     (np.ndarray, _array),
     (np.generic, _array),
-    (np.dtype, _numpy_dtype),
+    (np.dtype, lambda content, dtype: content.texts.append(repr(dtype))),
     (type, _class),
     (types.ModuleType, _module),
     (tuple, _record_of_names),

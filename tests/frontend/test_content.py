@@ -99,8 +99,8 @@ COUNTED = {
         4.0,
     ),
     "attribute that a pattern looks at": (
-        "space = types.ModuleType('space')\nspace.size = GIVEN\n"
-        "def helper():\n    match space:\n        case types.ModuleType(size=2.0):\n            return 1.0\n"
+        "Module = types.ModuleType\nspace = Module('space')\nspace.size = GIVEN\n"
+        "def helper():\n    match space:\n        case Module(size=2.0):\n            return 1.0\n"
         "    return 5.0\n" + KERNEL.format("x[i] * wp.static(helper())"),
         2.0,
         4.0,

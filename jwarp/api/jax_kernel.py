@@ -426,7 +426,9 @@ def _known_names(kernel: Kernel, names: Sequence[str] | None) -> list[str]:
     chosen = list(names or ())
     for name in chosen:
         if name not in known:
-            raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
+            raise LaunchError(
+                f"{where}: {name!r} did not match any function argument names; there are {', '.join(known)}"
+            )
         if chosen.count(name) > 1:
             raise LaunchError(f"{where} has '{name}' twice, and must not contain duplicate names")
     return chosen

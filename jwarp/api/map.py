@@ -242,8 +242,10 @@ def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
     for k, choice in enumerate(choices):
         if not choice:
             name = parameter_names(function, len(inputs))[k]
+            given = ", ".join(str(_scalar(x)) for x in inputs)
             raise KernelTypeError(
-                f"wp.map: `{name}` of `{function.name}` must be {wanted[k]}, not an element of {describe(inputs[k])}"
+                f"wp.map: `{name}` of `{function.name}` must be {wanted[k]}, not an element of {describe(inputs[k])}: "
+                f"Function {function.key} does not support the provided argument types {given}"
             )
     first: JwarpError | None = None
     for arguments in sorted(itertools.product(*choices), key=_components):

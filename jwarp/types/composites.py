@@ -319,8 +319,10 @@ class Composite(CompositeValue, metaclass=CompositeType):
             for name in (name for name in named if name not in parts):
                 hint = f"{cls.name} takes {', '.join(parts) or 'none'}"
                 raise KernelTypeError(f"got an unexpected keyword argument '{name}'", hint=hint)
-            raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
-        values = _components(cls, (*components, *(named[name] for name in order)))
+            hint = f"{cls.name} takes its components, or {' and '.join(parts)}"
+            raise KernelTypeError(f"multiple values for argument '{next(iter(named))}'", hint=hint)
+        given = (*components, *(named[name] for name in order))
+        values = _components(cls, given)
         if values.size == 1 and cls.kind.repeats:
             values = np.repeat(values, cls._length_)
         elif values.size in (0, *(part.first for _, part in cls.kind.parts)):
@@ -328,6 +330,13 @@ class Composite(CompositeValue, metaclass=CompositeType):
         if values.size != cls._length_:
             counts = f"expected {cls._length_} elements, got {values.size}"
             fault = f"Invalid number of arguments in {cls.kind.name} constructor, {counts}"
+            if parts and len(given) == len(parts) and any(np.ndim(x) == 0 for x in given):
+                name, single = next((name, x) for name, x in zip(parts, given, strict=True) if np.ndim(x) == 0)
+                text = f"Invalid argument '{name}' in {cls.kind.name} constructor: expected a sequence"
+                raise KernelTypeError(f"{text}, got {type(single).__name__}")
+            if len(cls._shape_) == 2 and len(components) == cls._shape_[0]:
+                row = next((row for row in components if np.size(row) != cls._shape_[1]), None)
+                fault = f"Invalid argument in matrix constructor, expected row of length {cls._shape_[1]}, got {row}"
             raise KernelTypeError(f"{cls.name}: {fault}", also=ValueError)
         return cls._over(values.astype(cls._wp_scalar_type_.dtype))
 

@@ -250,7 +250,10 @@ def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
     first: JwarpError | None = None
     for arguments in sorted(itertools.product(*choices), key=_components):
         if all(a.axes is None for a in arguments) and not any(isinstance(x, jax.Array) for x in inputs):
-            raise LaunchError("wp.map: no input is an array", hint=f"call {function.name} in a kernel, or by itself")
+            raise LaunchError(
+                "wp.map: map requires at least one warp.array input",
+                hint=f"call {function.name} in a kernel, or by itself",
+            )
         try:
             results = results_of(function, [a.kind for a in arguments])
         except JwarpError as error:
@@ -354,7 +357,7 @@ def _broadcast(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
                 found[-axis] = n
             elif n not in (1, found[-axis]):
                 raise LaunchError(
-                    f"wp.map: arrays of shapes {', '.join(str(s) for s in shapes)} cannot be broadcast",
+                    f"wp.map: Shapes {' and '.join(str(s) for s in shapes)} are not broadcastable",
                     hint="elements are vectors or matrices where the annotations of a @wp.func say so",
                 )
     return tuple(found)

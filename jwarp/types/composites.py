@@ -362,9 +362,11 @@ def _components(type_: CompositeType, components: tuple) -> np.ndarray:
         given = _flat(components)
         values = np.asarray(given, scalar.dtype)
     except (TypeError, ValueError, OverflowError):
-        raise KernelTypeError(
-            f"{type_.name}{components!r}: these are no components of type {scalar}", hint=range_of(scalar)
-        ) from None
+        text = f"{type_.name}{components!r}: these are no components of type {scalar}"
+        if len(components) == 1 and not isinstance(components[0], (tuple, list, np.ndarray)):
+            got = type(components[0]).__name__
+            text += f": Invalid argument in {type_.kind.name} constructor: expected a scalar value, got {got}"
+        raise KernelTypeError(text, hint=range_of(scalar)) from None
     if scalar.is_int and given.size and given.dtype.kind not in "biu":
         raise KernelTypeError(f"{type_.name}{components!r}: these are no integers", hint="round them first")
     return values

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from complex_kind import COMPLEX, complex_numbers, cplx
-from error_checks import C, T, check
+from error_checks import T, check
 
 import jwarp as wp
 from jwarp.frontend.values.bindings import Composite

@@ -17,8 +17,7 @@ from jwarp.bind.primitive import LAUNCHES, core_extents
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.explain import Access, LaunchExplanation, explain_launch
 from jwarp.compiler.launch_forms import spread_launch
-from jwarp.dispatch.call.tracebacks import shortening
-from jwarp.errors import KernelTypeError
+from jwarp.errors import KernelTypeError, shortening
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch

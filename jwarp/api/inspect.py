@@ -17,8 +17,7 @@ from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.compiler.stages import passes_text
 from jwarp.config import config
-from jwarp.dispatch.call.tracebacks import shortening
-from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.errors import KernelTypeError, LaunchError, shortening
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel

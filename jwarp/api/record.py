@@ -20,12 +20,11 @@ from jwarp.dispatch.call.array_arguments import (
 )
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
-from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.array_adjoint import adjoint_of, asked_gradients
-from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError, shorten
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping

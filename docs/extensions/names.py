@@ -125,7 +125,7 @@ def renewed() -> dict[str, Name]:
 
 
 def write() -> None:
-    head = "# Level, first version, and signature of each public name: `python docs/extensions/names.py` renews this file.\n"
+    head = "# Level, first version, and signature of each public name. Renew by: python docs/extensions/names.py\n"
     FILE.write_text(head + "".join(f"{name}\n" for name in renewed().values()))
 
 

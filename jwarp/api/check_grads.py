@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.launch import launch
+from jwarp.api.tracebacks import shortening
 from jwarp.config import config
 from jwarp.dispatch.call.instances import choose
-from jwarp.errors import KernelTypeError, LaunchError, shortening
+from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.geometry import BlockDim

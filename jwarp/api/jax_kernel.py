@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jwarp.api.tracebacks import shorten
 from jwarp.caches import PerOwner
 from jwarp.compiler.program import program_of
 from jwarp.config import config, surface
@@ -18,7 +19,7 @@ from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.instances import choose, instance_for_call, with_handles
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.table import NOT_REPEATED, Slot, repeat, slot_of
-from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError, shorten
+from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.launching import geometry, grouping

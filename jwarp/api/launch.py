@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.api.timers import get_logger
+from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import Call, listeners
 from jwarp.config import config, surface
 from jwarp.devices import get_device
@@ -22,7 +23,7 @@ from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slot_of
 from jwarp.dispatch.steps.array_adjoint import launch_adjoint
-from jwarp.errors import JwarpError, KernelTypeError, LaunchError, shorten
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
 from jwarp.launching.geometry import BlockDim

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
+from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.compiler.program import program_of
 from jwarp.config import config
@@ -24,7 +25,7 @@ from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.array_adjoint import adjoint_of, asked_gradients
-from jwarp.errors import JwarpError, KernelTypeError, LaunchError, shorten
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping

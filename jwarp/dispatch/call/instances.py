@@ -17,7 +17,7 @@ from jwarp.caches import PerOwner
 from jwarp.dispatch.call.array_arguments import Given
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
-from jwarp.errors import JwarpError, shorten
+from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
@@ -53,7 +53,9 @@ def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str, *, reads_
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
-        kernel = instance_for_launch(kernel, inputs, outputs)
+        assert isinstance(kernel, GenericKernel)
+        matched = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
+        kernel = _chosen(kernel, matched.values, [role is Role.ZEROS for role in matched.roles])
     if kernel.id_lists and reads_ids:
         before = inputs
         kernel, inputs = _with_tables(kernel, inputs, outputs, why_no_ids)
@@ -170,21 +172,6 @@ def _asks_what_ids_name(kernel: Kernel) -> bool:
 
 
 _NOTHING: PerOwner[Kernel, Any, dict[int, Any]] = PerOwner("kinds of ids of nothing", MAX_CHOICES)
-
-
-def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
-    """The kernel that a launch runs: of a generic one, the instance for these inputs and outputs.
-
-    Raises:
-        KernelTypeError, LaunchError: counts or names do not fit, or an argument does not fit or tell its type.
-    """
-    assert isinstance(kernel, GenericKernel)
-    try:
-        matched = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
-        return _chosen(kernel, matched.values, [role is Role.ZEROS for role in matched.roles])
-    except JwarpError as error:
-        shorten(error)
-        raise
 
 
 def instance_for_call(kernel: Kernel, args: Sequence[Any], shapes: Sequence[Any]) -> Kernel:

@@ -96,7 +96,7 @@ class Builds:
         """The steps of a launch that has run on what was built; None where some of it is built elsewhere."""
         among = owners_among(command, self.changed)
         built = {id(owner) for u in command.geometry for owner in owners_of(command.given[u])}
-        if not all(among) or not built <= set(self.settling) or command.ids is not None:
+        if not all(among) or not built <= set(self.settling):
             return None
         turns: list[Turn] = []
         made = copy.copy(command)

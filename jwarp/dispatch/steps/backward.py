@@ -23,7 +23,7 @@ from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
 from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, shown_on_device
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.device_adjoint import generated
+from jwarp.dispatch.steps.adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps
 from jwarp.dispatch.steps.host_executor import HostSteps, Recorded
 from jwarp.errors import LaunchError, NotDifferentiableError

@@ -204,7 +204,7 @@ def _not_callable(function: Any, span: Span) -> CompileError:
 
 
 def _callee(ctx: Context, node: ast.expr) -> Binding:
-    """What a call names."""
+    """The function, type or rule that a call names."""
     try:
         return lower(ctx, node)
     except KernelTypeError as error:

@@ -105,6 +105,8 @@ class ArrayBackward:
         if self._depends_on_integers:
             numbers = [None if p in self.arrays else self.number(p, value) for p, value in enumerate(values)]
             integers = tuple(integers_of(self.program, numbers).items())
+        if (known := self._passes.get((moving, integers))) is not None:
+            return known
         return self._passes.made((moving, integers), lambda: self._made(moving, dict(integers)))
 
     def _made(self, moving: tuple[int, ...], integers: Mapping[int, int]) -> BackwardPass | None:

@@ -20,6 +20,7 @@ from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
+from jwarp.types.annotations import refuse_derived
 from jwarp.types.array_operators import Operators
 from jwarp.types.arrays import element_of
 from jwarp.types.patterns import ANY
@@ -92,6 +93,9 @@ class array(Operators, Written):
         array([1., 5., 5.], dtype=float32)
     """
 
+    # Of what stands for an object of a derived class, that object; of such an object, what stands for it.
+    __slots__ = ("__dict__", "__weakref__", "_of", "_stand_in")
+
     memory: Memory
     layout: View
     dtype: Any
@@ -105,6 +109,7 @@ class array(Operators, Written):
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:
+        refuse_derived(cls)
         ndim: Any = 1
         if isinstance(given, tuple) and len(given) == 2:
             given, ndim = given
@@ -112,8 +117,12 @@ class array(Operators, Written):
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
-        if is_made and cls is array and isinstance(dtype, StructType):
-            return object.__new__(KINDS_OF_ARRAYS[StructType])
+        if is_made and isinstance(dtype, StructType):
+            of_structs = KINDS_OF_ARRAYS[StructType]
+            if cls is array:
+                return object.__new__(of_structs)
+            if not issubclass(cls, of_structs):
+                return object.__new__(type(cls.__name__, (cls, of_structs), {"__module__": cls.__module__}))
         return object.__new__(cls)
 
     def __init__(

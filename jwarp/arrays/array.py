@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy as copying
 import ctypes
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,8 @@ def _element(kind: Any) -> Any:
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
 
-# The class of arrays whose elements are structs, which stands above.
-KINDS_OF_ARRAYS: dict[type, type] = {}
+# Gives the class of arrays whose elements are structs, for a class of arrays: from above.
+OF_STRUCTS: list[Callable[[type], type]] = []
 
 
 class array(Operators, Written):
@@ -110,19 +111,12 @@ class array(Operators, Written):
 
     def __class_getitem__(cls, given: Any) -> Any:
         refuse_derived(cls)
-        ndim: Any = 1
-        if isinstance(given, tuple) and len(given) == 2:
-            given, ndim = given
-        return _ArrayAnnotation(given, ndim)
+        return _ArrayAnnotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
         if is_made and isinstance(dtype, StructType):
-            of_structs = KINDS_OF_ARRAYS[StructType]
-            if cls is array:
-                return object.__new__(of_structs)
-            if not issubclass(cls, of_structs):
-                return object.__new__(type(cls.__name__, (cls, of_structs), {"__module__": cls.__module__}))
+            return object.__new__(OF_STRUCTS[0](cls))
         return object.__new__(cls)
 
     def __init__(
@@ -505,7 +499,7 @@ class array(Operators, Written):
 
     def __reduce__(self) -> Any:
         if self.device is None:
-            return _restored_annotation, (self.dtype, self.ndim)
+            return functools.partial(array, dtype=self.dtype, ndim=self.ndim), ()
         gradient = None if self._grad is None else self._grad.numpy().copy()
         own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
         device = self.device.alias if self.device.is_cuda else None
@@ -587,10 +581,6 @@ def _restored(
     if made.grad is not None:
         made.grad.assign(gradient)
     return made
-
-
-def _restored_annotation(dtype: Any, ndim: int) -> array:
-    return array(dtype=dtype, ndim=ndim)
 
 
 def _of_rank(rank: int) -> Any:

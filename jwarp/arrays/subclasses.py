@@ -47,7 +47,9 @@ def plain_values(values: Any) -> Any:
 
 def original(value: Any) -> Any:
     """The object that a value stands for, where `plain` made it; else the value."""
-    return found if type(value) in (array, StructArray) and (found := getattr(value, "_of", None)) is not None else value
+    return (
+        found if type(value) in (array, StructArray) and (found := getattr(value, "_of", None)) is not None else value
+    )
 
 
 def _with_plain_parts(value: indexedarray) -> indexedarray:

@@ -82,7 +82,6 @@ class indexedarray(Operators):
         KernelTypeError: there are more arrays of indices than axes, or the type of the elements is unknown.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "data", "indices")
     _ndim = 1
     data: Any
     indices: tuple[Any, ...]
@@ -209,27 +208,22 @@ class indexedarray(Operators):
 class indexedarray1d(indexedarray):
     """Annotation of an indexed array of one dimension."""
 
-    __slots__ = ()
-
 
 class indexedarray2d(indexedarray):
     """Annotation of an indexed array of two dimensions."""
 
-    __slots__ = ()
     _ndim = 2
 
 
 class indexedarray3d(indexedarray):
     """Annotation of an indexed array of three dimensions."""
 
-    __slots__ = ()
     _ndim = 3
 
 
 class indexedarray4d(indexedarray):
     """Annotation of an indexed array of four dimensions."""
 
-    __slots__ = ()
     _ndim = 4
 
 

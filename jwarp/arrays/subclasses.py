@@ -8,7 +8,7 @@ from typing import Any
 
 from jwarp.arrays.array import array
 from jwarp.arrays.struct_array import StructArray
-from jwarp.types import Struct, indexedarray, unchecked
+from jwarp.types import Struct, array_of, indexed_type, indexedarray, unchecked
 
 _SIMPLE = {array, StructArray, indexedarray, int, float, bool, type(None)}
 
@@ -43,6 +43,17 @@ def plain_values(values: Any) -> Any:
         return values
     found = [plain(x) for x in values]
     return values if all(x is y for x, y in zip(values, found, strict=True)) else found
+
+
+def type_of_value(value: Any) -> Any:
+    """The type of parameters that an array, an indexed array or a struct fits; None for other values."""
+    kind = type(value)
+    if issubclass(kind, array):
+        return None if value.device is None else array_of(value.dtype, value.ndim)
+    if issubclass(kind, indexedarray):
+        of_data = type_of_value(value.data)
+        return None if of_data is None else indexed_type(of_data)
+    return kind if issubclass(kind, Struct) else None
 
 
 def original(value: Any) -> Any:

@@ -260,3 +260,31 @@ def test_functions_of_whole_programs():
     wp.register_pytree(Tagged)
     (leaf,) = jax.tree.leaves(tagged())
     np.testing.assert_array_equal(leaf, CONTENT)
+
+
+@wp.func
+def itself(a: wp.array[float]) -> wp.array[float]:
+    return a
+
+
+@wp.func
+def itself(a: wp.array[wp.int32]) -> wp.array[wp.int32]:  # noqa: F811 an overload
+    return a
+
+
+def test_a_call_outside_kernels_chooses_by_their_types():
+    for given in (wp.zeros(3), wp.zeros(3, dtype=int), tagged()):
+        assert itself(given) is given
+    shown = wp.indexedarray(wp.zeros(3), [wp.zeros(1, dtype=int)])
+    assert itself(shown) is shown
+    with pytest.raises(wp.KernelTypeError, match=r"no overload of `itself` takes \(array\[float64\]\)"):
+        itself(wp.zeros(3, dtype=wp.float64))
+
+
+def test_they_tell_the_types_of_an_overload():
+    @wp.kernel
+    def first(a: wp.array2d[Any], y: wp.array[Any]):
+        y[wp.tid()] = a[wp.tid(), 0]
+
+    made = wp.overload(first, [wp.zeros((2, 2)), tagged()])
+    assert made is wp.overload(first, {"a": wp.array2d[float], "y": wp.array[float]})

@@ -9,14 +9,14 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jwarp.api.tracebacks import shorten
 from jwarp.caches import PerOwner
 from jwarp.compiler.program import program_of
 from jwarp.config import config, surface
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.dispatch.call.call import Call, read_kernel
-from jwarp.dispatch.call.instances import instance_for_call, with_handles, with_numbers, with_tables
-from jwarp.dispatch.call.tracebacks import shorten
+from jwarp.dispatch.call.instances import choose, instance_for_call, with_handles
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.table import NOT_REPEATED, Slot, repeat, slot_of
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
@@ -200,16 +200,11 @@ class KernelFunction:
         self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None, slot: Slot | None
     ) -> tuple[Any, ...]:
         """Run a call that is not repeated; what it finds out is kept in the slot."""
-        if self.kernel.handles:
-            given = with_numbers(self.kernel, args)
-            slot = slot if given is args else None  # as other numbers have other layouts
-            kernel, args = with_handles(self.kernel, given)
+        if self.kernel.handles or self.kernel.id_lists:
+            kernel, args, reads_ids, is_numbered = choose(self.kernel, args, None, "")
+            slot = None if reads_ids or is_numbered else slot  # as other numbers have other layouts
             if kernel is not self.kernel:
                 return self.of(kernel)._run(args, launch_dims, output_dims, slot)
-        if self.kernel.id_lists:
-            kernel, args, _ = with_tables(self.kernel, args, None, "")
-            if kernel is not self.kernel:
-                return self.of(kernel)._run(args, launch_dims, output_dims, None)
         return route.run(self._read(args, launch_dims, output_dims), None, slot)
 
     def of(self, instance: Kernel) -> KernelFunction:

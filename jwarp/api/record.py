@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
+from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.arrays.subclasses import plain, plain_values
 from jwarp.compiler.program import program_of
@@ -21,7 +22,6 @@ from jwarp.dispatch.call.array_arguments import (
 )
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
-from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready

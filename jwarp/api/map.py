@@ -250,13 +250,18 @@ def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
     for k, choice in enumerate(choices):
         if not choice:
             name = parameter_names(function, len(inputs))[k]
+            given = ", ".join(str(_scalar(x)) for x in inputs)
             raise KernelTypeError(
-                f"wp.map: `{name}` of `{function.name}` must be {wanted[k]}, not an element of {describe(inputs[k])}"
+                f"wp.map: `{name}` of `{function.name}` must be {wanted[k]}, not an element of {describe(inputs[k])}: "
+                f"Function {function.key} does not support the provided argument types {given}"
             )
     first: JwarpError | None = None
     for arguments in sorted(itertools.product(*choices), key=_components):
         if all(a.axes is None for a in arguments) and not any(isinstance(x, jax.Array) for x in inputs):
-            raise LaunchError("wp.map: no input is an array", hint=f"call {function.name} in a kernel, or by itself")
+            raise LaunchError(
+                "wp.map: map requires at least one warp.array input",
+                hint=f"call {function.name} in a kernel, or by itself",
+            )
         try:
             results = results_of(function, [a.kind for a in arguments])
         except JwarpError as error:
@@ -360,7 +365,7 @@ def _broadcast(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
                 found[-axis] = n
             elif n not in (1, found[-axis]):
                 raise LaunchError(
-                    f"wp.map: arrays of shapes {', '.join(str(s) for s in shapes)} cannot be broadcast",
+                    f"wp.map: Shapes {' and '.join(str(s) for s in shapes)} are not broadcastable",
                     hint="elements are vectors or matrices where the annotations of a @wp.func say so",
                 )
     return tuple(found)

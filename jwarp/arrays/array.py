@@ -206,7 +206,7 @@ class array(Operators, Written):
         low, high = layout.bounds
         if ptr is None:
             if low < 0:
-                raise LaunchError("wp.array: the strides of a new array are not negative")
+                raise LaunchError("wp.array: Negative strides are those of views alone", also=NotImplementedError)
             return self._bind(allocation.allocate(layout, zeroed=False, device=device), layout)
         found = allocation.pointed_to(ptr, layout)
         if found is not None:

@@ -241,7 +241,7 @@ class ArrayLaunch(Command):
         made = copy.copy(self)
         made.prepared = made.executable = None
         made.take(found)
-        made.executable = made._executable()
+        made.executable = made.own_executable()
         return made
 
     def _slot(self) -> Slot | None:
@@ -249,7 +249,7 @@ class ArrayLaunch(Command):
         given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
 
-    def _executable(self) -> ArrayExecutable | DeviceExecutable | None:
+    def own_executable(self) -> ArrayExecutable | DeviceExecutable | None:
         """The executable of its program, which a recorder may have changed; None where nothing repeats it."""
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
@@ -352,7 +352,7 @@ class ArrayLaunch(Command):
     def _run(self) -> None:
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
             return self._replayer()()
-        executable = self._executable()
+        executable = self.own_executable()
         if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None
         if self.is_functional:

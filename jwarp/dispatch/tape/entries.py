@@ -21,6 +21,7 @@ from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.host_executor import Recorded, moving, zeroing
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
+from jwarp.launching.steps import Slot
 from jwarp.types.all_memory import MEMORY
 
 
@@ -370,9 +371,9 @@ class LaunchEntry(Entry):
         changed = backward.changed(backward_pass, values, followed)
         if [a for a in (*followed, *changed) if a.memory.is_traced]:
             refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *changed))
-        contents, grads = self._given(backward, backward_pass)
+        arrays = self._given(backward, backward_pass)
         will_change([a.memory for a in (*followed, *changed)])
-        backward_pass(contents, grads)
+        backward_pass.run(arrays)
         if done is not None:
             done()
         return None
@@ -415,7 +416,7 @@ class LaunchEntry(Entry):
         followed = [self.values[p]._grad for p in self.moving]
         if self._moving(backward) != self.moving or self._retains(backward) or not all(map(is_here, followed)):
             return None
-        return [backward_pass.recorded(*self._given(backward, backward_pass, remakes=False))]
+        return [Recorded(backward_pass.steps.steps, self._given(backward, backward_pass, remakes=False))]
 
     @property
     def keeps(self) -> Iterable[Kept]:
@@ -446,20 +447,15 @@ class LaunchEntry(Entry):
         """True if gradients of arrays that it writes are to be retained."""
         return bool([p for p in self.moving if self.values[p].retain_grad and p in backward.written])
 
-    def _given(
-        self, backward: ArrayBackward, backward_pass: BackwardPass, *, remakes: bool = True
-    ) -> tuple[list[Any], list[Any]]:
-        """The arguments of the adjoint: contents and gradients, by parameter; also a `Remade` unless it `remakes`."""
-        contents: list[Any] = [None] * len(self.values)
-        grads: list[Any] = [None] * len(self.values)
-        for p in self.moving:
-            grads[p] = backward.shown(self.values[p]._grad)
-        for p in backward_pass.reads:
+    def _given(self, backward: ArrayBackward, backward_pass: BackwardPass, *, remakes: bool = True) -> dict[Slot, Any]:
+        """The arrays of the backward pass by slot; also a `Remade` unless it `remakes`."""
+
+        def content(p: int) -> Any:
             of = self.values[p]
-            contents[p] = of if isinstance(of, Remade) and not remakes else self._content(backward, p)
-        for p in backward_pass.changes:
-            contents[p] = backward.now(p, self.values[p])
-        return contents, grads
+            return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
+
+        gradients = {p: backward.shown(self.values[p]._grad) for p in self.moving}
+        return backward.arrays_of(backward_pass, self.values, content, gradients)
 
     def _is_asked(self) -> bool:
         """True if arrays that it wrote have gradients other than zero."""

@@ -3,11 +3,11 @@
 import dataclasses
 import importlib.util
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from fresh_python import run_forked, run_program
 
 import jwarp as wp
 from jwarp.config import config
@@ -475,14 +475,10 @@ print(json.dumps([results, read, said]))
 
 def test_another_process_does_not_read_a_kernel_again(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    environment = {**__import__("os").environ, "JWARP_CACHE_DIR": str(tmp_path / "cache")}
 
     def run():
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / "program.py")], env=environment, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        code = "import runpy; runpy.run_path('program.py', run_name='__main__')"
+        return json.loads(run_forked(code, tmp_path, cache_dir=str(tmp_path / "cache")).splitlines()[-1])
 
     (first, read, said), (second, again, said_again) = run(), run()
     assert said == said_again and len(said) == 1  # who is warned is warned each time
@@ -535,18 +531,12 @@ print(json.dumps([out.numpy().tolist(), read]))
 
 
 def test_another_process_does_not_read_a_kernel_of_a_program_again(tmp_path):
-    environment = {**__import__("os").environ, "JWARP_CACHE_DIR": str(tmp_path / "cache")}
-
     def run(factor):
         (tmp_path / "program.py").write_text(PROGRAM_OF_WARP)
         start = f"import builtins, runpy; builtins.FACTOR = {factor}; runpy.run_path('program.py')"
         (tmp_path / "start.py").write_text(start)
-        done = subprocess.run(
-            [sys.executable, "-m", "jwarp", "run", "start.py"],
-            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        said = run_program("start.py", folder=tmp_path, cache_dir=str(tmp_path / "cache"))
+        return json.loads(said.splitlines()[-1])
 
     assert run(3.0) == [[6.0, 12.0], ["plain"]]
     assert run(3.0) == [[6.0, 12.0], []]
@@ -572,10 +562,7 @@ for k in (kernel, other):
 
 def test_what_the_class_of_a_module_computes_has_no_digest(tmp_path):
     (tmp_path / "program.py").write_text(SETTINGS)
-    done = subprocess.run(
-        [sys.executable, "-m", "jwarp", "run", "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert done.stdout.split() == ["True", "False"], done.stderr
+    assert run_program("program.py", folder=tmp_path).split() == ["True", "False"]
 
 
 def test_what_warp_evaluated_when_a_kernel_was_defined_counts():

@@ -181,7 +181,9 @@ class ArrayLaunch(Command):
         found = [p for p in found if values[p].flags.writeable or values[p].base is not None]
         if not found:
             return values
-        of_geometry = {p for u in self.geometry for p in self.kernel.groups[u]}  # which are followed from state to state
+        of_geometry = {
+            p for u in self.geometry for p in self.kernel.groups[u]
+        }  # which are followed from state to state
         made = list(values)
         for p in found:
             if p not in of_geometry:

@@ -283,7 +283,7 @@ class LaunchEntry(Entry):
     """
 
     def __init__(self, launch: ArrayLaunch):
-        values = launch.values
+        values = launch.own_numbers()
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.dims, self.block_dim = launch.dims, launch.block_dim

@@ -29,6 +29,7 @@ from jwarp.dispatch.tape.entries import (
     SecondOrderEntry,
     has_gradients,
 )
+from jwarp.dispatch.tape.native_steps import steps_of
 from jwarp.errors import NO_SPAN, LaunchError
 
 MAX_PLANS = 32
@@ -83,18 +84,13 @@ class Backward(Command):
         refuse_aliases(self.entries)
         retained = Retained()
         for entry in reversed(self.entries):
-            entry.back(retained)
+            for command in entry.commands(retained):
+                command.run()
         retained.put_back()
 
     def steps(self) -> list[Recorded] | None:
         """The steps that do the same each time that they run; None where Python runs one of them."""
-        made: list[Recorded] = []
-        for entry in reversed(self.entries):
-            steps = entry.steps()
-            if steps is None:
-                return None
-            made += steps
-        return made
+        return steps_of([command for entry in reversed(self.entries) for command in entry.commands(Retained())])
 
 
 class OfTape(Call):

@@ -56,6 +56,7 @@ class Entry(abc.ABC):
 
     arrays: tuple[array, ...] = ()
     written: tuple[array, ...] = ()
+    where: tuple[str, int] | None = None  # file and line where it was recorded
 
     @abc.abstractmethod
     def commands(self, retained: Retained) -> list[Command]:
@@ -81,6 +82,17 @@ class Entry(abc.ABC):
     def is_asked(self) -> bool:
         """True if arrays that it wrote have gradients other than zero."""
         return any(a.grad is not None and not is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
+
+    @property
+    def place(self) -> str:
+        """Where it was recorded, as text."""
+        return "" if self.where is None else "{}:{}".format(*self.where)
+
+    def placed(self, error: JwarpError) -> JwarpError:
+        """The error of a command, with where the entry was recorded."""
+        made = copy.copy(error)
+        made.add_note(f"recorded on a tape at {self.place}")
+        return made
 
     def key(self) -> Hashable | None:
         """The layout key of its commands; None on the slow path."""
@@ -129,17 +141,6 @@ def is_zero(content: Any) -> bool:
     return isinstance(content, np.ndarray) and not content.any()
 
 
-def place_text(where: tuple[str, int]) -> str:
-    return f"{where[0]}:{where[1]}"
-
-
-def placed(error: JwarpError, where: tuple[str, int]) -> JwarpError:
-    """The error, with where the command was recorded."""
-    made = copy.copy(error)
-    made.add_note(f"recorded on a tape at {place_text(where)}")
-    return made
-
-
 def both_before_and_after(what: str, a: array) -> LaunchError:
     """The error for an array with `retain_grad` that is read and overwritten at once."""
     return LaunchError(
@@ -178,26 +179,20 @@ class ComputationEntry(Entry):
             return
         back, name = self.command.back, self.command.name
         if back is None:
-            raise placed(
-                NotDifferentiableError(
-                    f"{name} has no derivative, and what it wrote to has a gradient",
-                    hint="tape.record_func takes a function that goes back through it",
-                ),
-                self.where,
+            raise NotDifferentiableError(
+                f"{name} has no derivative, and what it wrote to has a gradient",
+                hint="tape.record_func takes a function that goes back through it",
             )
         if self.kept is None and self.command.reads:
-            raise placed(
-                LaunchError(
-                    f"{name}: the gradient needs what the arrays held, and nothing was kept, as no array that it writes"
-                    " had a gradient when it was recorded",
-                    hint="make the arrays with requires_grad=True before",
-                ),
-                self.where,
+            raise LaunchError(
+                f"{name}: the gradient needs what the arrays held, and nothing was kept, as no array that it writes"
+                " had a gradient when it was recorded",
+                hint="make the arrays with requires_grad=True before",
             )
         refuse_traced(name, [a.grad for a in self.arrays if a.grad is not None])
         for a in self.written:
             if a.retain_grad and any(overlap(a, b) for b in self.command.given):
-                raise placed(both_before_and_after(name, a), self.where)
+                raise both_before_and_after(name, a)
         back([kept.array() for kept in self.kept or ()])
 
 
@@ -250,13 +245,10 @@ class CopyEntry(Entry):
     def _refuse(self) -> None:
         if self.is_asked:
             target, source = self.arrays
-            raise placed(
-                NotDifferentiableError(
-                    f"wp.copy: elements of {source.dtype!r} were copied to an array of {target.dtype!r}, and"
-                    " such a copy of bits has no derivative",
-                    hint="convert them in a kernel, or copy to an array without a gradient",
-                ),
-                self.where,
+            raise NotDifferentiableError(
+                f"wp.copy: elements of {source.dtype!r} were copied to an array of {target.dtype!r}, and"
+                " such a copy of bits has no derivative",
+                hint="convert them in a kernel, or copy to an array without a gradient",
             )
 
     def key(self) -> Hashable | None:
@@ -275,13 +267,10 @@ class SecondOrderEntry(Entry):
 
     def _refuse(self) -> None:
         if self.is_asked:
-            raise placed(
-                NotDifferentiableError(
-                    f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
-                    self.span,
-                    "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
-                ),
-                self.where,
+            raise NotDifferentiableError(
+                f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
+                self.span,
+                "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
             )
 
 
@@ -350,10 +339,7 @@ class LaunchEntry(Entry):
     def commands(self, retained: Retained) -> list[Command]:
         made: list[Command] = []
         if self.found is not None and self.kernel.enable_backward:
-            try:
-                self._check_found(self.backward, self.found)
-            except NotDifferentiableError as error:
-                raise placed(error, self.where) from None
+            self._check_found(self.backward, self.found)
             made.append(SteppedCall(self._check_apart, list))
         if not [a for a in self.written if a._grad is not None]:
             return []
@@ -395,15 +381,12 @@ class LaunchEntry(Entry):
 
     def _refuse(self) -> None:
         if self.refusal is not None and self.is_asked:
-            raise placed(self.refusal, self.where)
+            raise self.refusal
 
     def _check_apart(self) -> None:
         """Refuse a derivative that is asked for, and whose arrays may be found by numbers, too."""
         if self.found is not None and self.is_asked:
-            try:
-                self.found.check_apart(self.mixed)
-            except NotDifferentiableError as error:
-                raise placed(error, self.where) from None
+            self.found.check_apart(self.mixed)
 
     def _mixed(self, values: Sequence[Any]) -> tuple[array, ...]:
         """The parameters that are not what the launch takes them for where it finds them by numbers, too."""
@@ -482,21 +465,18 @@ class LaunchEntry(Entry):
         if not isinstance(of, array):
             return backward.number(p, of)
         if of.memory.version != self.versions[backward.arrays.index(p)]:
-            raise placed(
-                LaunchError(
-                    f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
-                    " the array held, and it has been written since; nothing was kept, as no array that the launch"
-                    " writes had a gradient when it was recorded",
-                    hint="make the arrays with requires_grad=True before the launch",
-                ),
-                self.where,
+            raise LaunchError(
+                f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
+                " the array held, and it has been written since; nothing was kept, as no array that the launch"
+                " writes had a gradient when it was recorded",
+                hint="make the arrays with requires_grad=True before the launch",
             )
         return backward.shown(of)
 
     def _switched_off(self) -> None:
         if self.is_asked:
             warnings.warn(
-                f"tape.backward passes over a launch of kernel '{self.kernel.name}' ({place_text(self.where)}), which"
+                f"tape.backward passes over a launch of kernel '{self.kernel.name}' ({self.place}), which"
                 f" was made with enable_backward=False ({self.kernel.span}): gradients through it are missing",
                 KernelWarning,
                 stacklevel=6,
@@ -506,10 +486,7 @@ class LaunchEntry(Entry):
         for p in backward.written:
             a = self.values[p]
             if isinstance(a, array) and a.retain_grad and p in backward.read_and_stored:
-                raise placed(
-                    both_before_and_after(f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}'", a),
-                    self.where,
-                )
+                raise both_before_and_after(f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}'", a)
 
 
 _NUMBERS = (float, int)

@@ -30,7 +30,7 @@ from jwarp.dispatch.tape.entries import (
     has_gradients,
 )
 from jwarp.dispatch.tape.native_steps import steps_of
-from jwarp.errors import NO_SPAN, LaunchError
+from jwarp.errors import NO_SPAN, JwarpError, LaunchError
 
 MAX_PLANS = 32
 # Of more scratch memory than this, a backward pass takes longer than its Python, and the memory is not to be kept.
@@ -84,8 +84,13 @@ class Backward(Command):
         refuse_aliases(self.entries)
         retained = Retained()
         for entry in reversed(self.entries):
-            for command in entry.commands(retained):
-                command.run()
+            try:
+                for command in entry.commands(retained):
+                    command.run()
+            except JwarpError as error:
+                if entry.where is None:
+                    raise
+                raise entry.placed(error) from None
         retained.put_back()
 
     def steps(self) -> list[Recorded] | None:

@@ -13,6 +13,7 @@ from jwarp.api import array_access, tape_graph
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.subclasses import original
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import DeviceLike, get_device
@@ -288,7 +289,7 @@ class Tape:
         try:
             submit(command)
         finally:  # what has gone back before an error is zeroed, too
-            self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
+            self.gradients.update((original(a), a.grad) for a in command.met if a.grad is not None)
 
     def _steps(self, loss: array | None, grads: Mapping[array, array]) -> list[Recorded] | None:
         """The steps that do the same as `_backward`; None where Python runs it."""

@@ -208,7 +208,8 @@ def struct(cls: type | None = None, **options: Any) -> Any:
         raise KernelTypeError(f"@wp.struct needs a class, not {type(cls).__name__}")
     if cls.__bases__ != (object,):
         raise KernelTypeError(
-            f"@wp.struct {cls.__name__} has a base class, {cls.__bases__[0].__name__}; structs do not inherit fields",
+            f"@wp.struct {cls.__name__} has a base class, {cls.__bases__[0].__name__}, whose fields it would not have: "
+            "Warp structs must be defined as base classes",
             hint="make the other struct a field",
         )
     local = sys._getframe(1).f_locals

@@ -174,6 +174,23 @@ class ArrayLaunch(Command):
             differentiable=kernel.enable_backward,
         )
 
+    def own_numbers(self) -> Sequence[Any]:
+        """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
+        values, params = self.values, self.kernel.params
+        found = [p for p, x in enumerate(values) if isinstance(x, np.ndarray) and params[p].is_value]
+        found = [p for p in found if values[p].flags.writeable or values[p].base is not None]
+        if not found:
+            return values
+        of_geometry = {
+            p for u in self.geometry for p in self.kernel.groups[u]
+        }  # which are followed from state to state
+        made = list(values)
+        for p in found:
+            if p not in of_geometry:
+                made[p] = values[p].copy()
+                made[p].flags.writeable = False
+        return tuple(made)
+
     def will_write(self) -> None:
         """Save the content of what it writes where someone keeps it."""
         for p in self.program.written:
@@ -210,6 +227,7 @@ class ArrayLaunch(Command):
         """Check and compile it now, and keep that for `run`."""
         if self.is_functional:
             return
+        self.values = self.own_numbers()
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
@@ -241,7 +259,7 @@ class ArrayLaunch(Command):
         made = copy.copy(self)
         made.prepared = made.executable = None
         made.take(found)
-        made.executable = made._executable()
+        made.executable = made.own_executable()
         return made
 
     def _slot(self) -> Slot | None:
@@ -249,7 +267,7 @@ class ArrayLaunch(Command):
         given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
 
-    def _executable(self) -> ArrayExecutable | DeviceExecutable | None:
+    def own_executable(self) -> ArrayExecutable | DeviceExecutable | None:
         """The executable of its program, which a recorder may have changed; None where nothing repeats it."""
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
@@ -352,7 +370,7 @@ class ArrayLaunch(Command):
     def _run(self) -> None:
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
             return self._replayer()()
-        executable = self._executable()
+        executable = self.own_executable()
         if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None
         if self.is_functional:

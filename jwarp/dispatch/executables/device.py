@@ -115,7 +115,8 @@ def is_moved(place: Place) -> bool:
 
 def _placed(place: Place, work: Work) -> Placed:
     """The form in which the native module takes an argument; an array may have to be copied before."""
-    array, content = place.array, None
+    array = place.array
+    content: bytes | int | None
     if place.owner is None:
         content = array.tobytes() if array.size and place.use is not Use.SCRATCH else None
     else:

@@ -58,7 +58,7 @@ class _Adjoint:
         refuse_shared(self.program, contents, outputs, self.changed)
         # Of a number in the memory of a GPU nobody knows the value.
         numbers = [None if x is None or x.owner is not None else x.array for x in self.contents]
-        self.steps = adjoint_steps(
+        _, self.steps = adjoint_steps(
             self.program,
             threads,
             self.extents,
@@ -105,9 +105,8 @@ class DeviceAdjoint(Ready):
         program = generated(self.call.program)
         handle = read_stream(program.name, stream)
         made = _Adjoint(self.call, program, DeviceReader(handle))
-        arrays = [x.array if x.owner is None else Borrowed(x.owner, x.array) for x in made.by_slot.values()]
-        run = DeviceSteps(program, made.steps.steps, {slot: k for k, slot in enumerate(made.by_slot)})
-        run(arrays, handle, waits=stream is None)
+        arrays = {s: x.array if x.owner is None else Borrowed(x.owner, x.array) for s, x in made.by_slot.items()}
+        DeviceSteps(program, made.steps.steps)(arrays, handle, waits=stream is None)
         return self.call.results(dict(self.call.gradients.wanted))
 
 
@@ -139,7 +138,7 @@ class HostAdjoint(Ready):
         _refuse_overlaps(made.steps, by_slot)
         for step in made.steps.launches:
             prepare(step.launch, step.shapes)
-        self._run = HostSteps(made.steps.steps, {slot: k for k, slot in enumerate(by_slot)}, len(by_slot))
+        self._run = HostSteps(made.steps.steps)
         self._native: _native.HostGraph | None = None
         self._has_run = False
         self._turn = threading.Lock()
@@ -159,7 +158,7 @@ class HostAdjoint(Ready):
         """Add the gradients: from the second time on by one native call, which keeps its memory."""
         if not self._has_run:
             self._has_run = True
-            self._run(list(self.by_slot.values()))
+            self._run(self.by_slot)
             return
         with self._turn:
             if self._native is None:
@@ -192,20 +191,21 @@ class HostAdjoint(Ready):
         if converts is None or any(start != 0.0 for start in made.starts.values()):
             return None
         cotangents, gradients = places_of_gradients(call)
-        gradients = {p: place for p, place in gradients.items() if p not in made.starts}
+        slots: list[Slot | None] = [Slot("primal", p) for p in range(len(call.matched.values))]
+        slots += [Slot("given", p) for p in cotangents]
+        slots += [None if p in made.starts else Slot("gradient", p) for p in gradients]
+        if len(slots) != len(values):
+            return None
         borrowed = (cotangents[p] for p in made.cotangents)
         converts |= {place: np.asarray for place in borrowed if type(values[place]) is compat.Array}
-        slots = {Slot("primal", p): p for p in range(len(call.matched.values))}
-        slots |= {Slot("given", p): place for p, place in cotangents.items()}
-        slots |= {Slot("gradient", p): place for p, place in gradients.items()}
         new = [Allocate(Slot("gradient", p), made.extents[p] or (), made.program.dtypes[p], 0) for p in made.starts]
-        run = HostSteps((*new, *made.steps.steps), slots, len(values))
+        run = HostSteps((*new, *made.steps.steps), slots)
         # JAX's memory may be memory that is written, and is not in the key of the call.
         outputs = (q for q in call.matched.outputs if made.contents[q] is not None)
-        written = {*gradients.values(), *made.changed, *outputs}
+        written = {*(place for p, place in gradients.items() if p not in made.starts), *made.changed, *outputs}
         others = [k for k, value in enumerate(values) if type(value) is compat.Array]
         return Plan(
-            lambda *arrays: run(list(arrays)),
+            lambda *arrays: run.run(list(arrays)),
             tuple((k, converts.get(k)) for k in range(len(values))),
             tuple(run.place(Slot("gradient", p)) for p in made.wanted),
             call.names,

@@ -23,6 +23,7 @@ from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_
 from jwarp.dispatch.steps.host_executor import Recorded, moving
 from jwarp.dispatch.tape.native_steps import SteppedCall
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
+from jwarp.launching.steps import Slot
 from jwarp.types.all_memory import MEMORY
 
 
@@ -282,7 +283,7 @@ class LaunchEntry(Entry):
     """
 
     def __init__(self, launch: ArrayLaunch):
-        values = launch.values
+        values = launch.own_numbers()
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.dims, self.block_dim = launch.dims, launch.block_dim
@@ -368,16 +369,16 @@ class LaunchEntry(Entry):
         changed = backward.changed(backward_pass, values, followed)
         if [a for a in (*followed, *changed) if a.memory.is_traced]:
             refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *changed))
-        contents, grads = self._given(backward, backward_pass)
+        arrays = self._given(backward, backward_pass)
         will_change([a.memory for a in (*followed, *changed)])
-        backward_pass(contents, grads)
+        backward_pass.run(arrays)
 
     def _steps(self) -> list[Recorded] | None:
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None
         if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
             return None
-        return [backward_pass.recorded(*self._given(backward, backward_pass, remakes=False))]
+        return [Recorded(backward_pass.steps.steps, self._given(backward, backward_pass, remakes=False))]
 
     def _refuse(self) -> None:
         if self.refusal is not None and self.is_asked:
@@ -440,20 +441,15 @@ class LaunchEntry(Entry):
                     return None
         return tuple(parts)
 
-    def _given(
-        self, backward: ArrayBackward, backward_pass: BackwardPass, *, remakes: bool = True
-    ) -> tuple[list[Any], list[Any]]:
-        """The arguments of the adjoint: contents and gradients, by parameter; also a `Remade` unless it `remakes`."""
-        contents: list[Any] = [None] * len(self.values)
-        grads: list[Any] = [None] * len(self.values)
-        for p in self.moving:
-            grads[p] = backward.shown(self.values[p]._grad)
-        for p in backward_pass.reads:
+    def _given(self, backward: ArrayBackward, backward_pass: BackwardPass, *, remakes: bool = True) -> dict[Slot, Any]:
+        """The arrays of the backward pass by slot; also a `Remade` unless it `remakes`."""
+
+        def content(p: int) -> Any:
             of = self.values[p]
-            contents[p] = of if isinstance(of, Remade) and not remakes else self._content(backward, p)
-        for p in backward_pass.changes:
-            contents[p] = backward.now(p, self.values[p])
-        return contents, grads
+            return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
+
+        gradients = {p: backward.shown(self.values[p]._grad) for p in self.moving}
+        return backward.arrays_of(backward_pass, self.values, content, gradients)
 
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""

@@ -15,6 +15,7 @@ from jwarp.api.launch import launch
 from jwarp.api.modules import Module, get_module
 from jwarp.arrays.array import array
 from jwarp.arrays.create import copy, empty
+from jwarp.arrays.subclasses import plain, plain_values
 from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe
@@ -83,6 +84,13 @@ def map(
         >>> y = wp.map(lambda x, k: k * wp.sin(x), jnp.arange(4.0), 2.0)
     """
     refuse_keywords("wp.map", unknown, ("out", "return_kernel", "block_dim"))
+    plain_out = plain_values(out) if isinstance(out, (tuple, list)) else plain(out)
+    if plain_out is not out:
+        found = map(func, *inputs, out=plain_out, return_kernel=return_kernel, block_dim=block_dim)
+        if return_kernel:
+            return found
+        return type(found)(out) if isinstance(found, (tuple, list)) else out
+    inputs = tuple(plain_values(inputs))
     function = _function(func)
     if any(isinstance(place, indexedarray) for place in (out if isinstance(out, (tuple, list)) else (out,))):
         return _onto_indexed(func, inputs, out, block_dim)

@@ -18,8 +18,7 @@ from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import depends_on_integers
-from jwarp.dispatch.call.aliases import identical, refuse_overlaps
-from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, shown_on_device
+from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, identical, refuse_overlaps, shown_on_device
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps

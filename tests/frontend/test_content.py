@@ -325,6 +325,8 @@ UNKNOWN = {
     "entry that a mapping computes": "import collections.abc\nclass Table(collections.abc.Mapping):\n"
     "    def __getitem__(self, key):\n        return wp.sin\n    def __len__(self):\n        return 1\n"
     "    def __iter__(self):\n        return iter('a')\n\nt = Table()\n" + KERNEL.format("t['a'](x[i])"),
+    "array that changes": "t = wp.array([1.0], dtype=float)\n" + KERNEL.format("x[i] * wp.static(float(t.numpy()[0]))"),
+    "view of an array that changes": "t = wp.zeros(3, dtype=float)[1:]\n" + KERNEL.format("wp.static(float(t.size))"),
     "hidden state": "import functools\nf = functools.partial(max, 2)\n" + KERNEL.format("x[i] * wp.static(f(1))"),
 }
 

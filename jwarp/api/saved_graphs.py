@@ -63,7 +63,7 @@ def capture_save(
 
 
 def capture_load(path: str | os.PathLike[str], device: Any = None) -> LoadedGraph:
-    """Read a graph that `wp.capture_save` wrote. It has its own arrays, with the content at the time of saving.
+    """Read a graph that `wp.capture_save` wrote. It has separate arrays, with the content at the time of saving.
 
     Args:
         path: The file. `.wrp` is added if it is missing.

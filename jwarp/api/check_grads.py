@@ -54,8 +54,8 @@ def check_grads(
     """Compare derivatives with finite differences at one point, and raise an AssertionError if they differ.
 
     Each floating-point argument is changed by itself: in a few random directions, and in a few single components. A
-    direction is used if finite differences with several step lengths agree. Otherwise there is a kink close by, and other
-    directions are tried.
+    direction is used if finite differences with several step lengths agree. Otherwise there is a kink close by, and
+    other directions are tried.
 
     Args:
         fn_or_kernel: A JAX function, with its arguments in `args`; or a kernel, with `dim` and the same `inputs` and

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.cuda_arrays import Borrowed, borrow
+from jwarp.arrays.cuda_arrays import borrow
 from jwarp.compiler.program import Program
-from jwarp.dispatch.executables.device_launch import Work, put
+from jwarp.dispatch.call.checks import Place
+from jwarp.dispatch.executables.device_launch import Content, Work, device_of
 from jwarp.errors import LaunchError
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Slot, Step, Steps
-from jwarp.wire import DTYPES, Role
-
-# The content of a slot as launches take it: an address, the bytes of a value, or None for memory of the launch itself.
-Content = int | bytes | None
+from jwarp.wire import Role
 
 
 class DeviceSteps:
@@ -45,7 +43,7 @@ class DeviceSteps:
         """Put the steps on a stream, and wait for their end if that `waits`.
 
         Args:
-            arrays: By slot: arrays on a GPU, arrays of NumPy for values.
+            arrays: By slot: places, arrays on a GPU, arrays of NumPy for values.
             stream: The handle of the stream.
 
         Raises:
@@ -55,10 +53,12 @@ class DeviceSteps:
         if self.steps:
             _Run(self, arrays, stream).put(waits=waits)
 
-    def read(self, slot: Slot, given: Any, stream: int) -> Borrowed | np.ndarray:
+    def read(self, slot: Slot, given: Any, stream: int) -> Place:
         """The array of a slot, as it is borrowed."""
-        if isinstance(given, (Borrowed, np.ndarray)):
+        if isinstance(given, Place):
             return given
+        if isinstance(given, np.ndarray):
+            return Place(given)
         name = self.program.name
         try:
             found = borrow(given, stream)
@@ -69,7 +69,7 @@ class DeviceSteps:
                 f"kernel '{name}', parameter '{parameter}': the adjoint cannot borrow it, {error}"
             ) from None
         assert found is not None
-        return found
+        return Place(found.outline, owner=found.owner)
 
 
 class _Run:
@@ -78,14 +78,9 @@ class _Run:
     def __init__(self, of: DeviceSteps, arrays: Mapping[Slot, Any], stream: int):
         self.of, self.stream, program = of, stream, of.program
         self.given = {slot: of.read(slot, x, stream) for slot, x in arrays.items()}
-        borrowed = [x.owner for x in self.given.values() if isinstance(x, Borrowed)]
-        devices = sorted({x.device for x in borrowed})
-        if len(devices) != 1:
-            raise LaunchError(
-                f"kernel '{program.name}': the arrays are on several GPUs, {', '.join(map(str, devices))}",
-                hint="copy them to one",
-            )
-        self.work = Work(f"kernel '{program.name}'", stream, devices[0], borrowed, program.span)
+        places = self.given.values()
+        owners = [x.owner for x in places if x.owner is not None]
+        self.work = Work(f"kernel '{program.name}'", stream, device_of(program, places), owners, program.span)
         self.own: dict[Slot, Content] = {}
 
     def put(self, *, waits: bool) -> None:
@@ -114,32 +109,19 @@ class _Run:
     def _copied(self, slot: Slot) -> Content:
         """The address of a copy of an array, None for one without elements."""
         given = self.given[slot]
-        return self.work.packed(given.outline) if isinstance(given, Borrowed) else None
+        return None if given.owner is None else self.work.packed(given.array)
 
     def _read(self, slot: Slot) -> Content:
-        """The content of a slot that a launch takes: an array that is not contiguous is copied."""
-        if slot in self.own:
-            return self.own[slot]
-        given = self.given[slot]
-        if isinstance(given, np.ndarray):
-            return given.tobytes() if given.size else None
-        return given.owner.address if given.outline.flags.c_contiguous else self.work.packed(given.outline)
+        return self.own[slot] if slot in self.own else self.work.content(self.given[slot])
 
     def _launch(self, step: Launch) -> None:
-        params, roles, work = step.launch.program.kernel.params, step.launch.roles, self.work
-        contents = list(map(self._read, step.slots))
-        placed = [
-            (content, DTYPES[param.dtype.name], shape)
-            for content, param, shape in zip(contents, params, step.shapes, strict=True)
+        roles = step.launch.roles
+        written = [
+            None if role is Role.READ else self.given.get(slot) for slot, role in zip(step.slots, roles, strict=True)
         ]
-        put(step.launch, placed, self.stream, work.device, work.kept)
-        for slot, role, content in zip(step.slots, roles, contents, strict=True):
-            given = self.given.get(slot)
-            if role is not Role.READ and isinstance(given, Borrowed) and not given.outline.flags.c_contiguous:
-                assert isinstance(content, int)
-                work.unpack(content, given.outline)
+        self.work.launch(step.launch, list(map(self._read, step.slots)), step.shapes, written)
 
     def _add(self, step: Add) -> None:
         source, target = self._read(step.source), self.given[step.target]
-        assert isinstance(source, int) and isinstance(target, Borrowed)
-        self.work.add(source, target.outline)
+        assert isinstance(source, int) and target.owner is not None
+        self.work.add(source, target.array)

@@ -20,8 +20,7 @@ from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Convert, DeviceReader, Place, Reader, Use, converter, read_contents
 from jwarp.dispatch.executables.host import prepare, refuse_shared, without_aliases
 from jwarp.dispatch.executables.table import Plan, Ready, places_of_gradients
-from jwarp.dispatch.steps.device_executor import DeviceSteps
-from jwarp.dispatch.steps.host_executor import HostSteps, Recorded, Scratch, native_steps
+from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault

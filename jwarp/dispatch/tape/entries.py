@@ -19,7 +19,7 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
-from jwarp.dispatch.steps.host_executor import Recorded, moving, zeroing
+from jwarp.dispatch.steps.executors import Recorded, moving, zeroing
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot
 from jwarp.types.all_memory import MEMORY

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.tracebacks import shorten
-from jwarp.caches import PerOwner
+from jwarp.api.wrappers import made_once
+from jwarp.caches import Cache, PerOwner
 from jwarp.compiler.program import program_of
 from jwarp.config import config, surface
 from jwarp.dispatch.call import checks
@@ -31,6 +32,8 @@ from jwarp.wire import Role
 
 Dims = int | Sequence[int]
 OutputDims = Dims | Mapping[str, Dims]
+
+_MADE: Cache[Any, KernelFunction] = Cache("functions of `wp.jax_kernel`", 256)
 
 
 def jax_kernel(
@@ -98,17 +101,18 @@ def jax_kernel(
     kernel = read_kernel(kernel, "wp.jax_kernel")
     refuse_keywords(f"kernel '{kernel.name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
-    return _function_of(
-        kernel,
-        num_outputs,
-        launch_dims=launch_dims,
-        output_dims=output_dims,
-        in_out_argnames=in_out_argnames,
-        block_dim=block_dim,
-        enable_backward=enable_backward,
-        has_side_effect=has_side_effect,
-        sharding_rule=sharding_rule,
-    )
+    options = {
+        "launch_dims": launch_dims,
+        "output_dims": output_dims,
+        "in_out_argnames": in_out_argnames,
+        "block_dim": block_dim,
+        "enable_backward": enable_backward,
+        "has_side_effect": has_side_effect,
+        "sharding_rule": sharding_rule,
+    }
+    block = block_of_program(block_dim, None, kernel.name) if surface.is_warps else None
+    named = options | {"num_outputs": num_outputs, "block": block}
+    return made_once(_MADE, kernel, named, lambda: _function_of(kernel, num_outputs, **options))
 
 
 class KernelFunction:
@@ -421,7 +425,9 @@ def _known_names(kernel: Kernel, names: Sequence[str] | None) -> list[str]:
     chosen = list(names or ())
     for name in chosen:
         if name not in known:
-            raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
+            raise LaunchError(
+                f"{where} has {name!r}, which did not match any function argument names; there are {', '.join(known)}"
+            )
         if chosen.count(name) > 1:
             raise LaunchError(f"{where} has '{name}' twice, and must not contain duplicate names")
     return chosen

@@ -11,6 +11,7 @@ from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.api.timers import get_logger
 from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import Call, listeners
+from jwarp.arrays.subclasses import plain_values
 from jwarp.config import config, surface
 from jwarp.devices import get_device
 from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
@@ -184,6 +185,12 @@ def launch(
     kernel = read_kernel(kernel, "wp.launch")
     if not is_once:
         slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
+    if slot is None:
+        given = inputs, outputs, adj_inputs, adj_outputs
+        found = [plain_values(values) for values in given]
+        if any(x is not y for x, y in zip(found, given, strict=True)):
+            return launch(kernel, dim, *found, device, stream, adjoint, record_tape, record_cmd, max_blocks,
+                          block_dim, **unknown)  # fmt: skip
     asked = kernel, inputs
     try:
         given = Given(inputs, outputs)

@@ -164,6 +164,23 @@ class ArrayLaunch(Command):
         matched = Matched(roles, tuple(given), written)
         return Call(kernel, program, self.dims, matched, block_dim=self.block_dim, **options)
 
+    def own_numbers(self) -> Sequence[Any]:
+        """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
+        values, params = self.values, self.kernel.params
+        found = [p for p, x in enumerate(values) if isinstance(x, np.ndarray) and params[p].is_value]
+        found = [p for p in found if values[p].flags.writeable or values[p].base is not None]
+        if not found:
+            return values
+        of_geometry = {
+            p for u in self.geometry for p in self.kernel.groups[u]
+        }  # which are followed from state to state
+        made = list(values)
+        for p in found:
+            if p not in of_geometry:
+                made[p] = values[p].copy()
+                made[p].flags.writeable = False
+        return tuple(made)
+
     def will_write(self) -> None:
         """Save the content of what it writes where someone keeps it."""
         for p in self.program.written:
@@ -200,6 +217,7 @@ class ArrayLaunch(Command):
         """Check and compile it now, and keep that for `run`."""
         if self.is_functional:
             return
+        self.values = self.own_numbers()
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]

@@ -34,6 +34,9 @@ def _composites(
     fits = len(args) == len(found) == count and len({a.type for a in found}) == 1
     if not fits or (floats and not found[0].type.dtype.is_float):
         what = f"a {kind.name}" if count == 1 else f"{count} {kind.plural} of one type"
+        if len(found) == count > 1 and len(args) == count:
+            names = [a.type.full_name for a in found]
+            raise KernelTypeError(f"wp.{name} takes {what}: Input types must be exactly the same, got {names}", span)
         raise KernelTypeError(f"wp.{name} takes {what}{' of floats' if floats else ''}, got {_given(args)}", span)
     return found
 

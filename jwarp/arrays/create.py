@@ -179,7 +179,7 @@ def ones(
     ndim: int | None = None,
     strides: Any = None,
 ) -> array:
-    """A new array of ones; all components of vectors and matrices are 1. Arguments and errors are those of `wp.empty`."""
+    """A new array of ones; all components of vectors are 1. Arguments and errors are those of `wp.empty`."""
     return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, n=n, ndim=ndim, strides=strides)
 
 
@@ -223,7 +223,7 @@ def full_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """A new array with the shape and type of `src`, whose elements are `value`. Arguments are those of `wp.empty_like`."""
+    """A new array with the shape and type of `src`, whose elements are `value`. Arguments as for `wp.empty_like`."""
     made = empty_like(_template(src, "full_like"), device, requires_grad, pinned, retain_grad)
     made.fill_(value)
     return made

@@ -145,7 +145,7 @@ class Volume(Voxels):
         return self._capacity.leaves if self._capacity else int(self.tiles.shape[0])
 
     def get_voxel_count(self) -> int:
-        """The number of voxels with a value or an index; for a volume that is rebuilt, the most that it has room for."""
+        """The number of voxels with a value or an index; for a rebuildable volume, the most it has room for."""
         return self._capacity.voxels if self._capacity else self.count
 
     def get_tiles(self, out: Any = None) -> Any:

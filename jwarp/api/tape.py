@@ -23,7 +23,7 @@ from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded
-from jwarp.dispatch.tape.entries import Entry, FunctionEntry
+from jwarp.dispatch.tape.entries import Entry, FunctionEntry, zeroing
 from jwarp.dispatch.tape.native_steps import native_graph, steps_of
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
@@ -57,7 +57,7 @@ class Gradients(dict[Any, Any]):
 
 def _zeroing(gradients: Iterable[array]) -> list[Command]:
     """The commands that set gradients to zero."""
-    return [Fill(grad, np.zeros((), grad.layout.dtype)) for grad in gradients]
+    return [zeroing(grad) for grad in gradients]
 
 
 class Tape:

@@ -153,11 +153,6 @@ def filling(target: np.ndarray, value: np.ndarray) -> Recorded:
     return Recorded((Copy(out, into),), {into: target, out: value})
 
 
-def zeroing(target: np.ndarray) -> Recorded:
-    """All elements of an array become zeros."""
-    return filling(target, np.zeros((), target.dtype))
-
-
 def moving(source: np.ndarray, target: np.ndarray) -> Recorded:
     """The elements of an array are added to another one, of which it may be a part, and become zeros."""
     out, into, none, own = (Slot("array", 0), Slot("array", 1), Slot("array", 2), Slot("own", 0))

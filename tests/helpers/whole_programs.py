@@ -351,7 +351,7 @@ _NUMPY: dict[str, Callable[..., None]] = {
 
 
 def weights(shape: tuple[int, ...]) -> np.ndarray:
-    """What the gradients of a tape come from."""
+    """The cotangent that the gradients of a tape come from."""
     return np.cos(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)
 
 

@@ -23,7 +23,7 @@ from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slot_of
-from jwarp.dispatch.steps.array_adjoint import launch_adjoint
+from jwarp.dispatch.steps.backward import launch_adjoint
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry

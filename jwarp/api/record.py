@@ -25,7 +25,7 @@ from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
-from jwarp.dispatch.steps.array_adjoint import adjoint_of, asked_gradients
+from jwarp.dispatch.steps.backward import adjoint_of, asked_gradients
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel

@@ -22,7 +22,7 @@ from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.host_executor import Recorded
+from jwarp.dispatch.steps.executors import Recorded
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry, zeroing
 from jwarp.dispatch.tape.native_steps import native_graph, steps_of
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of

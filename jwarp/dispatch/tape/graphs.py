@@ -18,7 +18,7 @@ from jwarp.devices import Device, DeviceError
 from jwarp.dispatch.call.looking_up import looking_up, refresh
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.device import Forward
-from jwarp.dispatch.steps.host_executor import Recorded
+from jwarp.dispatch.steps.executors import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,

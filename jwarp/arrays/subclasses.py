@@ -6,8 +6,11 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from jwarp.arrays.array import array
 from jwarp.arrays.struct_array import StructArray
+from jwarp.config import surface
 from jwarp.types import Struct, array_of, indexed_type, indexedarray, unchecked
 
 _SIMPLE = {array, StructArray, indexedarray, int, float, bool, type(None)}
@@ -16,7 +19,8 @@ _SIMPLE = {array, StructArray, indexedarray, int, float, bool, type(None)}
 def plain(value: Any) -> Any:
     """A value with a `wp.array` in place of each object of a class that is derived from it, also inside of it.
 
-    These have one state, so that what a launch does to the one is done to the other; `original` goes back.
+    These have one state, so that what a launch does to the one is done to the other; `original` goes back. In a
+    program, other objects that say where in the host's memory their elements are become arrays of NumPy.
     """
     kind = type(value)
     if kind in _SIMPLE:
@@ -31,6 +35,8 @@ def plain(value: Any) -> Any:
         return value if all(x is y for x, y in zip(given, found, strict=True)) else unchecked(kind, found)
     if kind is dict:
         return plain_values(value)
+    if surface.is_warps and hasattr(kind, "__array_interface__") and not issubclass(kind, (np.ndarray, np.generic)):
+        return np.asarray(value)  # which shows the memory of another library's array
     return value
 
 

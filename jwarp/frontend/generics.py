@@ -48,6 +48,9 @@ NUMBERS: dict[type, ScalarType] = {bool: bool_, int: int32, float: float32}
 
 MAX_INSTANCES = 256
 
+# The instance for arguments and for shapes of outputs: from above.
+INSTANCE: list[Callable[[Kernel, Sequence[Any], Sequence[Any]], Kernel]] = []
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -211,6 +214,14 @@ class GenericKernel(Kernel, Defined):
         return made
 
     add_overload = overload
+
+    def infer_argument_types(self, args: Sequence[Any]) -> list[Any]:
+        """The types of all parameters for these arguments, as `add_overload` takes them.
+
+        Raises:
+            KernelTypeError, LaunchError: as for a launch with these.
+        """
+        return [parameter.type for parameter in INSTANCE[0](self, args, ()).signature]
 
     def __getitem__(self, kinds: Any) -> Kernel:
         """`kernel[wp.float64]`: the instance where each open type is that one, or the next one of several."""

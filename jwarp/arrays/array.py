@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays import allocation, dlpack
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
@@ -153,7 +154,7 @@ class array(Operators, Written):
         if grad is not None:
             self.grad = grad
         elif requires_grad:
-            self.requires_grad = True
+            self._allocate_gradient()
         if retain_grad:
             self.retain_grad = True
 
@@ -299,6 +300,7 @@ class array(Operators, Written):
                 if mine != other:
                     raise LaunchError(f"the gradient of an array has its {name}, {mine!r}, not {other!r}")
         self._grad = grad
+        CHANGES.note()
 
     @property
     def requires_grad(self) -> bool:
@@ -308,11 +310,15 @@ class array(Operators, Written):
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         if wanted and self._grad is None:
-            mine = self.layout
-            layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
-            self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
+            self._allocate_gradient()
         elif not wanted:
             self._grad, self._retain_grad = None, False
+        CHANGES.note()
+
+    def _allocate_gradient(self) -> None:
+        mine = self.layout
+        layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
+        self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
 
     @property
     def retain_grad(self) -> bool:
@@ -324,6 +330,7 @@ class array(Operators, Written):
         if wanted and self._grad is None:
             raise LaunchError("retain_grad is for arrays that have a gradient", hint="requires_grad=True")
         self._retain_grad = wanted
+        CHANGES.note()
 
     # -- views
 

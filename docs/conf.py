@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "functions",
+    "names",
     "pictures",
 ]
 exclude_patterns = ["build", "extensions"]

@@ -113,6 +113,11 @@ class KernelTypeError(JwarpError, TypeError):
     wanted_handle: Any = None  # of a function that is given a number: the struct of what that would be the id of
 
 
+def no_attribute(name: str, owner: str, span: Span, hint: str = "") -> KernelTypeError:
+    """The error for an attribute that a value, a type or a module in kernel source does not have."""
+    return KernelTypeError(f"`{name}` is not an attribute of {owner}", span, hint, also=AttributeError)
+
+
 class LaunchError(JwarpError, ValueError):
     """Arguments of a launch whose count, shape, dims or names do not fit the kernel."""
 

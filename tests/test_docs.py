@@ -70,12 +70,18 @@ PAGES = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_tex
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))
-def test_the_code_of_a_page_runs(page, tmp_path):
+def test_the_code_of_a_page_runs(page, tmp_path, capsys):
+    """The blocks of a page run, and print what its blocks of plain text show, if it has any."""
     run_code_of(DOCS / f"{page}.md", tmp_path, header=HEADERS.get(page, ""))
+    shown = re.findall(r"```text\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)
+    if shown:
+        assert capsys.readouterr().out == "".join(shown)
 
 
-def test_the_first_pages_say_the_truth(tmp_path):
+def test_the_first_pages_say_the_truth(tmp_path, capsys):
     start, _ = run_code_of(DOCS / "start.md", tmp_path)
+    shown = re.findall(r"```text\n(.*?)```", (DOCS / "start.md").read_text(), re.DOTALL)
+    assert capsys.readouterr().out == "".join(shown)
     x = np.linspace(-1, 1, 5)
     np.testing.assert_allclose(start.f, -2 * x)
     np.testing.assert_allclose([start.value, start.slopes[1]], [x @ x, 0.5 * x @ x], rtol=1e-6)

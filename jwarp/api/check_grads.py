@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.launch import launch
+from jwarp.api.tracebacks import shortening
 from jwarp.config import config
-from jwarp.dispatch.call.instances import instance_for_launch, with_handles
-from jwarp.dispatch.call.tracebacks import shortening
+from jwarp.dispatch.call.instances import choose
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -147,10 +147,7 @@ class Slope:
 
 def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: BlockDim | None) -> Problem:
     inputs = () if inputs is None else inputs
-    if kernel.handles:
-        kernel, inputs = with_handles(kernel, inputs, outputs)
-    if kernel.is_generic:
-        kernel = instance_for_launch(kernel, inputs, outputs)
+    kernel, inputs, *_ = choose(kernel, inputs, outputs, "", reads_ids=False)
     launch(
         kernel, dim, inputs, outputs, block_dim=block_dim
     )  # what does not fit the kernel is said before anything else

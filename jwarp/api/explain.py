@@ -11,13 +11,13 @@ import jax
 import numpy as np
 
 from jwarp.api.record import Launch
+from jwarp.api.tracebacks import shortening
 from jwarp.bind import compat, values
 from jwarp.bind.derivatives import DERIVATIVES, launch_of_derivative
 from jwarp.bind.primitive import LAUNCHES, core_extents
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.explain import Access, LaunchExplanation, explain_launch
 from jwarp.compiler.launch_forms import spread_launch
-from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel

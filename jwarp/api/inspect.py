@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jwarp.api.tracebacks import shortening
 from jwarp.backend.annotate import annotated
 from jwarp.backend.cpu.source_lines import with_directives
 from jwarp.backend.cpu.target import target_machine
@@ -17,7 +18,6 @@ from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.compiler.stages import passes_text
 from jwarp.config import config
-from jwarp.dispatch.call.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel

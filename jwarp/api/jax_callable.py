@@ -11,11 +11,11 @@ import jax.numpy as jnp
 
 from jwarp.api.jax_arrays import annotated
 from jwarp.api.modes import JaxCallableGraphMode
+from jwarp.api.wrappers import made_once
 from jwarp.arrays.array import array
 from jwarp.bind.functional import Functional
 from jwarp.bind.pytrees import around
 from jwarp.caches import Cache
-from jwarp.config import surface
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.launching import geometry
 from jwarp.launching.keywords import refuse_keywords
@@ -73,26 +73,10 @@ def jax_callable(
     def make() -> JaxCallable:
         return JaxCallable(func, num_outputs, output_dims, in_out_argnames, others)
 
-    # In other programs each one is traced by itself, with what `func` refers to by then.
-    if not surface.is_warps or not (inspect.isfunction(func) or inspect.ismethod(func)):
+    if not (inspect.isfunction(func) or inspect.ismethod(func)):
         return make()
-    # Names that are left out, None and no names are the same; as a shape, () is another one than None.
-    named = {k: v for k, v in (others | {"in_out_argnames": in_out_argnames}).items() if v not in (None, (), [])}
-    try:
-        key = (func, num_outputs, _frozen(output_dims), _frozen(named))
-        hash(key)
-    except TypeError:
-        return make()
-    return _MADE.made(key, make)
-
-
-def _frozen(option: Any) -> Any:
-    """The option as a part of a key."""
-    if isinstance(option, Mapping):
-        return tuple(sorted((name, _frozen(value)) for name, value in option.items()))
-    if isinstance(option, (list, tuple)):
-        return tuple(_frozen(item) for item in option)
-    return option
+    options = others | {"num_outputs": num_outputs, "output_dims": output_dims, "in_out_argnames": in_out_argnames}
+    return made_once(_MADE, func, options, make)
 
 
 class JaxCallable:

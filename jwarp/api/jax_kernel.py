@@ -9,14 +9,15 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jwarp.caches import PerOwner
+from jwarp.api.tracebacks import shorten
+from jwarp.api.wrappers import made_once
+from jwarp.caches import Cache, PerOwner
 from jwarp.compiler.program import program_of
 from jwarp.config import config, surface
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.dispatch.call.call import Call, read_kernel
-from jwarp.dispatch.call.instances import instance_for_call, with_handles, with_numbers, with_tables
-from jwarp.dispatch.call.tracebacks import shorten
+from jwarp.dispatch.call.instances import choose, instance_for_call, with_handles
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.table import NOT_REPEATED, Slot, repeat, slot_of
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
@@ -31,6 +32,8 @@ from jwarp.wire import Role
 
 Dims = int | Sequence[int]
 OutputDims = Dims | Mapping[str, Dims]
+
+_MADE: Cache[Any, KernelFunction] = Cache("functions of `wp.jax_kernel`", 256)
 
 
 def jax_kernel(
@@ -98,17 +101,18 @@ def jax_kernel(
     kernel = read_kernel(kernel, "wp.jax_kernel")
     refuse_keywords(f"kernel '{kernel.name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
-    return _function_of(
-        kernel,
-        num_outputs,
-        launch_dims=launch_dims,
-        output_dims=output_dims,
-        in_out_argnames=in_out_argnames,
-        block_dim=block_dim,
-        enable_backward=enable_backward,
-        has_side_effect=has_side_effect,
-        sharding_rule=sharding_rule,
-    )
+    options = {
+        "launch_dims": launch_dims,
+        "output_dims": output_dims,
+        "in_out_argnames": in_out_argnames,
+        "block_dim": block_dim,
+        "enable_backward": enable_backward,
+        "has_side_effect": has_side_effect,
+        "sharding_rule": sharding_rule,
+    }
+    block = block_of_program(block_dim, None, kernel.name) if surface.is_warps else None
+    named = options | {"num_outputs": num_outputs, "block": block}
+    return made_once(_MADE, kernel, named, lambda: _function_of(kernel, num_outputs, **options))
 
 
 class KernelFunction:
@@ -200,16 +204,11 @@ class KernelFunction:
         self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None, slot: Slot | None
     ) -> tuple[Any, ...]:
         """Run a call that is not repeated; what it finds out is kept in the slot."""
-        if self.kernel.handles:
-            given = with_numbers(self.kernel, args)
-            slot = slot if given is args else None  # as other numbers have other layouts
-            kernel, args = with_handles(self.kernel, given)
+        if self.kernel.handles or self.kernel.id_lists:
+            kernel, args, reads_ids, is_numbered = choose(self.kernel, args, None, "")
+            slot = None if reads_ids or is_numbered else slot  # as other numbers have other layouts
             if kernel is not self.kernel:
                 return self.of(kernel)._run(args, launch_dims, output_dims, slot)
-        if self.kernel.id_lists:
-            kernel, args, _ = with_tables(self.kernel, args, None, "")
-            if kernel is not self.kernel:
-                return self.of(kernel)._run(args, launch_dims, output_dims, None)
         return route.run(self._read(args, launch_dims, output_dims), None, slot)
 
     def of(self, instance: Kernel) -> KernelFunction:
@@ -426,7 +425,9 @@ def _known_names(kernel: Kernel, names: Sequence[str] | None) -> list[str]:
     chosen = list(names or ())
     for name in chosen:
         if name not in known:
-            raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
+            raise LaunchError(
+                f"{where} has {name!r}, which did not match any function argument names; there are {', '.join(known)}"
+            )
         if chosen.count(name) > 1:
             raise LaunchError(f"{where} has '{name}' twice, and must not contain duplicate names")
     return chosen

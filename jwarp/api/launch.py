@@ -9,15 +9,16 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.api.timers import get_logger
+from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import Call, listeners
+from jwarp.arrays.subclasses import plain_values
 from jwarp.config import config, surface
 from jwarp.devices import get_device
 from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
 from jwarp.dispatch.call.call import read_kernel
-from jwarp.dispatch.call.ids import ON_TAPE, IdLists
+from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
-from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
@@ -163,8 +164,8 @@ def launch(
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
-    slot = lists = owner = None
-    looks_up = False
+    slot = again = owner = None
+    looks_up = reads_ids = False
     if surface.is_warps:
         if block_dim is not None:
             block_dim = block_of_program(block_dim, device, getattr(kernel, "name", "?"))
@@ -184,16 +185,21 @@ def launch(
     kernel = read_kernel(kernel, "wp.launch")
     if not is_once:
         slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
+    if slot is None:
+        given = inputs, outputs, adj_inputs, adj_outputs
+        found = [plain_values(values) for values in given]
+        if any(x is not y for x, y in zip(found, given, strict=True)):
+            return launch(kernel, dim, *found, device, stream, adjoint, record_tape, record_cmd, max_blocks,
+                          block_dim, **unknown)  # fmt: skip
     asked = kernel, inputs
-    ids: Mapping[int, tuple[str, Any]] = {}
     try:
         given = Given(inputs, outputs)
         on_arrays = given.on_arrays
         looks_up = on_arrays and given.may_look_up
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
-            kernel, inputs, ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
-            slot = None if is_numbered else slot  # as other numbers have other layouts
+            kernel, inputs, reads_ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
+            slot = None if is_numbered or reads_ids else slot  # as other numbers have other layouts
         if looks_up and given.looks_up(kernel):
             return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                                 record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
@@ -203,11 +209,9 @@ def launch(
         if on_arrays:
             where = None if device is None else get_device(device)
             if not (record_cmd or adjoint):
-                if ids:
-                    slot = None
-                    if listeners.here.capture is not None:
-                        lists = IdLists(_again(*asked, dim, outputs, block_dim, record_tape), ids)
-                return launch_arrays(kernel, dim, inputs, outputs, block_dim, record_tape, slot, where, lists)
+                if reads_ids:  # which may be others when a graph runs
+                    again = _again(*asked, dim, outputs, block_dim, record_tape, device)
+                return launch_arrays(kernel, dim, inputs, outputs, block_dim, record_tape, slot, where, again)
             if not record_cmd:
                 return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
             if where is not None:
@@ -217,7 +221,7 @@ def launch(
             refuse_stream(kernel, stream)
             return record(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
-        return route.run(call, stream, None if ids else slot)
+        return route.run(call, stream, slot)
     except JwarpError as error:
         if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
             shorten(error)
@@ -246,10 +250,12 @@ def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
     return ON_TAPE if listeners.here.recorders and record_tape else ""
 
 
-def _again(kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool) -> Call:
+def _again(
+    kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool, device: Any
+) -> Call:
     """The command that makes a launch once more, as it was written."""
     inputs = dict(inputs) if isinstance(inputs, Mapping) else list(inputs)
-    named: dict[str, Any] = {"block_dim": block_dim, "record_tape": record_tape}
+    named: dict[str, Any] = {"block_dim": block_dim, "record_tape": record_tape, "device": device}
     return Call(functools.partial(launch, kernel, dim, inputs, outputs, **named))
 
 

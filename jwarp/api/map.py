@@ -15,6 +15,7 @@ from jwarp.api.launch import launch
 from jwarp.api.modules import Module, get_module
 from jwarp.arrays.array import array
 from jwarp.arrays.create import copy, empty
+from jwarp.arrays.subclasses import plain, plain_values
 from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe
@@ -83,6 +84,13 @@ def map(
         >>> y = wp.map(lambda x, k: k * wp.sin(x), jnp.arange(4.0), 2.0)
     """
     refuse_keywords("wp.map", unknown, ("out", "return_kernel", "block_dim"))
+    plain_out = plain_values(out) if isinstance(out, (tuple, list)) else plain(out)
+    if plain_out is not out:
+        found = map(func, *inputs, out=plain_out, return_kernel=return_kernel, block_dim=block_dim)
+        if return_kernel:
+            return found
+        return type(found)(out) if isinstance(found, (tuple, list)) else out
+    inputs = tuple(plain_values(inputs))
     function = _function(func)
     if any(isinstance(place, indexedarray) for place in (out if isinstance(out, (tuple, list)) else (out,))):
         return _onto_indexed(func, inputs, out, block_dim)
@@ -242,13 +250,18 @@ def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
     for k, choice in enumerate(choices):
         if not choice:
             name = parameter_names(function, len(inputs))[k]
+            given = ", ".join(str(_scalar(x)) for x in inputs)
             raise KernelTypeError(
-                f"wp.map: `{name}` of `{function.name}` must be {wanted[k]}, not an element of {describe(inputs[k])}"
+                f"wp.map: `{name}` of `{function.name}` must be {wanted[k]}, not an element of {describe(inputs[k])}: "
+                f"Function {function.key} does not support the provided argument types {given}"
             )
     first: JwarpError | None = None
     for arguments in sorted(itertools.product(*choices), key=_components):
         if all(a.axes is None for a in arguments) and not any(isinstance(x, jax.Array) for x in inputs):
-            raise LaunchError("wp.map: no input is an array", hint=f"call {function.name} in a kernel, or by itself")
+            raise LaunchError(
+                "wp.map: map requires at least one warp.array input",
+                hint=f"call {function.name} in a kernel, or by itself",
+            )
         try:
             results = results_of(function, [a.kind for a in arguments])
         except JwarpError as error:
@@ -352,7 +365,7 @@ def _broadcast(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
                 found[-axis] = n
             elif n not in (1, found[-axis]):
                 raise LaunchError(
-                    f"wp.map: arrays of shapes {', '.join(str(s) for s in shapes)} cannot be broadcast",
+                    f"wp.map: Shapes {' and '.join(str(s) for s in shapes)} are not broadcastable",
                     hint="elements are vectors or matrices where the annotations of a @wp.func say so",
                 )
     return tuple(found)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
+from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
+from jwarp.arrays.subclasses import plain, plain_values
 from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.devices import Device
@@ -20,7 +22,6 @@ from jwarp.dispatch.call.array_arguments import (
 )
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.held import reader
-from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
@@ -228,6 +229,7 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}' has parameters 0 to {count - 1}, got index {index!r}",
                 hint=f"in order they are {', '.join(p.name for p in self.kernel.signature)}",
             )
+        value = plain(value)
         if adjoint and (self._is_in_place or Given([value]).has_arrays):
             self._set_gradient_in_place(index, value)
             return
@@ -285,6 +287,7 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}': set_params takes a list of {len(self._values)} values ({names}), "
                 f"got {given}"
             )
+        values = plain_values(values)
         is_changing = self._is_in_place or Given(values).has_arrays
         read = {u: self._read(u, value, is_changing) for u, value in enumerate(values)}
         if is_changing:

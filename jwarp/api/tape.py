@@ -13,6 +13,7 @@ from jwarp.api import array_access, tape_graph
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.subclasses import original
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import DeviceLike, get_device
@@ -22,7 +23,7 @@ from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.host_executor import Recorded
-from jwarp.dispatch.tape.entries import Entry, FunctionEntry
+from jwarp.dispatch.tape.entries import Entry, FunctionEntry, zeroing
 from jwarp.dispatch.tape.native_steps import native_graph, steps_of
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
@@ -56,7 +57,7 @@ class Gradients(dict[Any, Any]):
 
 def _zeroing(gradients: Iterable[array]) -> list[Command]:
     """The commands that set gradients to zero."""
-    return [Fill(grad, np.zeros((), grad.layout.dtype)) for grad in gradients]
+    return [zeroing(grad) for grad in gradients]
 
 
 class _Zeroing:
@@ -317,7 +318,7 @@ class Tape:
         try:
             submit(command)
         finally:  # what has gone back before an error is zeroed, too
-            self.gradients.update((a, a.grad) for a in command.met if a.grad is not None)
+            self.gradients.update((original(a), a.grad) for a in command.met if a.grad is not None)
 
     def _steps(self, loss: array | None, grads: Mapping[array, array]) -> list[Recorded] | None:
         """The steps that do the same as `_backward`; None where Python runs it."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy as copying
 import ctypes
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
+from jwarp.types.annotations import refuse_derived
 from jwarp.types.array_operators import Operators
 from jwarp.types.arrays import element_of
 from jwarp.types.patterns import ANY
@@ -56,8 +58,8 @@ def _element(kind: Any) -> Any:
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
 
-# The class of arrays whose elements are structs, which stands above.
-KINDS_OF_ARRAYS: dict[type, type] = {}
+# Gives the class of arrays whose elements are structs, for a class of arrays: from above.
+OF_STRUCTS: list[Callable[[type], type]] = []
 
 
 class array(Operators, Written):
@@ -93,6 +95,9 @@ class array(Operators, Written):
         array([1., 5., 5.], dtype=float32)
     """
 
+    # Of what stands for an object of a derived class, that object; of such an object, what stands for it.
+    __slots__ = ("__dict__", "__weakref__", "_of", "_stand_in")
+
     memory: Memory
     layout: View
     dtype: Any
@@ -106,15 +111,13 @@ class array(Operators, Written):
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:
-        ndim: Any = 1
-        if isinstance(given, tuple) and len(given) == 2:
-            given, ndim = given
-        return _ArrayAnnotation(given, ndim)
+        refuse_derived(cls)
+        return _ArrayAnnotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
-        if is_made and cls is array and isinstance(dtype, StructType):
-            return object.__new__(KINDS_OF_ARRAYS[StructType])
+        if is_made and isinstance(dtype, StructType):
+            return object.__new__(OF_STRUCTS[0](cls))
         return object.__new__(cls)
 
     def __init__(
@@ -204,7 +207,7 @@ class array(Operators, Written):
         low, high = layout.bounds
         if ptr is None:
             if low < 0:
-                raise LaunchError("wp.array: the strides of a new array are not negative")
+                raise LaunchError("wp.array: Negative strides are those of views alone", also=NotImplementedError)
             return self._bind(allocation.allocate(layout, zeroed=False, device=device), layout)
         found = allocation.pointed_to(ptr, layout)
         if found is not None:
@@ -503,7 +506,7 @@ class array(Operators, Written):
 
     def __reduce__(self) -> Any:
         if self.device is None:
-            return _restored_annotation, (self.dtype, self.ndim)
+            return functools.partial(array, dtype=self.dtype, ndim=self.ndim), ()
         gradient = None if self._grad is None else self._grad.numpy().copy()
         own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
         device = self.device.alias if self.device.is_cuda else None
@@ -585,10 +588,6 @@ def _restored(
     if made.grad is not None:
         made.grad.assign(gradient)
     return made
-
-
-def _restored_annotation(dtype: Any, ndim: int) -> array:
-    return array(dtype=dtype, ndim=ndim)
 
 
 def _of_rank(rank: int) -> Any:

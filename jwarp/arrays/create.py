@@ -114,7 +114,7 @@ def _made(
             raise LaunchError(f"wp.{name}: Invalid number of strides, {counts}")
         layout = View(layout.element, extents, tuple(map(int, strides)))
         if layout.bounds[0] < 0:
-            raise LaunchError(f"wp.{name}: the strides of a new array are not negative")
+            raise LaunchError(f"wp.{name}: Negative strides are those of views alone", also=NotImplementedError)
     made = array.of(allocation.allocate(layout, zeroed=zeroed, device=where), layout)
     if zeroed and listeners.here.capture is not None:
         made.zero_()  # each time that the capture runs

@@ -17,6 +17,7 @@ from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.subclasses import plain
 from jwarp.arrays.view import Element, View, components_of
 from jwarp.bind.traced_memory import Shaped, TracedMemory, value_of
 from jwarp.bind.trees import Same, attributes, can_be_made_again, same
@@ -74,12 +75,17 @@ def around(leaf: Any, element: Element) -> array:
     return array.of(_Anything(leaf), View.whole(element, shape))
 
 
-jax.tree_util.register_pytree_with_keys(
-    array,
-    lambda a: (tuple((jax.tree_util.FlattenedIndexKey(0), x) for x in _flatten(a)[0]), _flatten(a)[1]),
-    _unflatten,
-    _flatten,
-)
+def _register_arrays(kind: type[array]) -> None:
+    """Let JAX take arrays of a class apart; what it makes of the parts is a plain `array`."""
+    jax.tree_util.register_pytree_with_keys(
+        kind,
+        lambda a: (tuple((jax.tree_util.FlattenedIndexKey(0), x) for x in _flatten(a)[0]), _flatten(a)[1]),
+        _unflatten,
+        _flatten,
+    )
+
+
+_register_arrays(array)
 
 
 jax.tree_util.register_pytree_with_keys(
@@ -128,6 +134,10 @@ def register_pytree(kind: type) -> type:
         raise KernelTypeError(f"wp.register_pytree: {kind!r} is no class of objects with attributes")
     if kind in _registered or issubclass(kind, Struct):
         return kind
+    if issubclass(kind, array) and not issubclass(kind, StructArray):
+        _register_arrays(kind)
+        _registered.keep(kind, True)
+        return kind
 
     def children(value: Any) -> tuple[tuple[Any, ...], _Rest]:
         rest = _rest_of(value)
@@ -164,7 +174,7 @@ def _rest_of(value: Any) -> _Rest:
     known: dict[Any, str] = {}
     views: dict[int, list[str]] = {}  # by memory
     for name in names:
-        part = getattr(value, name)
+        part = plain(getattr(value, name))
         if type(part) is array and part.device is not None and not isinstance(part.memory, _Anything):
             first = known.setdefault((id(part.memory), part.layout), name)
             if first != name:

@@ -33,11 +33,18 @@ from jwarp.types import ArrayType
 from jwarp.types.arrays import Extents
 from jwarp.wire import DTYPES, Alternative, Cover, Parameter, encode_plan, escape
 
-PROGRAM_FORMAT = 1
+# By format of a program's header, the settings that it has. Settings that came later have their defaults there.
+PROGRAM_FORMATS = {1: ("bounds", "debug", "fast_math")}
+PROGRAM_FORMAT = max(PROGRAM_FORMATS)
 # Vector code works on so many threads of a row at most, which stay together; a block is enough by itself.
 COLUMN_GROUP = 64
 
 VERSIONS = ("fast", "checked")
+
+
+def fingerprint_of(header: bytes, kernel: str) -> str:
+    """The fingerprint of a program with this header, and a kernel with this fingerprint."""
+    return hashlib.sha256(header + kernel.encode()).hexdigest()[:32]
 
 
 class AnalysedKernel:
@@ -45,20 +52,21 @@ class AnalysedKernel:
 
     Two versions may exist: `fast` trusts what is proved under a condition on the launch, `checked`
     tests every access that is not proved without one. Each is compiled when a launch needs it.
-    Of a kernel that is not `trusted`, as it came with a custom call, accesses are tested whatever the settings say.
+    A kernel that came with a custom call has the fingerprint that the call `claimed`, which an earlier version may have
+    made; its accesses are tested whatever the settings say.
     """
 
     generator = ""  # what code is made by, as it differs for each kind of processor
     passes: ClassVar[Passes] = ()
 
-    def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
+    def __init__(self, kernel: Kernel, settings: Settings, *, claimed: str = ""):
         self.kernel = kernel
         self.settings = settings
         options = {name: getattr(settings, name) for name in CODE_SETTINGS}
         header = json.dumps({"format": PROGRAM_FORMAT, **options}).encode()
         self.program = header + b"\n" + to_bytes(kernel)
-        self.fingerprint = hashlib.sha256(header + fingerprint(kernel).encode()).hexdigest()[:32]
-        self.bounds = settings.bounds != "unchecked" or settings.debug or not trusted
+        self.fingerprint = claimed or fingerprint_of(header, fingerprint(kernel))
+        self.bounds = settings.bounds != "unchecked" or settings.debug or bool(claimed)
         self._store = Store(settings.cache_dir if identity() else "")
 
     @property

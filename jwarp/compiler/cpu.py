@@ -23,10 +23,10 @@ from jwarp.backend.generator import identity
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.collector import no_collection
 from jwarp.compiler import pipeline
-from jwarp.compiler.analysed import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
+from jwarp.compiler.analysed import PROGRAM_FORMATS, VERSIONS, AnalysedKernel, fingerprint_of
 from jwarp.config import CODE_SETTINGS, Settings, config
 from jwarp.ir.nodes import Kernel, Order, failure_texts, rounds_as_written
-from jwarp.ir.serialize import from_bytes
+from jwarp.ir.serialize import read
 from jwarp.passes.native_code import refuse_native_code
 from jwarp.store import key_of
 from jwarp.types.arrays import Extents
@@ -43,8 +43,8 @@ class CpuKernel(AnalysedKernel):
     generator = "cpu"
     passes = pipeline.CPU
 
-    def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
-        super().__init__(kernel, settings, trusted=trusted)
+    def __init__(self, kernel: Kernel, settings: Settings, *, claimed: str = ""):
+        super().__init__(kernel, settings, claimed=claimed)
         self._lock = _compiling.made(self.fingerprint, forks.Lock)
 
     def require(self, dims: tuple[int, ...], extents: Extents) -> dict[str, CompileEvent]:
@@ -173,21 +173,23 @@ def compile_program(fingerprint: str, program: bytes, version: str) -> None:
     """
     known = _by_content.get(fingerprint)
     if known is None:
-        known = _read_program(program)
-        if known.fingerprint != fingerprint:
-            raise ValueError("jwarp: the program of a launch does not have the fingerprint that it claims")
-        known = _by_content.keep(fingerprint, known)
+        known = _by_content.keep(fingerprint, _read_program(program, fingerprint))
     known.compile(version)
 
 
-def _read_program(program: bytes) -> CpuKernel:
+def _read_program(program: bytes, claimed: str) -> CpuKernel:
+    """The kernel of a program that this or an earlier version wrote, whose fingerprint has to be the claimed one."""
     header, newline, content = program.partition(b"\n")
     try:
         fields = json.loads(header)
-        if not newline or fields.pop("format") != PROGRAM_FORMAT or set(fields) != set(CODE_SETTINGS):
+        if not newline or set(fields) != {"format", *PROGRAM_FORMATS[fields["format"]]}:
             raise ValueError
-        settings = config.with_values(**fields)
+        del fields["format"]
+        settings = config.with_values(**{name: getattr(Settings(), name) for name in CODE_SETTINGS} | fields)
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         raise ValueError("jwarp: the program of a launch is damaged, or of another version") from None
+    kernel, written = read(content)
+    if claimed != fingerprint_of(header, written):
+        raise ValueError("jwarp: the program of a launch does not have the fingerprint that it claims")
     # Who lowers a launch may waive the checks of their own process, not those of one that loads it.
-    return CpuKernel(from_bytes(content), settings, trusted=False)
+    return CpuKernel(kernel, settings, claimed=claimed)

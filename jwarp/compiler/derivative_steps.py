@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from jwarp.compiler.derive import derive, rounding_as
+from jwarp.compiler.derive import derive, in_known_order, rounding_as
 from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import exceeded, gatherable, is_alone, may_coincide, refuse_race, single_axes
@@ -86,13 +86,16 @@ def adjoint_steps(
     block_dim: BlockDim | None,
     *,
     integers: Mapping[int, int],
-    fresh: Sequence[int],
+    fresh: Sequence[int] = (),
     changed: Collection[int] = (),
     for_gpu: bool = False,
-) -> Steps:
+    in_place: bool = False,
+) -> tuple[GeneratedProgram, Steps]:
     """The steps of an adjoint launch, which runs the launch once more where its code reads what that leaves.
 
-    Custom gradients write to the arrays `changed` themselves, and to copies of others.
+    Custom gradients write to the arrays `changed` themselves, and to copies of others. The program is what the launch
+    has to run to agree with its adjoint. One that works `in_place` comes after that launch: both then have one order of
+    threads that count.
 
     Raises:
         NotDifferentiableError: there is no exact rule for a gradient that is wanted.
@@ -100,12 +103,16 @@ def adjoint_steps(
     variant = variant_of(
         "adjoint", program, geometry, extents, wanted, given, integers=integers, fresh=fresh, for_gpu=for_gpu
     )
+    if in_place:
+        program = in_known_order(program, [variant])
     derived = derive(program, variant)
-    again = None
+    if in_place and not derived.has_results:
+        return program, Steps(())
+    program, again = rounding_as(program, derived.sources), None
     if any(source.kind == "final" for source in derived.sources):
-        exact = rounding_as(program, derived.sources)
-        again = forward_steps(exact, geometry, extents, outputs, block_dim, fresh=fresh)
-    return derivative_steps(derived, geometry, extents, block_dim, changed=changed, after=again)
+        again = forward_steps(program, geometry, extents, outputs, block_dim, fresh=fresh)
+    steps = derivative_steps(derived, geometry, extents, block_dim, in_place=in_place, changed=changed, after=again)
+    return program, steps
 
 
 class _Builder:

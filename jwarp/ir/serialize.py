@@ -8,7 +8,7 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -57,6 +57,9 @@ from jwarp.types import (
 )
 
 FORMAT = 9
+# Files stay readable: by format, a function that brings content, read from JSON, to the next one. The first format
+# with an entry is the oldest that is read; a change of FORMAT after the first release adds one.
+UPGRADES: dict[int, Callable[[Any], Any]] = {}
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 # Of compression: the best one takes five times as long, for three quarters of the size.
@@ -85,7 +88,7 @@ def known(kernel: Kernel) -> KnownKernel:
     content = encoder.content(bare)
     facts = Facts(
         _packed(content, encoder.source),
-        _digest(content),
+        _digest(content, FORMAT),
         written_params(kernel),
         failure_texts(kernel),
         prints(kernel),
@@ -149,40 +152,58 @@ def from_entry(entry: bytes, moved: Mapping[str, str] = MappingProxyType({})) ->
 
 
 def from_bytes(data: bytes) -> Kernel:
-    """The kernel that `to_bytes` wrote; any damage is a ValueError."""
-    payload = _unpack(data)
+    """The kernel that `to_bytes` wrote, also that of an earlier version; any damage is a ValueError."""
+    return read(data)[0]
+
+
+def read(data: bytes) -> tuple[Kernel, str]:
+    """The kernel that `to_bytes` wrote, and the fingerprint that it had in the version that wrote it.
+
+    Raises:
+        ValueError: the bytes are damaged, of a version that is no longer read, or of a later one.
+    """
+    written, payload = _unpack(data)
     try:
-        (types, content), source = json.loads(payload)
+        whole = json.loads(payload)
+        digest = _digest(_json(whole[0]), written)
+        for older in range(written, FORMAT):
+            whole = UPGRADES[older](whole)
+        (types, content), source = whole
         kernel = _Decoder(types, *source).kernel(content)
         verify(kernel)
     except ValueError:
         raise
     except (AttributeError, KeyError, IndexError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"damaged kernel data: {error}") from None
-    return kernel
+    return kernel, digest
 
 
 def fingerprint(kernel: Kernel) -> str:
     """32 hexadecimal digits for the content, without source positions and names of values."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.fingerprint
-    return _digest(_Encoder().content(kernel))
+    return _digest(_Encoder().content(kernel), FORMAT)
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(bytes([FORMAT]) + content).hexdigest()[:32]
+def _digest(content: bytes, written: int) -> str:
+    return hashlib.sha256(bytes([written]) + content).hexdigest()[:32]
 
 
 def _json(content: Any) -> bytes:
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _unpack(data: bytes) -> bytes:
-    if data[: len(MAGIC)] != MAGIC:
+def _unpack(data: bytes) -> tuple[int, bytes]:
+    """The format of the data, and its content as JSON."""
+    if data[: len(MAGIC)] != MAGIC or len(data) == len(MAGIC):
         raise ValueError("not kernel data")
-    if data[len(MAGIC) : len(MAGIC) + 1] != bytes([FORMAT]):
-        text = f"kernel data of another format than {FORMAT}: made by another version of jwarp"
-        raise ValueError(f"{text}; export the program anew with this one")
+    written = data[len(MAGIC)]
+    oldest = min(UPGRADES, default=FORMAT)
+    if not oldest <= written <= FORMAT:
+        raise ValueError(
+            f"kernel data of format {written}, made by another version of jwarp: this one reads {oldest} to {FORMAT}; "
+            "export the program anew with this version"
+        )
     unzip = zlib.decompressobj()
     try:
         payload = unzip.decompress(data[len(MAGIC) + 1 :], MAX_SIZE)
@@ -190,7 +211,7 @@ def _unpack(data: bytes) -> bytes:
         raise ValueError(f"damaged kernel data: {error}") from None
     if not unzip.eof or unzip.unused_data:
         raise ValueError(f"damaged kernel data: cut off, too long, or more than {MAX_SIZE} bytes")
-    return payload
+    return written, payload
 
 
 # Where a kernel is written: names of files, names of values, and the spans of the kernel and its nodes, each before

@@ -24,6 +24,15 @@ HALF_PI = 0.5 * PI
 SMALL = 1e-2
 
 
+@func
+def in_range(q: Any):
+    """The quaternion divided by a constant, its greatest component, for what does not depend on its length."""
+    kind = q.dtype
+    size = fixed(max(max(abs(q.x), abs(q.y)), max(abs(q.z), abs(q.w))))
+    size = where(size == kind(0.0), kind(1.0), size)
+    return quaternion(q.x / size, q.y / size, q.z / size, q.w / size)
+
+
 # -- axis and angle
 
 
@@ -115,7 +124,7 @@ def quat_slerp(a: Quaternion, b: Quaternion, t: Real):
     both ways are as long, it takes that of w >= 0 in conjugate(a) * b, and has its derivative.
     """
     kind = a.dtype
-    between = quat_inverse(a) * b
+    between = quat_inverse(in_range(a)) * in_range(b)
     side = where(between.w < kind(0.0), kind(-1.0), kind(1.0))
     v = vector(between.x, between.y, between.z) * side
     ratio = angle_ratio(length_sq(v), between.w * side)
@@ -253,10 +262,7 @@ def quat_to_euler(q: Quaternion, i: int, j: int, k: int):
     angle, e[j] the second, 0 to pi, and the third stands in the place that is left. (Bernardes and Viollet 2022.)
     """
     kind = q.dtype
-    # The angles do not depend on the length, so that it may be a constant: squares stay in range.
-    size = fixed(max(max(abs(q.x), abs(q.y)), max(abs(q.z), abs(q.w))))
-    size = where(size == kind(0.0), kind(1.0), size)
-    q = quaternion(q.x / size, q.y / size, q.z / size, q.w / size)
+    q = in_range(q)
     v = vector(q.x, q.y, q.z)
     third = k
     if k == i:

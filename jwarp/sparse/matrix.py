@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from jwarp.api.array_functions import number
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array
@@ -26,6 +28,15 @@ _MESSAGES = {
     BSR_STATUS_SUCCESS: "success",
     BSR_STATUS_ROW_CAPACITY_EXCEEDED: "a row has more blocks than it has room for",
 }
+
+
+_INDEX_ARRAYS = frozenset(("offsets", "columns", "row_counts"))
+
+
+def _is_index_array(value: Any) -> bool:
+    if isinstance(value, jax.Array):
+        return value.ndim == 1
+    return isinstance(value, array) and value.ndim == 1 and value.dtype is int32
 
 
 # The functions that operators call, by name: set where all of them are known.
@@ -94,6 +105,17 @@ class BsrMatrix(_Operators, OfAttributes):
     @classmethod
     def __class_getitem__(cls, _: Any) -> type[BsrMatrix]:
         return cls
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _INDEX_ARRAYS and not _is_index_array(value) and not (name == "row_counts" and value is None):
+            raise KernelTypeError(f"BsrMatrix.{name} must be an array of int32 of one dimension, not {value!r}")
+        if name == "values" and not isinstance(value, array | jax.Array):
+            raise KernelTypeError(f"BsrMatrix.values must be an array of blocks, not {value!r}")
+        if name in ("nrow", "ncol", "nnz"):
+            value = number("BsrMatrix", name, value)
+            if not 0 <= value < 2**31:
+                raise LaunchError(f"BsrMatrix.{name} cannot be {value}")
+        super().__setattr__(name, value)
 
     @property
     def dtype(self) -> Any:
@@ -166,7 +188,10 @@ class BsrMatrix(_Operators, OfAttributes):
                 hint="give a bound (nnz_capacity=, max_new_nnz=), or ask after the capture",
                 also=RuntimeError,
             )
-        self.nnz = int(self.offsets.numpy()[self.nrow])
+        offsets = self.offsets.numpy()
+        if len(offsets) <= self.nrow:
+            raise LaunchError(f"BsrMatrix.nnz_sync: {len(offsets)} offsets for a matrix of {self.nrow} rows")
+        self.nnz = max(int(offsets[self.nrow]), 0)
         return self.nnz
 
     def copy_nnz_async(self) -> None:
@@ -285,6 +310,8 @@ def matrix_and_scale(A: Any) -> tuple[BsrMatrix, Any]:
     if isinstance(A, Multiple):
         return A.mat, A.scale
     if isinstance(A, BsrMatrix):
+        if "values" not in vars(A):
+            raise LaunchError("wp.sparse: a BsrMatrix without arrays", hint="bsr_zeros makes one")
         return A, 1.0
     raise KernelTypeError(f"wp.sparse: a BsrMatrix, or a multiple of one, is needed, not {A!r}", also=ValueError)
 

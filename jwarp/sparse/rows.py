@@ -21,20 +21,20 @@ def row_begin(offsets: array[int], row: int) -> int:
 
 
 @func
-def row_end(offsets: array[int], row_counts: array[int], columns: array[int], row: int) -> int:
-    """Where the blocks of a row end, which is inside of the array, whatever offsets say."""
-    end = offsets[row + 1]
-    if row_counts:
-        end = offsets[row] + row_counts[row]
-    return min(end, columns.shape[0])
-
-
-@func
 def row_room(offsets: array[int], columns: array[int], row: int) -> int:
     """For how many blocks a row has room inside of the array; 0 for offsets that are none."""
     begin = row_begin(offsets, row)
     end = max(min(offsets[row + 1], columns.shape[0]), begin)  # so that no difference is too large for an int
     return end - begin
+
+
+@func
+def row_end(offsets: array[int], row_counts: array[int], columns: array[int], row: int) -> int:
+    """Where the blocks of a row end: inside of the array, whatever offsets and counts say, and before the next row."""
+    end = min(offsets[row + 1], columns.shape[0])
+    if row_counts:
+        end = row_begin(offsets, row) + min(row_counts[row], row_room(offsets, columns, row))
+    return end
 
 
 @func
@@ -72,7 +72,7 @@ def bsr_row_index(offsets: array[int], row_count: int, block_index: int, row_cou
     """
     row = bsr_row_index(offsets, row_count, block_index)
     if row_counts and row >= 0:  # noqa: SIM102 - there may be no row_counts
-        if block_index >= offsets[row] + row_counts[row]:
+        if block_index - row_begin(offsets, row) >= row_counts[row]:
             row = -1
     return row
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copyreg
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError
+from jwarp.types.components import components_of, wrong_components
 from jwarp.types.patterns import Bound, Pattern, as_pattern, filled, fits
 from jwarp.types.scalars import (
     ScalarType,
@@ -29,7 +30,6 @@ from jwarp.types.scalars import (
     int16,
     int32,
     int64,
-    range_of,
     uint8,
     uint16,
     uint32,
@@ -319,16 +319,16 @@ class Composite(CompositeValue, metaclass=CompositeType):
             for name in (name for name in named if name not in parts):
                 hint = f"{cls.name} takes {', '.join(parts) or 'none'}"
                 raise KernelTypeError(f"got an unexpected keyword argument '{name}'", hint=hint)
-            raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
-        values = _components(cls, (*components, *(named[name] for name in order)))
+            hint = f"{cls.name} takes its components, or {' and '.join(parts)}"
+            raise KernelTypeError(f"multiple values for argument '{next(iter(named))}'", hint=hint)
+        given = (*components, *(named[name] for name in order))
+        values = components_of(cls, given)
         if values.size == 1 and cls.kind.repeats:
             values = np.repeat(values, cls._length_)
         elif values.size in (0, *(part.first for _, part in cls.kind.parts)):
             values = np.concatenate([values, initial[values.size :]])
         if values.size != cls._length_:
-            counts = f"expected {cls._length_} elements, got {values.size}"
-            fault = f"Invalid number of arguments in {cls.kind.name} constructor, {counts}"
-            raise KernelTypeError(f"{cls.name}: {fault}", also=ValueError)
+            raise wrong_components(cls, given, values.size)
         return cls._over(values.astype(cls._wp_scalar_type_.dtype))
 
     @classmethod
@@ -344,33 +344,6 @@ class Composite(CompositeValue, metaclass=CompositeType):
     @classmethod
     def _over(cls, values: np.ndarray) -> Any:
         return values.reshape(cls._shape_).view(cls)
-
-
-def _components(type_: CompositeType, components: tuple) -> np.ndarray:
-    """The numbers that a composite is made of outside kernels."""
-    scalar = type_.dtype
-    try:
-        given = _flat(components)
-        values = np.asarray(given, scalar.dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise KernelTypeError(
-            f"{type_.name}{components!r}: these are no components of type {scalar}", hint=range_of(scalar)
-        ) from None
-    if scalar.is_int and given.size and given.dtype.kind not in "biu":
-        raise KernelTypeError(f"{type_.name}{components!r}: these are no integers", hint="round them first")
-    return values
-
-
-def _flat(parts: Sequence[Any]) -> np.ndarray:
-    """The numbers in `parts`, which may be a number, or an array, or a tuple of parts, each."""
-    flat = [_flat(part) if isinstance(part, (tuple, list)) else _numbers(part) for part in parts]
-    return np.concatenate(flat) if flat else np.zeros(0)
-
-
-def _numbers(part: Any) -> np.ndarray:
-    found = np.asarray(part).reshape(-1)
-    # A type that NumPy does not know may say that it is an integer.
-    return np.asarray([operator.index(part)]) if found.dtype == object and hasattr(part, "__index__") else found
 
 
 _types: Cache[tuple[CompositeKind, tuple[int, ...], ScalarType], CompositeType] = Cache(

@@ -208,7 +208,8 @@ def struct(cls: type | None = None, **options: Any) -> Any:
         raise KernelTypeError(f"@wp.struct needs a class, not {type(cls).__name__}")
     if cls.__bases__ != (object,):
         raise KernelTypeError(
-            f"@wp.struct {cls.__name__} has a base class, {cls.__bases__[0].__name__}; structs do not inherit fields",
+            f"@wp.struct {cls.__name__} has a base class, {cls.__bases__[0].__name__}, whose fields it would not have: "
+            "Warp structs must be defined as base classes",
             hint="make the other struct a field",
         )
     local = sys._getframe(1).f_locals
@@ -217,7 +218,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
         kind = as_type(annotation)
         if kind is None or annotation is cls:
             raise KernelTypeError(
-                f"@wp.struct {cls.__name__}: field '{name}' has type {annotation!r}, which kernels do not know",
+                f"@wp.struct {cls.__name__}, field '{name}': the annotation {annotation!r} is none that kernels know",
                 hint="use a scalar, vector, matrix, array or struct type",
             )
         if is_empty(kind):

@@ -152,11 +152,11 @@ def test_kernels_call_functions_that_are_made_of_functions(f):
     ("run", "error", "words"),
     [
         (lambda: wp.map(3, X), K, "wp.map needs a function, not 3"),
-        (lambda: wp.map(wp.sin, 1.0), L, "no input is an array"),
+        (lambda: wp.map(wp.sin, 1.0), L, "map requires at least one warp.array input"),
         (lambda: wp.map(wp.sin, X, X), K, "wp.sin takes 1 argument"),
         (lambda: wp.map(both, V), K, r"`both`: Number of input arguments \(1\) does not match"),
         (lambda: wp.map(both, V, X), K, "`b` of `both` must be vec3, not an element of float32"),
-        (lambda: wp.map(wp.add, X, jnp.ones(3)), L, r"arrays of shapes \(5,\), \(3,\) cannot be broadcast"),
+        (lambda: wp.map(wp.add, X, jnp.ones(3)), L, r"Shapes \(5,\) and \(3,\) are not broadcastable"),
         (lambda: wp.map(wp.sin, X, out=X), L, "out is a JAX array"),
         (
             lambda: wp.map(wp.sin, X, out=np.zeros(3, np.float32)),

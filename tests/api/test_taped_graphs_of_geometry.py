@@ -17,8 +17,8 @@ N, H, STEPS = 40, 0.4, 3
 @pytest.fixture
 def backs(monkeypatch):
     """How often Python went back through a launch."""
-    calls, back = [], LaunchEntry.back
-    monkeypatch.setattr(LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    calls, back = [], LaunchEntry.go_back
+    monkeypatch.setattr(LaunchEntry, "go_back", lambda *args: calls.append(args) or back(*args))
     return calls
 
 
@@ -460,3 +460,52 @@ def neighbours_by_ids(
     order[i] = wp.hash_grid_point_id(ids[0], i)
     for j in wp.hash_grid_query(ids[0], x[i], h):
         found[i] = found[i] * 31 + j
+
+
+@wp.kernel
+def put(where: wp.array[int], out: wp.array[float]):
+    i = wp.tid()
+    out[where[i]] = 1.0
+
+
+@pytest.mark.parametrize("order", ["pb", "bp", "bpb", "bpbl"])
+def test_where_a_kernel_fails_the_grid_is_what_was_built_last(order):
+    """`b` is a build, of one array and then of another, `p` a kernel that fails in some runs, and `l` uses the grid."""
+    rng = np.random.default_rng(5)
+    points, grid = [wp.zeros(N, dtype=wp.vec3) for _ in range(2)], wp.HashGrid(20, 20, 20)
+    other, where, out = wp.HashGrid(20, 20, 20), wp.zeros(2, dtype=int), wp.zeros(2, dtype=float)
+    results = [wp.zeros(N, dtype=int) for _ in range(2)]
+
+    def commands():
+        builds = iter(points)
+        for command in order:
+            if command == "b":
+                yield grid.build, [next(builds), H]
+            elif command == "p":
+                yield wp.launch, [put, 2, [where, out]]
+            else:
+                yield wp.launch, [neighbours, N, [grid.id, points[-1], H, *results]]
+
+    with wp.config(bounds="error"):
+        with wp.ScopedCapture() as capture:
+            for function, arguments in commands():
+                function(*arguments)
+        built = None
+        for run in range(8):
+            for each in points:
+                each.assign(rng.random((N, 3)).astype(np.float32))
+            fails = run in (3, 4, 6)
+            where.assign([0, 7 if fails else 1])
+            if run > 5:  # by what is no part of the graph
+                built = rng.random((N, 3)).astype(np.float32)
+                grid.build(wp.array(built, dtype=wp.vec3), H)
+            if fails:
+                with pytest.raises(RuntimeError, match="put"):
+                    wp.capture_launch(capture.graph)
+            else:
+                wp.capture_launch(capture.graph)
+            done = order[: order.index("p")] if fails else order
+            built = points[done.count("b") - 1].numpy().copy() if "b" in done else built
+            other.build(wp.array(built, dtype=wp.vec3), H)
+            np.testing.assert_array_equal(np.asarray(grid.point_ids), other.point_ids)
+            np.testing.assert_array_equal(np.asarray(grid.cell_starts), other.cell_starts)

@@ -27,8 +27,8 @@ def weighted(x: wp.array[float], y: wp.array[float], loss: wp.array[float]):
 @pytest.fixture
 def backs(monkeypatch):
     """How often Python went back through a launch."""
-    calls, back = [], LaunchEntry.back
-    monkeypatch.setattr(LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    calls, back = [], LaunchEntry.go_back
+    monkeypatch.setattr(LaunchEntry, "go_back", lambda *args: calls.append(args) or back(*args))
     return calls
 
 

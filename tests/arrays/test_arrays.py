@@ -195,6 +195,7 @@ ERRORS = {
     "words": (lambda a: wp.array(["a"], dtype=float), wp.KernelTypeError, "cannot be an array"),
     "shape": (lambda a: wp.zeros((1, 1, 1, 1, 1)), wp.LaunchError, "at most 4"),
     "negative": (lambda a: wp.zeros(-1), wp.LaunchError, "must be non-negative"),
+    "negative strides": (lambda a: wp.empty(3, int, strides=(-4,)), NotImplementedError, "Negative strides"),
     "dtype": (lambda a: wp.zeros(1, dtype=str), wp.KernelTypeError, "elements of an array"),
     "device": (lambda a: wp.zeros(1, device="cuda:7"), wp.LaunchError, "cuda:7"),
     "annotation": (lambda a: wp.array(dtype=float).numpy(), wp.LaunchError, "annotation"),

@@ -97,3 +97,100 @@ def test_what_is_not_a_number_has_no_derivative():
         slopes = np.asarray(mode(lambda x: sizes(x)[0])(x))
         assert np.isnan(slopes[0, 0]).all()
         np.testing.assert_allclose(slopes[1, 1], np.array([1.0, -2.0, 2.0]) / 3.0, rtol=1e-6)
+
+
+def wider_kernels(F):
+    """Kernels of one type of floats, by the scales of their arguments at which values are right in float32."""
+    mat22, mat33, mat44 = (wp.types.matrix((n, n), F) for n in (2, 3, 4))
+    vec3, quat = wp.types.vector(3, F), wp.types.quaternion(F)
+
+    @wp.kernel
+    def inverse2(a: wp.array[mat22], y: wp.array[mat22]):
+        y[0] = wp.inverse(a[0])
+
+    @wp.kernel
+    def inverse3(a: wp.array[mat33], y: wp.array[mat33]):
+        y[0] = wp.inverse(a[0])
+
+    @wp.kernel
+    def inverse4(a: wp.array[mat44], y: wp.array[mat44]):
+        y[0] = wp.inverse(a[0])
+
+    @wp.kernel
+    def singular(a: wp.array[mat33], y: wp.array[vec3]):
+        _U, sigma, _V = wp.svd3(a[0])
+        y[0] = sigma
+
+    @wp.kernel
+    def turn(a: wp.array[mat33], y: wp.array[mat33]):
+        R, _S = wp.polar(a[0])
+        y[0] = R
+
+    @wp.kernel
+    def upper(a: wp.array[mat33], y: wp.array[mat33]):
+        _Q, R = wp.qr3(a[0])
+        y[0] = R
+
+    @wp.kernel
+    def vectors(a: wp.array[mat33], y: wp.array[mat33]):
+        Q, _d = wp.eig3(a[0])
+        y[0] = Q
+
+    @wp.kernel
+    def slerp(a: wp.array[quat], y: wp.array[quat]):
+        i = wp.tid()
+        y[i] = wp.quat_slerp(a[i], a[1 - i], F(0.3))
+
+    @wp.kernel
+    def euler(a: wp.array[quat], y: wp.array[vec3]):
+        y[0] = wp.quat_to_euler(a[0], 0, 1, 2)
+
+    decomposed = (1e-30, 1e-20, 1e20, 1e30)
+    return {
+        "inverse2": (inverse2, (1, 2, 2), (1e-18, 1e-15, 1.0, 1e17)),
+        "inverse3": (inverse3, (1, 3, 3), (1e-12, 1e-10, 1.0, 1e11)),
+        "inverse4": (inverse4, (1, 4, 4), (2e-9, 1e-8, 1.0, 1e8)),
+        "singular": (singular, (1, 3, 3), decomposed),
+        "turn": (turn, (1, 3, 3), decomposed),
+        "upper": (upper, (1, 3, 3), decomposed),
+        "vectors": (vectors, (1, 3, 3), decomposed),
+        "slerp": (slerp, (2, 4), (1e-25, 1e-20, 1e20, 1e25)),
+        "euler": (euler, (1, 4), decomposed),
+    }
+
+
+@pytest.mark.parametrize("name", wider_kernels(wp.float32))
+def test_derivatives_in_float32_are_those_in_float64(name):
+    """The same kernel in float64, whose range is wide enough for everything."""
+    rng = np.random.default_rng(1)
+    with jax.enable_x64(True):
+        narrow, wide = (wp.jax_kernel(wider_kernels(F)[name][0]) for F in (wp.float32, wp.float64))
+        _, shape, scales = wider_kernels(wp.float32)[name]
+        square = len(shape) == 3 and shape[1] == shape[2]
+        for scale in scales:
+            a = rng.standard_normal(shape) + (2.0 * np.eye(shape[1]) if square else 0.0)
+            a = (a * scale).astype(np.float32)
+            for f in (lambda f: f, jax.jacrev, jax.jacfwd):
+                found, expected = (
+                    np.asarray(f(lambda x, call=call: call(x)[0])(jnp.asarray(a, kind)), np.float64)
+                    for call, kind in ((narrow, np.float32), (wide, np.float64))
+                )
+                error = np.abs(found - expected).max()
+                assert error <= 2e-4 * np.abs(expected).max(), (scale, f, found, expected)
+
+
+def test_second_derivatives_of_inverses():
+    kernel = wider_kernels(wp.float64)["inverse3"][0]
+    with jax.enable_x64(True):
+        a = jnp.asarray(np.random.default_rng(2).standard_normal((1, 3, 3)) + 2.0 * np.eye(3))
+        for second in (jax.hessian, lambda f: jax.jacrev(jax.jacrev(f)), lambda f: jax.jacfwd(jax.jacfwd(f))):
+            found = second(lambda a: jnp.sum(jnp.sin(wp.jax_kernel(kernel)(a)[0])))(a)
+            expected = jax.hessian(lambda a: jnp.sum(jnp.sin(jnp.linalg.inv(a))))(a)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_matrix_without_an_inverse_has_derivative_zero():
+    kernel = wider_kernels(wp.float32)["inverse3"][0]
+    a = jnp.ones((1, 3, 3), jnp.float32)
+    for mode in (jax.jacfwd, jax.jacrev):
+        assert not np.any(mode(lambda a: wp.jax_kernel(kernel)(a)[0])(a))

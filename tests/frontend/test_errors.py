@@ -42,7 +42,7 @@ def body(text):
 BODIES = {
     "unknown name": ("a[0] = «foo»", C, "`foo` is not defined", ""),
     "unknown function": ("a[0] = «sqrtt»(x)", C, "not defined", "did you mean wp.sqrt?"),
-    "unknown name of wp": ("a[0] = «wp.sine»(x)", C, "`wp` has no attribute `sine`", "did you mean wp.sin?"),
+    "unknown name of wp": ("a[0] = «wp.sine»(x)", T, "`sine` is not an attribute of `wp`", "did you mean wp.sin?"),
     "unset variable": ("a[0] = «y»\ny = 1.0", C, "`y` has no value yet", "assign"),
     "global shadowed later": ("a[0] = «double»(x)\ndouble = 1.0", C, "`double` has no value yet", ""),
     "list": ("y = «[1.0, 2.0]»", C, "a list", "array"),
@@ -152,8 +152,8 @@ BODIES = {
     "element of a scalar": ("y = «x[0]»", T, "float32 cannot be indexed", ""),
     "varying index of a tuple": ("y = (1.0, 2.0)\na[0] = y[«n»]", C, "constant integer", "array"),
     "extent out of range": ("y = c.shape[«4»]", C, "outside 0 to 1", ""),
-    "attribute of an array": ("y = «a.size»", C, "no attribute `size`", "shape"),
-    "attribute of a scalar": ("y = «x.real»", C, "float32 has no attribute `real`", ""),
+    "attribute of an array": ("y = «a.size»", T, "`size` is not an attribute of arrays", "shape"),
+    "attribute of a scalar": ("y = «x.real»", T, "`real` is not an attribute of float32", ""),
     "attribute assigned": ("«a.y» = 1.0", C, "cannot be assigned", "a[i]"),
     "arithmetic of arrays": ("y = «a» + 1.0", T, "must be a scalar, not array[float32]", "a[i]"),
     "outer array": ("y = «OUTER[0]»", T, "a Python ndarray cannot be indexed", "parameters"),
@@ -163,7 +163,7 @@ BODIES = {
     "integers only": ("y = «x & 1»", T, "must be the same, got ['float32', 'int32']", "convert with int(x)"),
     "another name than in numpy": ("y = «np.linalg.norm(x)»", C, "`norm`", "write wp.length"),
     "function of jax": ("y = «jax.nn.softplus(x)»", C, "`softplus`", "under @wp.jax_func"),
-    "method of numpy": ("v = wp.vec3(x)\ny = «v.dot»(v)", C, "no attribute `dot`", "write wp.dot(v, …)"),
+    "method of numpy": ("v = wp.vec3(x)\ny = «v.dot»(v)", T, "`dot` is not an attribute of vec3", "write wp.dot(v, …)"),
     "plain function": ("y = «plain(x)»", C, "`plain` is not a function of the kernel", "@wp.func above `def plain`"),
     "function of math": ("y = «math.sin(x)»", C, "`sin` is not a function of the kernel", "write wp.sin"),
     "function of numpy": ("y = «np.sin(x)»", C, "`np.sin`", "write wp.sin"),
@@ -335,9 +335,17 @@ def test_a_mistake_in_a_definition(name, tmp_path):
 
 
 def test_a_name_is_not_taken_for_another_by_chance(tmp_path):
-    with pytest.raises(wp.CompileError) as caught:
+    with pytest.raises(wp.KernelTypeError) as caught:
         load(body("x = wp.sum(a)"), tmp_path).k.ir()
     assert caught.value.diagnostic.hint == ""  # wp.sub is near by its letters only
+    assert "Could not find function wp.sum: `sum` is not an attribute of `wp`" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["x = wp.sine", "x = wp.foo.bar(1)", "x = wp.vec3(x).dot(1.0)", "v = x.real"])
+def test_a_missing_attribute_is_an_attribute_error_too(text, tmp_path):
+    with pytest.raises(AttributeError, match="is not an attribute of") as caught:
+        load(body(text), tmp_path).k.ir()
+    assert isinstance(caught.value, wp.KernelTypeError)
 
 
 def test_break_outside_a_loop_is_for_python_to_refuse(tmp_path):

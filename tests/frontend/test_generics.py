@@ -404,7 +404,7 @@ HALF = X.astype(jnp.float16)
         (lambda: wp.jax_kernel(scaled)(X), L, "takes 2 arguments"),
         (lambda: wp.jax_kernel(scaled)(X, y=1), L, "'y' is an output"),
         (lambda: wp.jax_kernel(scaled)(X, np.int8(1)), K, "'k': expected T, where T is float32"),
-        (lambda: wp.jax_kernel(scaled, in_out_argnames=["z"]), L, "'z', which is no parameter"),
+        (lambda: wp.jax_kernel(scaled, in_out_argnames=["z"]), L, "'z', which did not match"),
         (lambda: wp.launch(real, 1, [HALF, wp.vec2(), 1]), K, r"'x': expected array\[Real\], got float16"),
         (lambda: wp.launch(real, 1, [X, wp.vec2i(), 1]), K, r"'v': expected vector\(Any, Float\), got vec2i"),
         (lambda: wp.launch(real, 1, [X, wp.vec2(), 1.5]), K, "'n': expected Int, got float 1.5"),

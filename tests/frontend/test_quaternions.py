@@ -263,14 +263,14 @@ BODIES = {
     "transform of the wrong parts": ("u = «wp.transform(v, v)»", T, "made of (vec3, quat), not of (vec3, vec3)", ""),
     "transform of another type": ("u = «wp.transform(w, r)»", T, "made of (vec3, quat), not of (vec3d, quatd)", ""),
     "spatial vector of two types": ("u = «wp.spatial_vector(v, w)»", T, "needs vectors of one type", ""),
-    "components of transforms": ("u = «t.x»", C, "transform has no attribute `x`", ""),
+    "components of transforms": ("u = «t.x»", T, "`x` is not an attribute of transform", ""),
     "unknown keyword": ("u = «wp.quat(a=x)»", C, "takes no keyword arguments but (x, y, z, w)", ""),
     "integers": ("u = «wp.quaternion(1, 2, 3, 4)»", T, "wp.quaternion needs floats, not int32", ""),
     "position, rotation and scale": ("u = «wp.matrix(v, q, v)»", T, "wp.matrix does not take", "transform_compose"),
     "function of scalars": ("u = «wp.abs(q)»", T, "wp.abs does not take (quat)", ""),
     "smallest of quaternions": ("«wp.atomic_min(a, 0, q)»", T, "wp.atomic_min does not take quat", ""),
     "order": ("u = «q < q»", T, "`<` does not take (quat, quat)", "components"),
-    "part that there is not": ("«t.r» = q", C, "transform has no attribute `r`", ""),
+    "part that there is not": ("«t.r» = q", T, "`r` is not an attribute of transform", ""),
     "wrong type for a part": ("t.q = «v»", T, "expects value of type quat in `t`, got vec3", ""),
 }
 

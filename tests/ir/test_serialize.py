@@ -133,13 +133,31 @@ def test_the_fingerprint_sees_every_bit_of_a_constant():
     assert again in prints
 
 
+def test_data_of_an_earlier_format_is_brought_to_this_one(monkeypatch):
+    kernel = KERNELS[0]
+    data, earlier = to_bytes(kernel), fingerprint(kernel)
+    seen = []
+    monkeypatch.setattr(serialize, "FORMAT", serialize.FORMAT + 1)
+    with pytest.raises(ValueError, match="made by another version"):
+        from_bytes(data)
+    monkeypatch.setattr(serialize, "UPGRADES", {serialize.FORMAT - 1: lambda whole: seen.append(1) or whole})
+    back, written = serialize.read(data)
+    assert format_kernel(back) == format_kernel(kernel) and seen == [1]
+    assert written == earlier
+
+
+def test_the_fingerprint_in_a_file_is_that_of_its_kernel():
+    for kernel in KERNELS:
+        assert serialize.read(to_bytes(kernel))[1] == fingerprint(kernel)
+
+
 def test_data_of_something_else_is_refused():
     data = to_bytes(KERNELS[0])
     for other, reason in (
         (b"", "not kernel data"),
         (b"PK\x03\x04", "not kernel data"),
         (serialize.MAGIC + bytes([serialize.FORMAT + 1]) + data[5:], "another version"),
-        (serialize.MAGIC, "another format"),
+        (serialize.MAGIC, "not kernel data"),
         (data[:-1], "damaged"),
         (data + b"x", "damaged"),
         (HEADER, "damaged"),

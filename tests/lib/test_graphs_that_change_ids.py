@@ -1,5 +1,7 @@
 """Graphs that change, as they run, what launches read first: ids in arrays, and the points of what these name."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -173,3 +175,16 @@ def test_kernels_that_ask_nothing_of_ids_move_them(made):
     with wp.Tape():
         wp.launch(move, 1, inputs=[pool, which], outputs=[ids])
     assert ids.list() == [numbers[0]]
+
+
+def test_graphs_of_launches_on_jax_values_read_ids_when_they_run(made):
+    meshes, numbers, wanted = made
+    with jax.enable_x64(True):
+        ids = numbers[:1].astype(np.uint64)
+        y = wp.from_jax(jnp.zeros((1, 3), jnp.float32), dtype=wp.vec3)
+        with wp.ScopedCapture(device="cpu") as capture:
+            wp.launch(first, 1, inputs=[ids, y])
+        for k in TURNS:
+            ids[0] = meshes[k].id
+            wp.capture_launch(capture.graph)
+            np.testing.assert_array_equal(wp.to_jax(y)[0], wanted[k])

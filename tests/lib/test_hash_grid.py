@@ -313,6 +313,9 @@ def test_what_is_wrong_is_said():
         grid.build(points[:, :2], 0.4)
     with pytest.raises(wp.KernelTypeError, match="'points' must be an array"):
         grid.build([[0.0, 0.0, 0.0]], 0.4)
+    for name in ("dims", "scalar"):
+        with pytest.raises(AttributeError, match=f"{name} cannot be changed"):
+            setattr(grid, name, getattr(grid, name))
     with pytest.raises(wp.LaunchError, match="3 groups for 4"):
         grid.build(points, 0.4, groups=np.zeros(3, np.int32))
     with pytest.raises(wp.KernelTypeError, match="(?s)`hash_grid_point_id` is given a number.*pass the grid"):

@@ -62,6 +62,13 @@ CASES = [
     (lambda: sparse.bsr_compress(2.0 * small()), TypeError, "concrete"),
     (lambda: small().uncompress_rows(ints(1)), wp.LaunchError, "are needed"),
     (lambda: small().notify_nnz_changed(-5), wp.LaunchError, "not negative"),
+    (lambda: setattr(small(), "columns", None), TypeError, "columns must be an array of int32"),
+    (lambda: setattr(small(), "offsets", floats(1.0)), TypeError, "offsets must be an array of int32"),
+    (lambda: setattr(small(), "row_counts", [1]), TypeError, "row_counts must be an array of int32"),
+    (lambda: setattr(small(), "values", [1.0]), TypeError, "values must be an array"),
+    (lambda: setattr(small(), "nnz", -1), wp.LaunchError, "cannot be -1"),
+    (lambda: setattr(small(), "ncol", 2.5), wp.LaunchError, "must be an integer"),
+    (lambda: sparse.bsr_mv(sparse.BsrMatrix(), floats(1.0)), wp.LaunchError, "without arrays"),
     (lambda: wp.optim.linear.preconditioner(small(), "diag"), wp.LaunchError, "no diagonal"),
 ]
 
@@ -136,3 +143,34 @@ def test_arrays_that_lack_rows_are_refused(name):
     ):
         with pytest.raises(wp.LaunchError, match=rf"{name} of a matrix of 4 rows"):
             call(short_of_rows(name))
+
+
+def test_offsets_that_are_too_few_say_no_number_of_blocks():
+    A = small(4, 4)
+    A.offsets = ints(0, 1)
+    with pytest.raises(wp.LaunchError, match="2 offsets for a matrix of 4 rows"):
+        A.nnz_sync()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "counts"),
+    [((0, 2, 4, 6), (5, 5, 5)), ((0, 2, 4, 6), (1, -3, 2**31 - 1)), ((-(2**31), 2, 2, 6), (-1, -1, -1))],
+)
+def test_rows_end_where_the_next_one_begins_or_before(offsets, counts):
+    """Counts beyond what rows have room for make no rows that overlap, and do not wrap."""
+    A = sparse.bsr_zeros(3, 6, float)
+    A.offsets, A.row_counts = ints(*offsets), ints(*counts)
+    A.columns, A.values = ints(*range(6)), floats(*range(1, 7))
+    A.nnz = 6
+    wanted = np.zeros((3, 6), np.float32)
+    for row in range(3):
+        begin = max(offsets[row], 0)
+        for block in range(begin, min(begin + max(counts[row], 0), offsets[row + 1])):
+            wanted[row, block] = block + 1
+    x, y = np.arange(1.0, 7.0, dtype=np.float32), np.arange(1.0, 4.0, dtype=np.float32)
+    np.testing.assert_array_equal((A @ wp.array(x)).numpy(), wanted @ x)
+    np.testing.assert_array_equal((wp.array(y) @ A).numpy(), y @ wanted)
+    np.testing.assert_array_equal((A @ sparse.bsr_identity(6, float) @ wp.array(x)).numpy(), wanted @ x)
+    np.testing.assert_array_equal((sparse.bsr_transposed(A) @ wp.array(y)).numpy(), y @ wanted)
+    rows = A.uncompress_rows().numpy()
+    np.testing.assert_array_equal(rows, [*np.where(wanted.any(0), wanted.argmax(0), -1)])

@@ -118,3 +118,20 @@ def test_components_that_there_are_not():
     )
     with pytest.raises(TypeError, match="^got an unexpected keyword argument 'pos'"):
         wp.transform(pos=wp.vec3(), rot=wp.quat())
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: wp.mat22((1, 2, 3), (3, 4, 5)), r"expected row of length 2, got \(1, 2, 3\)"),
+        (lambda: wp.mat22((1, 2), (3, 4, 5)), r"expected row of length 2, got \(3, 4, 5\)"),
+        (lambda: wp.mat22(1, 2, 3), "expected 4 elements, got 3"),
+        (lambda: wp.transform(1.5, 2.5), "Invalid argument 'p' .*: expected a sequence, got float"),
+        (lambda: wp.transform(q=1.0), "Invalid argument 'q' .*: expected a sequence, got float"),
+        (lambda: wp.transform(*range(7), q=(0, 0, 0, 1)), "multiple values for argument 'q'"),
+        (lambda: wp.transform(*range(7), r=(0, 0, 0, 1)), "unexpected keyword argument 'r'"),
+    ],
+)
+def test_a_value_of_other_components_is_refused_by_the_one_that_does_not_fit(made, words):
+    with pytest.raises(wp.KernelTypeError, match=words):
+        made()

@@ -74,6 +74,11 @@ class HashGrid(Geometry):
         self.groups: Any = nothing
         self.scale: Any = np.zeros((), kind.dtype)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _STATIC and name in self.__dict__:
+            raise LaunchError(f"wp.HashGrid: {name} cannot be changed", hint="make another grid", also=AttributeError)
+        super().__setattr__(name, value)
+
     @property
     def dtype(self) -> Any:
         """The type of the coordinates."""
@@ -179,7 +184,8 @@ class HashGrid(Geometry):
 
 
 _LEAVES = ("point_ids", "cell_starts", "groups", "scale")
-register(HashGrid, _LEAVES, ("dims", "scalar"))
+_STATIC = ("dims", "scalar")
+register(HashGrid, _LEAVES, _STATIC)
 _NOTHING = np.zeros(0, np.int32)
 _NOTHING.flags.writeable = False
 

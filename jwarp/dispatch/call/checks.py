@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.bind import compat, values
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call, is_mutable
-from jwarp.errors import LaunchError
+from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
@@ -75,23 +76,181 @@ class Use(enum.Enum):
 
 
 class Place(NamedTuple):
-    """The array for one parameter of a launch. It has the parameter's dtype and rank, and any strides."""
+    """The array for one parameter of a launch. It has the parameter's dtype and rank, and any strides.
+
+    Of an array on a GPU it is the outline, and `owner` keeps the memory; there it is None for a value.
+    """
 
     array: np.ndarray
     use: Use = Use.READ
+    owner: Any = None
 
 
-def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:
+class Reader(abc.ABC):
+    """Reads the arguments of launches in place, whose arrays are all of one placement."""
+
+    written: str  # what cannot be written while JAX traces
+    for_gpu = False
+
+    @abc.abstractmethod
+    def input(self, param: Param, value: Any) -> Place | Fault:
+        """The array for a parameter that is read."""
+
+    @abc.abstractmethod
+    def output(self, param: Param, value: Any) -> Place | Fault:
+        """The array for a parameter that is written."""
+
+    @abc.abstractmethod
+    def may_be_shape(self, value: Any) -> bool:
+        """True if it is no array for an output of an adjoint, so that it has to be the shape of one."""
+
+    @abc.abstractmethod
+    def _gradient(self, where: str, value: Any, changes: bool) -> tuple[Argument, Any] | Fault:
+        """A gradient or cotangent, and the owner of its memory."""
+
+    def gradient(self, param: Param, shape: tuple[int, ...], value: Any, *, changes: bool) -> Place | Fault:
+        """The array of a gradient or cotangent of a parameter of `shape`; one that `changes` is the caller's own."""
+        where = f"adjoint of '{param.name}'"
+        found = self._gradient(where, value, changes)
+        if isinstance(found, Fault):
+            return found
+        given, owner = found
+        fault = arguments.check_gradient(where, param, shape, given)
+        if fault is not None:
+            return fault
+        array = np.asarray(given.value)
+        if changes and not array.flags.writeable:
+            hint = "pass one that may be written" + (": array.copy()" if owner is None else "")
+            return Fault(LaunchError, f"{where}: the array is read-only", hint)
+        return Place(array, Use.IN_OUT if changes else Use.READ, owner)
+
+
+class _HostReader(Reader):
+    """Reads arrays in host memory."""
+
+    written = "NumPy outputs are"
+
+    def input(self, param: Param, value: Any) -> Place | Fault:
+        given = _described(param, value)
+        # The types that JAX supports do not matter here.
+        fault = arguments.check_input(param, given, x64=True)
+        if fault is not None:
+            return fault
+        if not isinstance(param.type, ArrayType):
+            return Place(arguments.to_scalar(param.type, given))
+        # A view of a JAX array, if it is in host memory.
+        array = np.asarray(given.value)
+        return Place(array.astype(param.type.dtype.dtype) if param.is_value else array)
+
+    def output(self, param: Param, value: Any) -> Place | Fault:
+        if not is_mutable(value):
+            return arguments.mixed_fault(param, is_mutable=False)
+        given = _described(param, value)
+        return arguments.check_in_place(param, given) or Place(given.value, Use.IN_OUT)
+
+    def may_be_shape(self, value: Any) -> bool:
+        return not is_mutable(value)
+
+    def _gradient(self, where: str, value: Any, changes: bool) -> tuple[Argument, Any] | Fault:
+        return _described(None, value), None
+
+
+ON_HOST = _HostReader()
+
+
+class DeviceReader(Reader):
+    """Reads arrays on a GPU, for work on a stream: those of other libraries are borrowed, and None knows their content.
+
+    What is not there is a value by value, or an array without elements.
+    """
+
+    written = "outputs on a GPU are"
+    for_gpu = True
+
+    def __init__(self, stream: int):
+        self.stream = stream
+
+    def input(self, param: Param, value: Any) -> Place | Fault:
+        where = f"parameter '{param.name}'"
+        if not cuda_arrays.is_cuda_array(value):
+            if _is_absent(param, value):
+                return Place(value)
+            found = ON_HOST.input(param, value)
+            if isinstance(found, Fault) or param.is_value or not param.is_array:
+                return found
+            message = f"{where} is not on the GPU that the outputs are on"
+            return Fault(LaunchError, message, "pass an array of the same library")
+        shown = self._borrowed(where, value)
+        if isinstance(shown, Fault):
+            return shown
+        # Nobody has read it yet, so nothing can be converted: a scalar has exactly the type, too.
+        given, owner = shown
+        shape = param.type.components if param.is_value and isinstance(param.type, ArrayType) else ()
+        fault: Fault | None = None
+        if isinstance(param.type, ArrayType) and not param.is_value:
+            fault = arguments.check_input(param, given, x64=True)
+        elif (given.shape, given.dtype) != (shape, param.dtype.dtype):
+            fault = Fault(KernelTypeError, f"{where}: expected {param.type!r}, got {given}")
+        return fault or Place(given.value, Use.READ, owner)
+
+    def output(self, param: Param, value: Any) -> Place | Fault:
+        if _is_absent(param, value):
+            return Place(value, Use.IN_OUT)
+        where = f"output '{param.name}'"
+        if isinstance(value, jax.Array) or not cuda_arrays.is_cuda_array(value):
+            return Fault(
+                LaunchError,
+                f"{where} is no array on a GPU that can be written in place, and another output is; all outputs of one"
+                " launch must be of one kind",
+                "pass arrays of one library for all outputs",
+            )
+        shown = self._borrowed(where, value)
+        if isinstance(shown, Fault):
+            return shown
+        given, owner = shown
+        return arguments.check_in_place(param, given) or Place(given.value, Use.IN_OUT, owner)
+
+    def may_be_shape(self, value: Any) -> bool:
+        is_empty = isinstance(value, np.ndarray) and not value.size
+        return not (is_empty or isinstance(value, jax.Array) or cuda_arrays.is_cuda_array(value))
+
+    def _gradient(self, where: str, value: Any, changes: bool) -> tuple[Argument, Any] | Fault:
+        if not cuda_arrays.is_cuda_array(value) or (changes and isinstance(value, jax.Array)):
+            return Fault(
+                LaunchError,
+                f"{where}: must be an array on the GPU that the others are on, got {type(value).__name__}",
+                "pass an array of the same library" + (", to which the gradient is added" if changes else ""),
+            )
+        return self._borrowed(where, value)
+
+    def _borrowed(self, where: str, value: Any) -> tuple[Argument, Any] | Fault:
+        """The outline of another library's array, and its owner; or the reason why there is none."""
+        try:
+            found = cuda_arrays.borrow(value, self.stream)
+        # Foreign code: an array that is deleted, on another stream's graph, or described wrongly.
+        except Exception as error:
+            return Fault(KernelTypeError, f"{where}: the array cannot be borrowed, {type(error).__name__}: {error}")
+        if found is None:
+            return Fault(KernelTypeError, f"{where}: the array has a dtype that kernels do not have")
+        return Argument(found.outline, "cuda", found.outline.shape, found.outline.dtype), found.owner
+
+
+def _is_absent(param: Param, value: Any) -> bool:
+    """True if it is the array without elements that None is given for."""
+    return param.is_array and isinstance(value, np.ndarray) and not value.size
+
+
+def read_places(program: Program, matched: Matched, reader: Reader) -> tuple[Place, ...]:
     """One array for each parameter: those of outputs to be written, others as they are or converted.
 
     Raises:
         KernelTypeError, LaunchError: naming the arguments that do not fit, or JAX's transformation.
     """
-    refuse_tracing(program, matched)
+    refuse_tracing(program, matched, reader.written)
     faults: list[Fault] = []
     places = []
     for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
-        place = read_place(param, value, is_output=p in matched.outputs)
+        place = (reader.output if p in matched.outputs else reader.input)(param, value)
         if isinstance(place, Fault):
             faults.append(place)
         else:
@@ -100,41 +259,31 @@ def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def read_contents(program: Program, matched: Matched) -> tuple[list[np.ndarray | None], Extents]:
+def read_contents(program: Program, matched: Matched, reader: Reader) -> tuple[list[Place | None], Extents]:
     """The array for each parameter of an adjoint, None for outputs that start as zeros; and their extents."""
-    refuse_tracing(program, matched)
+    refuse_tracing(program, matched, reader.written)
     faults: list[Fault] = []
-    contents: list[np.ndarray | None] = []
+    contents: list[Place | None] = []
     extents: list[tuple[int, ...] | None] = []
     for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
-        found: Any = read_place(param, value, is_output=False)
         shape: Any = None
-        if p in matched.outputs and not is_mutable(value):
+        if p in matched.outputs and reader.may_be_shape(value):
             shape = arguments.read_output(param, value, values.describe(value, param), x64=True)
-            found = shape if isinstance(shape, Fault) else found if isinstance(value, jax.Array) else None
+        if isinstance(shape, tuple):
+            contents.append(None)
+            extents.append(shape)
+            continue
+        found = shape if isinstance(shape, Fault) else reader.input(param, value)
         if isinstance(found, Fault):
             faults.append(found)
             continue
-        contents.append(None if found is None else found.array)
-        extents.append(None if not param.is_array else shape if found is None else found.array.shape)
+        contents.append(found)
+        extents.append(found.array.shape if param.is_array else None)
     arguments.raise_faults(program.name, faults)
     return contents, tuple(extents)
 
 
-def read_gradient(param: Param, shape: tuple[int, ...], value: Any, *, changes: bool) -> np.ndarray | Fault:
-    """The array of a gradient or cotangent of a parameter of `shape`; one that `changes` is the caller's own."""
-    where = f"adjoint of '{param.name}'"
-    given = _described(param, value) if is_mutable(value) else values.describe(value)
-    fault = arguments.check_gradient(where, param, shape, given)
-    if fault is not None:
-        return fault
-    array = np.asarray(given.value)
-    if changes and not array.flags.writeable:
-        return Fault(LaunchError, f"{where}: the array is read-only", "pass one that may be written: array.copy()")
-    return array
-
-
-def refuse_tracing(program: Program, matched: Matched, what: str = "NumPy outputs are") -> None:
+def refuse_tracing(program: Program, matched: Matched, what: str) -> None:
     """Refuse a launch in place of traced values, or while a function is traced."""
     traced = [
         f"parameter '{param.name}' is traced"
@@ -150,32 +299,7 @@ def refuse_tracing(program: Program, matched: Matched, what: str = "NumPy output
         )
 
 
-def read_place(param: Param, value: Any, *, is_output: bool) -> Place | Fault:
-    """The array for a parameter, or what is wrong with the value."""
-    return _read_output(param, value) if is_output else _read_input(param, value)
-
-
-def _read_output(param: Param, value: Any) -> Place | Fault:
-    if not is_mutable(value):
-        return arguments.mixed_fault(param, is_mutable=False)
-    given = _described(param, value)
-    return arguments.check_in_place(param, given) or Place(given.value, Use.IN_OUT)
-
-
-def _read_input(param: Param, value: Any) -> Place | Fault:
-    given = _described(param, value)
-    # The types that JAX supports do not matter here.
-    fault = arguments.check_input(param, given, x64=True)
-    if fault is not None:
-        return fault
-    if not isinstance(param.type, ArrayType):
-        return Place(arguments.to_scalar(param.type, given))
-    # A view of a JAX array, if it is in host memory.
-    array = np.asarray(given.value)
-    return Place(array.astype(param.type.dtype.dtype) if param.is_value else array)
-
-
-def _described(param: Param, value: Any) -> Argument:
+def _described(param: Param | None, value: Any) -> Argument:
     """The argument; arrays of other libraries as NumPy sees them."""
     if isinstance(value, np.ndarray) or not is_mutable(value):
         return values.describe(value, param)
@@ -197,7 +321,7 @@ def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
     if role is not Role.ZEROS:
         found = arguments.check_input(param, given, x64 or is_mutable(value))
     elif is_mutable(value):
-        found = read_place(param, value, is_output=True)
+        found = ON_HOST.output(param, value)
     else:
         found = arguments.read_output(param, value, given, x64)
     return found if isinstance(found, arguments.Fault) else None

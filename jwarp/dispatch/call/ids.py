@@ -9,8 +9,7 @@ import jax
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command
-from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import Tracer, is_not_tracing
 from jwarp.caches import Cache
@@ -244,50 +243,6 @@ def _numpy_of(column: list[Any]) -> Any:
 def _read_only(made: np.ndarray) -> np.ndarray:
     made.flags.writeable = False
     return made
-
-
-class IdLists:
-    """The arrays of ids that a launch of a graph was given, which may name others by the time that it runs.
-
-    `again` launches it as it was written. `given` has the name and the array of each parameter that is given such.
-    """
-
-    def __init__(self, again: Command, given: Mapping[int, tuple[str, Any]]):
-        self.again, self._given = again, dict(given)
-        self._known: dict[int, tuple[int, Struct]] = {}  # versions of arrays that name nothing, and what is given then
-
-    def changed(self, before: Sequence[Any]) -> dict[int, Any]:
-        """The new values of parameters that were given something else `before`; None where no such kernel is."""
-        found: dict[int, Any] = {}
-        for u, (name, value) in self._given.items():
-            struct, version = before[u], _version(value)
-            known = self._known.get(u)
-            if known is not None and known[0] == version and known[1] is struct:
-                continue
-            made = table_of(name, value, "")
-            if made is None and names_nothing(value):
-                kind: Any = type(struct)
-                made = struct if _is_nothing(struct) else table_of_nothing(name, value, kind, "")
-            if made is not struct:
-                found[u] = made if type(made) is type(struct) else None
-            elif version is not None and _is_nothing(struct):
-                self._known[u] = version, struct
-        return found
-
-    def memories(self, given: Sequence[Any]) -> Iterator[Memory]:
-        """The memory that a launch on what is `given` reads before it runs: that of the ids, and of what these name."""
-        for u, (_, value) in self._given.items():
-            owners = (named(given[u].known[1:].tolist()) or {}).values() if not _is_nothing(given[u]) else ()
-            parts = [leaf for owner in owners for leaf in leaves_of(owner.in_place)]
-            yield from (x.memory for x in (value, *parts) if type(x) is array)
-
-    def name_some(self, given: Sequence[Any]) -> bool:
-        """True if some of what is given has parts, by which tapes would miss gradients."""
-        return not all(_is_nothing(given[u]) for u in self._given)
-
-
-def _is_nothing(table: Any) -> bool:
-    return bool(table.known.shape == (1,))
 
 
 def _are_arrays(kind: StructType) -> Iterator[bool]:

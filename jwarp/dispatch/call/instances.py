@@ -17,9 +17,8 @@ from jwarp.caches import PerOwner
 from jwarp.dispatch.call.array_arguments import Given
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
-from jwarp.dispatch.call.tracebacks import shorten
 from jwarp.errors import JwarpError
-from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
+from jwarp.frontend.generics import INSTANCE, GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
 from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray, may_hold_handles
@@ -30,15 +29,12 @@ MAX_CHOICES = 256
 
 
 class Chosen(NamedTuple):
-    """The kernel that a launch runs, its inputs, and the arrays of ids among them.
-
-    These may name others the next time: `ids` are their names and themselves by parameter.
-    """
+    """The kernel that a launch runs, and its inputs. Launches with other ids are others where some were read."""
 
     kernel: Kernel
     inputs: Any
-    ids: Mapping[int, tuple[str, Any]]
-    is_numbered: bool  # whether numbers were ids
+    reads_ids: bool  # arrays of ids
+    is_numbered: bool  # numbers were ids
 
 
 def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str, *, reads_ids: bool = True) -> Chosen:
@@ -50,35 +46,48 @@ def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str, *, reads_
         KernelTypeError, LaunchError: an argument does not fit or tell its type, or an array of ids is given to a
             launch that reads none, as `why_no_ids` says.
     """
-    ids: Mapping[int, tuple[str, Any]] = {}
     before = inputs
     if kernel.handles and reads_ids:
-        inputs = with_numbers(kernel, inputs, outputs)
-    is_numbered = inputs is not before
+        inputs = _with_numbers(kernel, inputs, outputs)
+    is_numbered, has_tables = inputs is not before, False
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
-        kernel = instance_for_launch(kernel, inputs, outputs)
+        assert isinstance(kernel, GenericKernel)
+        matched = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
+        kernel = _chosen(kernel, matched.values, [role is Role.ZEROS for role in matched.roles])
     if kernel.id_lists and reads_ids:
-        kernel, inputs, ids = with_tables(kernel, inputs, outputs, why_no_ids)
-    return Chosen(kernel, inputs, ids, is_numbered)
+        before = inputs
+        kernel, inputs = _with_tables(kernel, inputs, outputs, why_no_ids)
+        has_tables = inputs is not before
+    return Chosen(kernel, inputs, has_tables, is_numbered)
 
 
-def with_numbers(kernel: Kernel, inputs: Any, outputs: Any = ()) -> Any:
+def _given(kernel: Kernel, inputs: Any, outputs: Any) -> Mapping[str, Any]:
+    """The inputs of a launch by name; what has no name is left out."""
+    if isinstance(inputs, Mapping):
+        return inputs
+    free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
+    return dict(zip(free, inputs, strict=False)) if isinstance(inputs, (list, tuple)) else {}
+
+
+def _replaced(inputs: Any, given: Mapping[str, Any], found: Mapping[str, Any]) -> Any:
+    """The inputs of a launch, which are `given` by name, with those that were found in the place of others."""
+    changed = {**given, **found}
+    return changed if isinstance(inputs, Mapping) else [*changed.values(), *list(inputs)[len(given) :]]
+
+
+def _with_numbers(kernel: Kernel, inputs: Any, outputs: Any) -> Any:
     """The inputs of a launch, with the grids, trees and meshes that numbers among them are the ids of in their place.
 
     They are the same where there are none, or the kernel is content with numbers.
     """
-    if not kernel.handles or not are_named() or not isinstance(inputs, _COLLECTIONS):
+    if not are_named():
         return inputs
-    free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
-    given = inputs if isinstance(inputs, Mapping) else dict(zip(free, inputs, strict=False))
-    names = {kernel.signature[u].name for u in kernel.handles}
+    given = _given(kernel, inputs, outputs)
+    names = [kernel.signature[u].name for u in kernel.handles]
     found = {name: owner for name in names if name in given and (owner := _owners_in(given[name])) is not None}
-    if not found or not _asks_what_ids_name(kernel):
-        return inputs
-    changed = {**given, **found}
-    return changed if isinstance(inputs, Mapping) else [*changed.values(), *list(inputs)[len(given) :]]
+    return _replaced(inputs, given, found) if found and _asks_what_ids_name(kernel) else inputs
 
 
 def _owners_in(value: Any) -> Any:
@@ -98,67 +107,54 @@ def _owners_in(value: Any) -> Any:
 
 def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:
     """The kernel for the grids, trees and meshes among the inputs of a launch, and the inputs with their arrays."""
-    if isinstance(inputs, Mapping):
-        names = dict(zip(inputs, inputs, strict=True))
-    elif isinstance(inputs, (list, tuple)):
-        free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
-        names = dict(zip(range(len(inputs)), free, strict=False))
-    else:
-        return kernel, inputs
-    places = {kernel.signature[u].name: u for u in kernel.handles}
+    given = _given(kernel, inputs, outputs)
     read = reader(Given(inputs, outputs).has_arrays)
-    found = {key: arrays_of(inputs[key], read) for key, name in names.items() if name in places}
-    found = {key: value for key, value in found.items() if value is not None}
+    places = {u: name for u in kernel.handles if (name := kernel.signature[u].name) in given}
+    found = {u: made for u, name in places.items() if (made := arrays_of(given[name], read)) is not None}
     if not found:
         return kernel, inputs
-    if isinstance(inputs, Mapping):
-        inputs = {**inputs, **found}
-    else:
-        inputs = [found.get(u, value) for u, value in enumerate(inputs)]
+    inputs = _replaced(inputs, given, {places[u]: made for u, made in found.items()})
     if kernel.is_generic:
         return kernel, inputs  # whose instance is one for them
-    kinds: list[tuple[int, Any]] = sorted((places[names[key]], type(value)) for key, value in found.items())
-    return kernel.with_handles(tuple(kinds)), inputs
+    return _specialised(kernel, {u: type(made) for u, made in found.items()}), inputs
 
 
-def with_tables(
-    kernel: Kernel, inputs: Any, outputs: Any, why_not: str
-) -> tuple[Kernel, Any, Mapping[int, tuple[str, Any]]]:
-    """As `with_handles`, for arrays of ids, whose names and selves come along by parameter.
+def _specialised(kernel: Kernel, kinds: Mapping[int, Any]) -> Kernel:
+    """The kernel for such structs, by parameter."""
+    return kernel.with_handles(_in_order(kinds))
+
+
+def _in_order(kinds: Mapping[int, Any]) -> tuple[tuple[int, Any], ...]:
+    return tuple(sorted(kinds.items(), key=lambda pair: pair[0]))
+
+
+def _with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tuple[Kernel, Any]:
+    """As `with_handles`, for arrays of ids.
 
     `why_not` says why the launch reads none now, if it does not.
 
     Raises:
         LaunchError: there are some, and it reads none, or the ids are of several kinds.
     """
-    if not kernel.id_lists or not isinstance(inputs, _COLLECTIONS) or not _asks_what_ids_name(kernel):
-        return kernel, inputs, {}
-    free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
-    given = inputs if isinstance(inputs, Mapping) else dict(zip(free, inputs, strict=False))
-    asked = {kernel.signature[u].name: u for u in kernel.id_lists if kernel.signature[u].name in given}
+    given = _given(kernel, inputs, outputs)
+    asked = {u: name for u in kernel.id_lists if (name := kernel.signature[u].name) in given}
+    if not asked or not _asks_what_ids_name(kernel):
+        return kernel, inputs
     plain = getattr(kernel, "plain", kernel)
-    tables: dict[str, Any] = {}
+    tables: dict[int, Any] = {}
     if are_named():
-        found = {name: table_of(name, given[name], why_not) for name in asked}
-        tables = {name: table for name, table in found.items() if table is not None}
+        found = {u: table_of(name, given[name], why_not) for u, name in asked.items()}
+        tables = {u: table for u, table in found.items() if table is not None}
     specialised = () if plain is kernel else kernel.kinds  # type: ignore[attr-defined]
-    kinds = {**dict(specialised), **{asked[name]: type(table) for name, table in tables.items()}}
-    empty = tuple(u for name, u in asked.items() if name not in tables and names_nothing(given[name]))
+    kinds = {**dict(specialised), **{u: type(table) for u, table in tables.items()}}
+    empty = tuple(u for u, name in asked.items() if u not in tables and names_nothing(given[name]))
     if empty:
-        made = _NOTHING.of(plain).made(
-            (empty, tuple(sorted(kinds.items(), key=lambda pair: pair[0]))),
-            lambda: kinds_of_nothing(plain, empty, kinds),
-        )
-        for u, kind in made.items():
-            kinds[u], name = kind, kernel.signature[u].name
-            tables[name] = table_of_nothing(name, given[name], kind, why_not)
+        of_nothing = _NOTHING.of(plain).made((empty, _in_order(kinds)), lambda: kinds_of_nothing(plain, empty, kinds))
+        kinds |= of_nothing
+        tables |= {u: table_of_nothing(asked[u], given[asked[u]], kind, why_not) for u, kind in of_nothing.items()}
     if not tables:
-        return kernel, inputs, {}
-    values: Any = {**given, **tables}
-    if not isinstance(inputs, Mapping):
-        values = [*values.values(), *list(inputs)[len(given) :]]
-    taken = plain.with_handles(tuple(sorted(kinds.items(), key=lambda pair: pair[0])))
-    return taken, values, {asked[name]: (name, given[name]) for name in tables}
+        return kernel, inputs
+    return _specialised(plain, kinds), _replaced(inputs, given, {asked[u]: table for u, table in tables.items()})
 
 
 def _asks_what_ids_name(kernel: Kernel) -> bool:
@@ -176,22 +172,6 @@ def _asks_what_ids_name(kernel: Kernel) -> bool:
 
 
 _NOTHING: PerOwner[Kernel, Any, dict[int, Any]] = PerOwner("kinds of ids of nothing", MAX_CHOICES)
-_COLLECTIONS = (Mapping, list, tuple)
-
-
-def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
-    """The kernel that a launch runs: of a generic one, the instance for these inputs and outputs.
-
-    Raises:
-        KernelTypeError, LaunchError: counts or names do not fit, or an argument does not fit or tell its type.
-    """
-    assert isinstance(kernel, GenericKernel)
-    try:
-        matched = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
-        return _chosen(kernel, matched.values, [role is Role.ZEROS for role in matched.roles])
-    except JwarpError as error:
-        shorten(error)
-        raise
 
 
 def instance_for_call(kernel: Kernel, args: Sequence[Any], shapes: Sequence[Any]) -> Kernel:
@@ -202,6 +182,9 @@ def instance_for_call(kernel: Kernel, args: Sequence[Any], shapes: Sequence[Any]
     """
     assert isinstance(kernel, GenericKernel)
     return _chosen(kernel, [*args, *shapes], [u >= len(args) for u in range(len(args) + len(shapes))])
+
+
+INSTANCE.append(instance_for_call)
 
 
 def _chosen(kernel: GenericKernel, values: Sequence[Any], is_output: Sequence[bool]) -> Kernel:

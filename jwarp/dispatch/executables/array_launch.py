@@ -37,7 +37,6 @@ from jwarp.dispatch.call.array_arguments import (
 )
 from jwarp.dispatch.call.call import Call, Kind
 from jwarp.dispatch.call.held import reader
-from jwarp.dispatch.call.ids import IdLists
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward
@@ -111,7 +110,6 @@ class ArrayLaunch(Command):
     executable: ArrayExecutable | DeviceExecutable | None = None
     backward: Any = None
     device = CPU  # where its arrays are
-    ids: IdLists | None = None  # of a graph's launch: the arrays of ids that tables were given for
     _made_of: Program | None = None
 
     def __init__(
@@ -177,6 +175,23 @@ class ArrayLaunch(Command):
             differentiable=kernel.enable_backward,
         )
 
+    def own_numbers(self) -> Sequence[Any]:
+        """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
+        values, params = self.values, self.kernel.params
+        found = [p for p, x in enumerate(values) if isinstance(x, np.ndarray) and params[p].is_value]
+        found = [p for p in found if values[p].flags.writeable or values[p].base is not None]
+        if not found:
+            return values
+        of_geometry = {
+            p for u in self.geometry for p in self.kernel.groups[u]
+        }  # which are followed from state to state
+        made = list(values)
+        for p in found:
+            if p not in of_geometry:
+                made[p] = values[p].copy()
+                made[p].flags.writeable = False
+        return tuple(made)
+
     def will_write(self) -> None:
         """Save the content of what it writes where someone keeps it."""
         for p in self.program.written:
@@ -213,6 +228,7 @@ class ArrayLaunch(Command):
         """Check and compile it now, and keep that for `run`."""
         if self.is_functional:
             return
+        self.values = self.own_numbers()
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
@@ -227,8 +243,7 @@ class ArrayLaunch(Command):
     def changed_geometry(self) -> dict[int, Any]:
         """Grids, trees and meshes as they are now, where they have changed since they were read, by parameter."""
         read = reader(is_changing=True)
-        found = {u: made for u in self.geometry if (made := renewed(self.given[u], read)) is not None}
-        return found if self.ids is None else {**found, **self.ids.changed(self.given)}
+        return {u: made for u in self.geometry if (made := renewed(self.given[u], read)) is not None}
 
     def renew(self) -> None:
         """Look at grids, trees and meshes as they are now, where they have changed since it was prepared."""
@@ -239,18 +254,13 @@ class ArrayLaunch(Command):
 
     def now(self) -> Command:
         """The launch with grids, trees and meshes as they are now: where they have changed it is another one."""
-        ids = self.ids
-        found = self.changed_geometry() if self.geometry or ids is not None else {}
-        if ids is not None:
-            is_recorded = self.is_recorded and bool(listeners.here.recorders)
-            if None in found.values() or not is_not_tracing() or (is_recorded and (found or ids.name_some(self.given))):
-                return ids.again
+        found = self.changed_geometry() if self.geometry else {}
         if not found:
             return self
         made = copy.copy(self)
-        made.prepared = made.executable = made.ids = None
+        made.prepared = made.executable = None
         made.take(found)
-        made.executable = made._executable()
+        made.executable = made.own_executable()
         return made
 
     def _slot(self) -> Slot | None:
@@ -258,7 +268,7 @@ class ArrayLaunch(Command):
         given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
 
-    def _executable(self) -> ArrayExecutable | DeviceExecutable | None:
+    def own_executable(self) -> ArrayExecutable | DeviceExecutable | None:
         """The executable of its program, which a recorder may have changed; None where nothing repeats it."""
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
@@ -361,11 +371,9 @@ class ArrayLaunch(Command):
             return self._run()
 
     def _run(self) -> None:
-        if self.ids is not None and (now := self.now()) is not self:
-            return now.run()
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
             return self._replayer()()
-        executable = self._executable()
+        executable = self.own_executable()
         if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None
         if self.is_functional:
@@ -393,13 +401,13 @@ def launch(
     record_tape: bool,
     slot: Slot | None = None,
     device: Device | None = None,
-    ids: IdLists | None = None,
+    again: Command | None = None,
 ) -> None:
     """Run a launch on mutable arrays.
 
     `slot` is the place of the call among the executables of the kernel as it was written, which may be another one:
     generic, or one that takes meshes or their kin. It runs where its arrays are, on `device` if one is named. A
-    capture gets the arrays of `ids`.
+    capture takes `again` instead, if that is given.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
@@ -407,8 +415,9 @@ def launch(
     """
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
+    if again is not None and listeners.here.capture is not None:
+        return submit(again)
     if command.is_functional or listeners.here.capture is not None:
-        command.ids = ids
         return submit(command, is_recorded=record_tape)
     executable = None
     if slot is not None and _are_same(slot.leaves, command.values):

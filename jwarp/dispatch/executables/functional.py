@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,34 +15,10 @@ from jwarp.bind.primitive import is_fixed
 from jwarp.bind.sharding import cut_launch
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import Convert, converter
-from jwarp.dispatch.executables.table import Ready
+from jwarp.dispatch.executables.table import Plan, Ready, places_of_gradients
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The executable of a call on JAX values: `feeds` are the places of operands among the values, and conversions."""
-
-    run: Callable[..., Sequence[Any]]
-    feeds: tuple[tuple[int, Convert | None], ...]
-    order: tuple[int, ...]
-    names: tuple[str, ...] | None
-
-    def call(self, values: Sequence[Any]) -> Any:
-        """The results; None where a number does not fit as it did, which the checks have to look at."""
-        operands = []
-        for place, convert in self.feeds:
-            value = values[place]
-            if convert is not None:
-                value = convert(value)
-                if value is None:
-                    return None
-            operands.append(value)
-        found = self.run(*operands)
-        results = tuple([found[k] for k in self.order])
-        return results if self.names is None else dict(zip(self.names, results, strict=True))
 
 
 class Forward(Ready):
@@ -154,14 +129,8 @@ class Adjoint(Forward):
         given = self._read(cotangents, seeds)
         self.order = tuple(request.wanted)
         self._variant = adjoint.Gradients(self.order, tuple(cotangents), tuple(seeds))
-        # The values of a plan have all cotangents after the parameters, and then all gradients that are wanted.
-        count = len(call.matched.values)
-        asked, after = list(request.cotangents or {}), count + len(request.cotangents or {})
-        self.places = (
-            *self.launch.operands,
-            *(count + asked.index(p) for p in cotangents),
-            *(after + self.order.index(p) for p in seeds),
-        )
+        first, then = places_of_gradients(call)
+        self.places = (*self.launch.operands, *(first[p] for p in cotangents), *(then[p] for p in seeds))
         self.operands = [*self.operands, *given]
 
     @property

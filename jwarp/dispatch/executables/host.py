@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.launch_forms import with_lanes
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.checks import Place, Use, read_place, read_places
+from jwarp.dispatch.call.checks import ON_HOST, Place, Use, read_places
 from jwarp.dispatch.executables.table import Ready
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
@@ -84,9 +84,7 @@ class InPlace:
 
     def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
         """The launch for these arrays, checked and compiled."""
-        program, places = without_aliases(self.program, places, shared=self.shared)
-        whole = (*places, *_shadows(program, places))
-        launch = descriptor_of(program, geometry, tuple(place.use.role for place in whole), self.block_dim)
+        launch, whole = described(self.program, geometry, places, self.block_dim, shared=self.shared)
         prepare(launch, [place.array.shape for place in whole])
         return launch, whole
 
@@ -126,11 +124,25 @@ def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.BoundH
     return native, len(arrays) > len(launch.program.params)
 
 
-def _shadows(program: Program, places: Sequence[Place]) -> Iterable[Place]:
-    """The arrays in which checks of races note who was where."""
+def described(
+    program: Program,
+    geometry: Geometry,
+    places: tuple[Place, ...],
+    block_dim: BlockDim | None,
+    *,
+    shared: bool,
+    scratch: Callable[[tuple[int, ...], np.dtype], np.ndarray] = np.empty,
+) -> tuple[Descriptor, tuple[Place, ...]]:
+    """The launch on these arrays, and all its arrays: `scratch` makes those in which checks note who was where.
+
+    Raises:
+        LaunchError: arrays to be written are read-only, or overlap others or themselves.
+    """
+    program, places = without_aliases(program, places, shared=shared)
     dtypes = program.dtypes[len(places) :]
     for p, dtype in zip(program.shadowed, dtypes, strict=True):
-        yield Place(np.empty(places[p].array.shape, dtype), Use.SCRATCH)
+        places += (Place(scratch(places[p].array.shape, dtype), Use.SCRATCH),)
+    return descriptor_of(program, geometry, tuple(place.use.role for place in places), block_dim), places
 
 
 def prepare(launch: Descriptor, shapes: Iterable[tuple[int, ...]]) -> None:
@@ -184,7 +196,7 @@ def without_aliases(program: Program, places: Sequence[Place], *, shared: bool) 
             if other.use.changes and not (shared and written.use is other.use is Use.IN_OUT):
                 raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array", (q, p))
             if other.use.changes:
-                found[p] = Place(other.array)  # nothing is left that writes to it
+                found[p] = other._replace(use=Use.READ)  # nothing is left that writes to it
             if written.use is Use.IN_OUT and other.use in (Use.READ, Use.IN_OUT):
                 same[p] = same.get(q, q)
     return program.merged(tuple(same.items())), tuple(found)
@@ -303,8 +315,8 @@ class Forward(Ready):
         refuse_symbolic(call.program.name, [call.dims], "and arrays that are written in place have known sizes")
         self._own = call.program.on_host()
         program, threads = self._own.arranged(call.dims, call.block_dim)
-        places = read_places(program, call.matched)
-        places = tuple(Place(x.array, Use.COPY) if p in call.copied else x for p, x in enumerate(places))
+        places = read_places(program, call.matched, ON_HOST)
+        places = tuple(x._replace(use=Use.COPY) if p in call.copied else x for p, x in enumerate(places))
         run_as, over = with_lanes(program, threads)
         if run_as is not program:
             # Errors tell the dimensions as they were given.
@@ -323,7 +335,8 @@ class Forward(Ready):
         for p, value in given.items():
             param = self._own.params[p]
             if param.is_array:
-                found = read_place(param, value, is_output=p in self.call.matched.outputs)
+                is_output = p in self.call.matched.outputs
+                found = (ON_HOST.output if is_output else ON_HOST.input)(param, value)
                 if isinstance(found, Fault):
                     return False
                 places[p] = found

@@ -8,7 +8,7 @@ from typing import Any
 from jwarp.dispatch.call.call import Call, Kind
 from jwarp.dispatch.executables import device, functional, host
 from jwarp.dispatch.executables.table import Ready, Slot, stream_refusal
-from jwarp.dispatch.steps import device_adjoint, host_adjoint
+from jwarp.dispatch.steps import adjoint
 from jwarp.errors import LaunchError
 from jwarp.types import StructArrayType, StructType
 from jwarp.wire import Role
@@ -18,9 +18,9 @@ _WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
     (Kind.JAX, False): functional.Forward,
     (Kind.JAX, True): functional.Adjoint,
     (Kind.HOST, False): host.Forward,
-    (Kind.HOST, True): host_adjoint.Adjoint,
+    (Kind.HOST, True): adjoint.HostAdjoint,
     (Kind.DEVICE, False): device.Forward,
-    (Kind.DEVICE, True): device_adjoint.Adjoint,
+    (Kind.DEVICE, True): adjoint.DeviceAdjoint,
 }
 
 

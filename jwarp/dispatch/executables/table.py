@@ -30,8 +30,8 @@ A value is
 | None | that it is none | yes |
 | gradient that is wanted | None, False or True | True alone |
 
-Anything else has no key: tracers, shapes with symbolic extents, foreign arrays, subclasses, dicts. Such calls are
-checked each time.
+Anything else has no key: tracers, shapes with symbolic extents, foreign arrays, dicts. Such calls are checked each
+time. Objects of classes derived from those of arrays come here as the arrays that stand for them.
 
 Arrays whose bytes overlap add the distance between their first elements. With shapes and strides, that decides which
 elements they share; arrays that are apart add nothing, wherever they are. Arrays in a memory of jwarp's own can only
@@ -46,7 +46,8 @@ key is in a table, so that no other object has such an address meanwhile.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -62,6 +63,7 @@ from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.devices import Device
 from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.checks import Convert
 from jwarp.dispatch.call.held import held
 from jwarp.errors import LaunchError
 from jwarp.frontend import options
@@ -90,6 +92,50 @@ class Executable(Protocol):
 
         It is None for the slow path, and then nothing has run.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The executable of calls that return arrays: `run` takes operands, and some of what it gives comes back.
+
+    `feeds` are the numbers of the operands among the values of the call, and their conversions. The results are those
+    numbered `order`, under `names` if there are any. Operands of the pairs `apart` share no memory, and what works
+    `in_place` does not run while JAX traces.
+    """
+
+    run: Callable[..., Sequence[Any]]
+    feeds: tuple[tuple[int, Convert | None], ...]
+    order: tuple[int, ...]
+    names: tuple[str, ...] | None
+    apart: tuple[tuple[int, int], ...] = ()
+    in_place: bool = False
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """The results; None on the slow path, where the checks have to look at the values."""
+        operands = []
+        for place, convert in self.feeds:
+            value = values[place]
+            if convert is not None:
+                value = convert(value)
+                if value is None:
+                    return None
+            operands.append(value)
+        if self.in_place and not compat.is_not_tracing():
+            return None
+        for p, q in self.apart:
+            if np.may_share_memory(operands[p], operands[q]):
+                return None
+        found = self.run(*operands)
+        results = tuple([found[k] for k in self.order])
+        return results if self.names is None else dict(zip(self.names, results, strict=True))
+
+
+def places_of_gradients(call: Call) -> tuple[dict[int, int], dict[int, int]]:
+    """The numbers of cotangents and wanted gradients among an adjoint's values, where the parameters come first."""
+    count, request = len(call.matched.values), call.gradients
+    asked = list(request.cotangents or {})
+    after = count + len(asked)
+    return {p: count + k for k, p in enumerate(asked)}, {p: after + k for k, p in enumerate(request.wanted)}
 
 
 class Slot(NamedTuple):

@@ -78,18 +78,15 @@ class ArrayAdjoint(Command):
         if self.backward_pass is None:
             return
         backward, values = self.backward, self.values
-        contents: list[Any] = [None] * len(values)
-        for p in self.backward_pass.reads:
-            contents[p] = backward.shown(values[p]) if p in backward.arrays else backward.number(p, values[p])
         gradients = self.gradients
         will_change([a.memory for a in (*gradients, *backward.changed(self.backward_pass, values, gradients))])
-        for p in self.backward_pass.changes:
-            contents[p] = backward.now(p, values[p])
         stays = {p for p in self.is_given if p in backward.written and p not in backward.read}
-        cotangents: list[Any] = [None] * len(values)
-        for p, own in self.into.items():
-            cotangents[p] = backward.copied(own) if p in stays and not self._is_grad(p) else backward.shown(own)
-        self.backward_pass(contents, cotangents)
+        given = {
+            p: backward.copied(own) if p in stays and not self._is_grad(p) else backward.shown(own)
+            for p, own in self.into.items()
+        }
+        arrays = backward.arrays_of(self.backward_pass, values, lambda p: backward.now(p, values[p]), given)
+        self.backward_pass.run(arrays)
 
     def _is_grad(self, p: int) -> bool:
         grad = self.values[p].grad

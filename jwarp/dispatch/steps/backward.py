@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,70 +13,22 @@ from jwarp.arrays.memory import Kept
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import there
 from jwarp.autodiff.custom_gradients import changed_by_gradients
-from jwarp.caches import MAX_SHAPES, Cache, PerOwner
-from jwarp.compiler.derivative_steps import derivative_steps, forward_steps, integers_of, variant_of
-from jwarp.compiler.derive import derive, in_known_order, rounding_as
+from jwarp.caches import MAX_SHAPES, Cache
+from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.aliases import identical, refuse_overlaps
 from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, shown_on_device
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.device_adjoint import generated
+from jwarp.dispatch.steps.adjoint import generated
 from jwarp.dispatch.steps.device_executor import DeviceSteps
-from jwarp.dispatch.steps.host_executor import HostSteps, Recorded
+from jwarp.dispatch.steps.host_executor import HostSteps
 from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.launching.arguments import shape_of_nothing
-from jwarp.launching.geometry import BlockDim, Geometry
 from jwarp.launching.steps import Slot, Steps
 from jwarp.types import ArrayType
-from jwarp.types.arrays import Extents
-
-# By parameter, None for one that is not needed: arrays of NumPy, or what launches on a GPU are given.
-Arrays = Sequence[Any]
-
-
-@dataclass(frozen=True)
-class Launched:
-    """A launch that was run: the arrays of its parameters have `extents`, None for numbers.
-
-    The cotangents of the parameters `moving` are followed. Its integer arguments are in `integers` where the adjoint
-    depends on their values.
-    """
-
-    geometry: Geometry
-    block_dim: BlockDim | None
-    extents: Extents
-    moving: tuple[int, ...]
-    integers: tuple[tuple[int, int], ...] = ()
-
-
-_PASSES: PerOwner[GeneratedProgram, tuple[Launched, bool], BackwardPass] = PerOwner(
-    "backward passes of a launch", MAX_SHAPES
-)
-
-
-def backward_pass(
-    program: GeneratedProgram,
-    geometry: Geometry,
-    block_dim: BlockDim | None,
-    extents: Extents,
-    moving: tuple[int, ...],
-    contents: Arrays,
-    *,
-    for_gpu: bool,
-) -> BackwardPass:
-    """The backward pass of a launch, on the host or on a GPU; made once for a layout.
-
-    Of `contents`, integer arguments are looked at.
-
-    Raises:
-        NotDifferentiableError: there is no exact rule on a path from one of `moving` to another one.
-    """
-    integers = integers_of(program, contents) if depends_on_integers(program) else {}
-    launched = Launched(geometry, block_dim, extents, moving, tuple(integers.items()))
-    return _PASSES.of(program).made((launched, for_gpu), lambda: BackwardPass(program, launched, for_gpu=for_gpu))
 
 
 class BackwardPass:
@@ -88,78 +39,20 @@ class BackwardPass:
 
     Attributes:
         program: What the launch has to run, so that both agree on the order of threads that count.
+        steps: What it does. Their slots are `primal` and `given`.
         reads: The parameters whose content before the launch it needs.
         changes: The parameters whose arrays custom gradients write to, as they are now.
-        steps: What it does. Their slots are `primal` and `given`.
-
-    Raises:
-        NotDifferentiableError: there is no exact rule for an operation, or two threads store to one element.
     """
 
-    def __init__(self, program: GeneratedProgram, launched: Launched, *, for_gpu: bool):
-        geometry, extents, block_dim = launched.geometry, launched.extents, launched.block_dim
-        self._count, self._for_gpu = len(program.params), for_gpu
-        written = tuple(p for p in program.written if p in launched.moving)
-        variant = variant_of(
-            "adjoint",
-            program,
-            geometry,
-            extents,
-            launched.moving,
-            written,
-            integers=dict(launched.integers),
-            for_gpu=for_gpu,
-        )
-        self.program, self.steps = program, Steps(())
-        if written:
-            program = in_known_order(program, [variant])
-            derived = derive(program, variant)
-            self.program = program
-            if derived.has_results:
-                self.program = program = rounding_as(program, derived.sources)
-                again = None
-                if any(source.kind == "final" for source in derived.sources):
-                    again = forward_steps(program, geometry, extents, program.written, block_dim)
-                changed = changed_by_gradients(program.differentiated)
-                self.steps = derivative_steps(
-                    derived, geometry, extents, block_dim, in_place=True, changed=changed, after=again
-                )
-        self.changes = frozenset(slot.param for slot in self.steps.written if slot.kind == "primal")
-        self.reads = frozenset(slot.param for slot in self.steps.given if slot.kind == "primal") - self.changes
-
-    def __call__(self, contents: Arrays, cotangents: Arrays) -> None:
-        """Run it.
-
-        Args:
-            contents: The arrays of `reads` as the launch found them, which do not change, and those of `changes`.
-            cotangents: Those of `moving`, which change in place.
-        """
-        arrays = [*contents, *cotangents]
-        if self._for_gpu:
-            self._on_device(arrays)
-        elif self.steps.steps:
-            self._on_host(arrays)
-
-    def recorded(self, contents: Arrays, cotangents: Arrays) -> Recorded:
-        """The steps on these host arrays."""
-        arrays = {Slot("primal", p): x for p, x in enumerate(contents) if x is not None}
-        arrays |= {Slot("given", p): x for p, x in enumerate(cotangents) if x is not None}
-        return Recorded(self.steps.steps, arrays)
+    def __init__(self, program: GeneratedProgram, steps: Steps, *, for_gpu: bool):
+        self.program, self.steps, self._for_gpu = program, steps, for_gpu
+        self.changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
+        self.reads = frozenset(slot.param for slot in steps.given if slot.kind == "primal") - self.changes
 
     @functools.cached_property
-    def _on_host(self) -> HostSteps:
-        """Compiled when the first cotangent comes by."""
-        return HostSteps(self.steps.steps, self._slots, 2 * self._count)
-
-    @functools.cached_property
-    def _on_device(self) -> DeviceSteps:
-        return DeviceSteps(self.program, self.steps.steps, self._slots)
-
-    @property
-    def _slots(self) -> dict[Slot, int]:
-        """The numbers of the arrays: contents come first."""
-        made = {Slot("primal", p): p for p in range(self._count)}
-        return made | {Slot("given", p): self._count + p for p in range(self._count)}
+    def run(self) -> HostSteps | DeviceSteps:
+        """The function of its arrays, which is compiled when the first cotangent comes by."""
+        return DeviceSteps(self.program, self.steps.steps) if self._for_gpu else HostSteps(self.steps.steps)
 
 
 class ArrayBackward:
@@ -198,35 +91,61 @@ class ArrayBackward:
             for p, param in enumerate(program.params)
         )
         self._depends_on_integers = depends_on_integers(self.program)
-        self._passes: Cache[tuple[int, ...], BackwardPass | None] = Cache("backward passes by gradients", 32)
+        self._passes: Cache[Any, BackwardPass | None] = Cache("backward passes by gradients", MAX_SHAPES)
 
     def pass_of(self, moving: tuple[int, ...], values: Sequence[Any]) -> BackwardPass | None:
         """The backward pass for the gradients of these parameters; None where nothing of them is written.
 
+        It may depend on the integers among the values.
+
         Raises:
             NotDifferentiableError: there is no exact rule, and the gradients that are followed ask for one.
         """
+        integers: tuple[tuple[int, int], ...] = ()
         if self._depends_on_integers:
-            return self._pass_of(moving, values)
-        if (known := self._passes.get(moving)) is not None:
+            numbers = [None if p in self.arrays else self.number(p, value) for p, value in enumerate(values)]
+            integers = tuple(integers_of(self.program, numbers).items())
+        if (known := self._passes.get((moving, integers))) is not None:
             return known
-        return self._passes.made(moving, lambda: self._pass_of(moving, values))
+        return self._passes.made((moving, integers), lambda: self._made(moving, dict(integers)))
 
-    def _pass_of(self, moving: tuple[int, ...], values: Sequence[Any]) -> BackwardPass | None:
-        if not any(p in moving for p in self.written):
+    def _made(self, moving: tuple[int, ...], integers: Mapping[int, int]) -> BackwardPass | None:
+        written = tuple(p for p in self.written if p in moving)
+        if not written:
             return None
-        numbers = [None if p in self.arrays else self.number(p, values[p]) for p in range(len(values))]
-        found = backward_pass(
-            self.program, self.geometry, self.block_dim, self._extents, moving, numbers, for_gpu=self.on_gpu
+        program, steps = adjoint_steps(
+            self.program,
+            self.geometry,
+            self._extents,
+            moving,
+            written,
+            self.written,
+            self.block_dim,
+            integers=integers,
+            changed=changed_by_gradients(self.program.differentiated),
+            for_gpu=self.on_gpu,
+            in_place=True,
         )
-        if found.program.kernel.order and not self.program.kernel.order and self.program.kernel.block_dim:
+        if program.kernel.order and not self.program.kernel.order and program.kernel.block_dim:
             raise NotDifferentiableError(
                 f"kernel `{self.kernel.name}`: threads count in a kernel with tiles, and nobody knows in which order"
                 " they did in this launch",
                 self.kernel.span,
                 "wp.jax_kernel has the gradient",
             )
-        return found
+        return BackwardPass(program, steps, for_gpu=self.on_gpu)
+
+    def arrays_of(
+        self,
+        backward_pass: BackwardPass,
+        values: Sequence[Any],
+        content: Callable[[int], Any],
+        gradients: Mapping[int, Any],
+    ) -> dict[Slot, Any]:
+        """The arrays of a backward pass: `content` is that of a parameter before the launch."""
+        arrays = {Slot("given", p): gradient for p, gradient in gradients.items()}
+        arrays |= {Slot("primal", p): content(p) for p in backward_pass.reads}
+        return arrays | {Slot("primal", p): self.now(p, values[p]) for p in backward_pass.changes}
 
     def changed(
         self, backward_pass: BackwardPass, values: Sequence[Any], gradients: Iterable[array]
@@ -287,7 +206,7 @@ class ArrayBackward:
 
 def backward_of(launch: ArrayLaunch) -> ArrayBackward:
     """The backward passes of a launch, made once for a layout. Raises what `ArrayBackward` raises."""
-    cached: Any = launch if launch.executable is None else launch.executable
+    cached: Any = launch.executable or launch.own_executable() or launch
     if cached.backward is None:
         cached.backward = ArrayBackward(launch)
     found: ArrayBackward = cached.backward

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,10 @@ Content = int | bytes | None
 
 
 class DeviceSteps:
-    """Steps for arrays in the order of `slots`. Errors speak of a launch of `program`."""
+    """Steps for any arrays of their slots. Errors speak of a launch of `program`."""
 
-    def __init__(self, program: Program, steps: Iterable[Step], slots: Mapping[Slot, int]):
-        self.program, self.steps, self._places = program, tuple(steps), slots
+    def __init__(self, program: Program, steps: Iterable[Step]):
+        self.program, self.steps = program, tuple(steps)
         self.written = Steps(self.steps).written
         # Memory that one launch alone sees is allocated, and filled, by the launch.
         seen = Counter(
@@ -41,11 +41,11 @@ class DeviceSteps:
         }
         self.copies = {step.target for step in self.steps if isinstance(step, Copy)}
 
-    def __call__(self, arrays: Sequence[Any], stream: int = 0, *, waits: bool = False) -> None:
+    def __call__(self, arrays: Mapping[Slot, Any], stream: int = 0, *, waits: bool = False) -> None:
         """Put the steps on a stream, and wait for their end if that `waits`.
 
         Args:
-            arrays: Arrays on a GPU, arrays of NumPy for values, None where no step has a use for one.
+            arrays: By slot: arrays on a GPU, arrays of NumPy for values.
             stream: The handle of the stream.
 
         Raises:
@@ -55,18 +55,10 @@ class DeviceSteps:
         if self.steps:
             _Run(self, arrays, stream).put(waits=waits)
 
-    def read(self, arrays: Sequence[Any], stream: int) -> dict[Slot, Borrowed | np.ndarray]:
-        """The arrays by slot, as they are borrowed."""
-        found: dict[Slot, Borrowed | np.ndarray] = {}
-        for slot, place in self._places.items():
-            given = arrays[place]
-            if isinstance(given, (Borrowed, np.ndarray)):
-                found[slot] = given
-            elif given is not None:
-                found[slot] = self._borrowed(slot, given, stream)
-        return found
-
-    def _borrowed(self, slot: Slot, given: Any, stream: int) -> Borrowed:
+    def read(self, slot: Slot, given: Any, stream: int) -> Borrowed | np.ndarray:
+        """The array of a slot, as it is borrowed."""
+        if isinstance(given, (Borrowed, np.ndarray)):
+            return given
         name = self.program.name
         try:
             found = borrow(given, stream)
@@ -83,9 +75,9 @@ class DeviceSteps:
 class _Run:
     """One run of steps on a stream."""
 
-    def __init__(self, of: DeviceSteps, arrays: Sequence[Any], stream: int):
+    def __init__(self, of: DeviceSteps, arrays: Mapping[Slot, Any], stream: int):
         self.of, self.stream, program = of, stream, of.program
-        self.given = of.read(arrays, stream)
+        self.given = {slot: of.read(slot, x, stream) for slot, x in arrays.items()}
         borrowed = [x.owner for x in self.given.values() if isinstance(x, Borrowed)]
         devices = sorted({x.device for x in borrowed})
         if len(devices) != 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,22 +20,25 @@ Run = Callable[[Arrays], None]
 
 
 class HostSteps:
-    """Steps that are compiled for arrays in the order of `slots`.
+    """Steps that are compiled for any arrays of their slots.
+
+    Attributes:
+        slots: Those that no step allocates, in the order of the arrays; None for an array that no step has a use for.
 
     Raises:
         CompileError: a kernel cannot be compiled.
     """
 
-    def __init__(self, steps: Iterable[Step], slots: Mapping[Slot, int], count: int):
-        self._places, self._count = dict(slots), count
-        self._steps = tuple(steps)
-        self._written = Steps(self._steps).written
+    def __init__(self, steps: Iterable[Step], slots: Sequence[Slot | None] | None = None):
+        self._steps = Steps(tuple(steps))
+        self.slots = self._steps.given if slots is None else tuple(slots)
+        self._places = {slot: k for k, slot in enumerate(self.slots) if slot is not None}
         self._constants: dict[Slot, np.ndarray] = {}
-        for step in self._steps:
+        count, written = len(self.slots), self._steps.written
+        for step in self._steps.steps:
             if isinstance(step, Allocate):
-                self._places[step.slot] = self._count
-                self._count += 1
-                if step.value is not None and step.slot not in self._written:
+                self._places[step.slot], count = count, count + 1
+                if step.value is not None and step.slot not in written:
                     self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
                 _require(step)
@@ -44,8 +47,12 @@ class HostSteps:
         """The number of a slot's array."""
         return self._places[slot]
 
-    def __call__(self, arrays: Arrays) -> Arrays:
-        """Run the steps on the arrays of the slots; all arrays, with those that the steps have allocated."""
+    def __call__(self, arrays: Mapping[Slot, Any]) -> None:
+        """Run the steps on the arrays of the slots."""
+        self.run([arrays[slot] if slot is not None else None for slot in self.slots])
+
+    def run(self, arrays: Arrays) -> Arrays:
+        """Run them on these arrays; all arrays, with those that the steps have allocated."""
         for run in self.code:
             run(arrays)
         return arrays
@@ -57,8 +64,8 @@ class HostSteps:
 
     def _compiled(self) -> Iterable[Run]:
         """The function that runs each step; a copy to new memory is one of them."""
-        copied = {step.target: self.place(step.source) for step in self._steps if isinstance(step, Copy)}
-        for step in self._steps:
+        copied = {step.target: self.place(step.source) for step in self._steps.steps if isinstance(step, Copy)}
+        for step in self._steps.steps:
             if isinstance(step, Allocate):
                 yield _copying(copied[step.slot]) if step.slot in copied else self._allocating(step)
             elif isinstance(step, Launch):
@@ -144,11 +151,6 @@ def filling(target: np.ndarray, value: np.ndarray) -> Recorded:
     """All elements of an array become `value`, which broadcasts to them."""
     into, out = Slot("array", 0), Slot("array", 1)
     return Recorded((Copy(out, into),), {into: target, out: value})
-
-
-def zeroing(target: np.ndarray) -> Recorded:
-    """All elements of an array become zeros."""
-    return filling(target, np.zeros((), target.dtype))
 
 
 def moving(source: np.ndarray, target: np.ndarray) -> Recorded:

@@ -156,7 +156,7 @@ def _refuse_gpu(what: str, parts: Iterable[Any]) -> None:
 def _name_of(command: Command) -> str:
     match command:
         case ArrayLaunch():
-            return f"a launch of '{command.kernel.name}' on a GPU or on arrays of ids"
+            return f"a launch of '{command.kernel.name}' on a GPU"
         case Computation():
             return command.name
         case Copy() | Fill():
@@ -183,7 +183,7 @@ def _run_on(commands: Sequence[Command], trees: Sequence[Any]) -> None:
 
 
 def _arrays_of_launch(command: ArrayLaunch) -> list[Any] | None:
-    return list(command.given) if command.device == CPU and command.ids is None else None
+    return list(command.given) if command.device == CPU else None
 
 
 def _run_launch(command: ArrayLaunch, given: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.rematerialised import Turn, remade
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.host_executor import Recorded
+from jwarp.dispatch.steps.host_executor import Recorded, copying
 from jwarp.dispatch.tape.entries import Entry, LaunchEntry
 from jwarp.dispatch.tape.native_steps import all_of, steps_of
 from jwarp.types import Geometry, Struct
@@ -68,7 +68,8 @@ class Builds:
 
     def __init__(self, commands: Sequence[Command]):
         self.changed = changed_by(commands)
-        self.settling: dict[int, Callable[[], None]] = {}  # of the last build of each owner
+        self._done = np.zeros(1, np.int32)  # how many builds the steps have done
+        self._settling: list[tuple[int, Callable[[], None]]] = []  # of each build, with the `id` of its owner
         self._shared: dict[Any, Any] = {}
         # By the `id` of an array, or of what makes it again, which is kept as long.
         self._stands: dict[int, tuple[Any, np.ndarray | Turn]] = {}
@@ -82,7 +83,7 @@ class Builds:
             return None
         for key in self._latest.pop(id(command.owner), ()):
             del self._stands[key]
-        self.settling[id(command.owner)] = planned.settle
+        self._settling.append((id(command.owner), planned.settle))
         for made, stand in planned.stands:
             self._stands[id(made)] = made, stand
             if (again := remade(made)) is not None:
@@ -90,13 +91,22 @@ class Builds:
                 self._latest.setdefault(id(command.owner), []).append(id(made))
             if isinstance(stand, Turn):
                 self._current[id(stand.memory)] = stand
-        return list(planned.steps)
+        return [*planned.steps, copying(self._done, np.array([len(self._settling)], np.int32))]
+
+    def begin(self) -> None:
+        """Before the steps run."""
+        self._done[0] = 0
+
+    def settle(self) -> None:
+        """When the steps have run, or some of them: let each owner be what the last one of its builds has made."""
+        for settle in dict(self._settling[: self._done[0]]).values():
+            settle()
 
     def launch(self, command: ArrayLaunch) -> list[Recorded] | None:
         """The steps of a launch that has run on what was built; None where some of it is built elsewhere."""
         among = owners_among(command, self.changed)
         built = {id(owner) for u in command.geometry for owner in owners_of(command.given[u])}
-        if not all(among) or not built <= set(self.settling) or command.ids is not None:
+        if not all(among) or not built <= set(dict(self._settling)):
             return None
         turns: list[Turn] = []
         made = copy.copy(command)

@@ -185,8 +185,7 @@ Put = Callable[[int], None]
 def gpu_of(command: Command) -> Device | None:
     """The GPU whose arrays a command works on, where it may become part of a CUDA graph."""
     if isinstance(command, ArrayLaunch):
-        is_fixed = not command.geometry and command.ids is None
-        return command.device if command.device.is_cuda and is_fixed else None
+        return command.device if command.device.is_cuda and not command.geometry else None
     target = command.dest if isinstance(command, Copy) else command.array if isinstance(command, Fill) else None
     if target is None or not isinstance(target.memory, CudaMemory) or _PUTS[type(command)](command) is None:
         return None

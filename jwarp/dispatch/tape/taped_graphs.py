@@ -140,13 +140,13 @@ class _Steps:
         for memory in self._written:
             if memory.is_watched:
                 memory.will_write()
+        self._builds.begin()
         try:
             self._native()
         except ValueError as error:
             raise LaunchError(f"a graph with a tape: {error}", hint="capture it anew") from None
         finally:  # also where a kernel failed: what has been let go of is kept again
-            for settle in self._builds.settling.values():
-                settle()
+            self._builds.settle()
             for tape, entries, _ in self._tapes:
                 tape.launches[:] = entries
             have_changed(self._in_place, gone)

@@ -7,6 +7,7 @@ from typing import Any
 
 from jwarp import types
 from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.builtins import inverses
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, define
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, describe
@@ -19,9 +20,6 @@ from jwarp.types import MATRIX, QUATERNION, VECTOR, CompositeKind, uint32
 from jwarp.types.queries import no_overload
 
 Rule = Callable[[Emitter, Sequence[Binding], Span], Binding]
-
-# A determinant of n rows is expanded into n! products.
-MAX_EXPANDED = 4
 
 
 def _given(args: Sequence[Binding]) -> str:
@@ -36,6 +34,9 @@ def _composites(
     fits = len(args) == len(found) == count and len({a.type for a in found}) == 1
     if not fits or (floats and not found[0].type.dtype.is_float):
         what = f"a {kind.name}" if count == 1 else f"{count} {kind.plural} of one type"
+        if len(found) == count > 1 and len(args) == count:
+            names = [a.type.full_name for a in found]
+            raise KernelTypeError(f"wp.{name} takes {what}: Input types must be exactly the same, got {names}", span)
         raise KernelTypeError(f"wp.{name} takes {what}{' of floats' if floats else ''}, got {_given(args)}", span)
     return found
 
@@ -194,41 +195,11 @@ def _trace_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
 
 
 def _determinant_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    return _determinant(e, _square("determinant", args, span, MAX_EXPANDED).rows, span)
-
-
-def _determinant(e: Emitter, rows: Sequence[Sequence[Operand]], span: Span) -> Operand:
-    """Laplace's expansion along the first row."""
-    if len(rows) == 1:
-        return rows[0][0]
-    result: Operand | None = None
-    for k, factor in enumerate(rows[0]):
-        term = e.emit("mul", factor, _determinant(e, _without(rows, 0, k), span), span=span)
-        result = term if result is None else e.emit("sub" if k % 2 else "add", result, term, span=span)
-    assert result is not None
-    return result
-
-
-def _without(rows: Sequence[Sequence[Operand]], row: int, column: int) -> list[list[Operand]]:
-    return [[x for j, x in enumerate(r) if j != column] for i, r in enumerate(rows) if i != row]
+    return inverses.determinant(e, _square("determinant", args, span, inverses.MAX_EXPANDED).rows, span)
 
 
 def _inverse_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    """The adjugate over the determinant; zero where the determinant is zero."""
-    m = _square("inverse", args, span, MAX_EXPANDED)
-    n, one = m.type.shape[0], Const(m.type.dtype, 1.0)
-    cofactors = []
-    for i in range(n):
-        for j in range(n):
-            minor = _determinant(e, _without(m.rows, i, j), span) if n > 1 else one
-            cofactors.append(e.emit("neg", minor, span=span) if (i + j) % 2 else minor)
-    first = [e.emit("mul", m.items[k], cofactors[k], span=span) for k in range(n)]
-    det = total(e, first, span)
-    singular = e.emit("eq", det, zero(det.type), span=span)
-    scale = e.emit("div", one, e.emit("select", singular, one, det, span=span), span=span)
-    scale = e.emit("select", singular, zero(det.type), scale, span=span)
-    items = tuple(e.emit("mul", cofactors[j * n + i], scale, span=span) for i in range(n) for j in range(n))
-    return Composite(m.type, items)
+    return inverses.inverse(e, _square("inverse", args, span, inverses.MAX_EXPANDED), span)
 
 
 def _diag_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:

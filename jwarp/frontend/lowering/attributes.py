@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from jwarp.errors import CompileError, JwarpError, Span
+from jwarp.errors import CompileError, JwarpError, Span, no_attribute
 from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.names import suggestion
@@ -66,8 +66,8 @@ def _enum_member(ctx: Context, node: ast.expr) -> enum.Enum | None:
     return member if isinstance(member, enum.Enum) else None
 
 
-def _missing(owner: Binding, name: str, span: Span) -> CompileError:
-    return CompileError(f"{describe(owner)} has no attribute `{name}`", span)
+def _missing(owner: Binding, name: str, span: Span) -> JwarpError:
+    return no_attribute(name, describe(owner), span)
 
 
 def _of_array(ctx: Context, owner: ArrayRef, node: ast.Attribute, span: Span) -> Binding:
@@ -79,9 +79,7 @@ def _of_array(ctx: Context, owner: ArrayRef, node: ast.Attribute, span: Span) ->
         return Number(owner.type.dims)
     if node.attr == "ptr":
         return addresses.address(owner, span)
-    raise CompileError(
-        f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape`, `ndim` and `dtype`"
-    )
+    raise no_attribute(node.attr, "arrays in kernels", span, "there are `shape`, `ndim` and `dtype`")
 
 
 def _of_struct_array(ctx: Context, owner: StructArray, node: ast.Attribute, span: Span) -> Binding:
@@ -91,7 +89,7 @@ def _of_struct_array(ctx: Context, owner: StructArray, node: ast.Attribute, span
 
 
 def _of_struct(ctx: Context, owner: StructValue, node: ast.Attribute, span: Span) -> Binding:
-    return structs.field(owner, node.attr, span)
+    return structs.field(owner, node.attr, span, ast.unparse(node.value))
 
 
 def _of_tile(ctx: Context, owner: TileRef, node: ast.Attribute, span: Span) -> Binding:
@@ -143,7 +141,7 @@ def _of_python(ctx: Context, owner: PythonRef, node: ast.Attribute, span: Span) 
         if str(error).endswith("not available yet"):
             raise CompileError(str(error), span) from None
         what = ast.unparse(node.value)
-        raise CompileError(f"`{what}` has no attribute `{node.attr}`", span, suggestion(node.attr)) from None
+        raise no_attribute(node.attr, f"`{what}`", span, suggestion(node.attr)) from None
     except JwarpError:
         raise
     except Exception as error:

@@ -56,7 +56,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
         owner, function = method
         _refuse_unpacking(ctx, node)
         return call_function(ctx, function, read_arguments(ctx, node, Reading()).after(owner))
-    found = lower(ctx, node.func)
+    found = _callee(ctx, node.func)
     if not isinstance(found, PythonRef):
         raise CompileError(f"{describe(found)} cannot be called", span, "multiplication is written with `*`")
     if found.object is static:
@@ -201,6 +201,18 @@ def _not_callable(function: Any, span: Span) -> CompileError:
 
 
 # -- wp.static
+
+
+def _callee(ctx: Context, node: ast.expr) -> Binding:
+    """The function, type or rule that a call names."""
+    try:
+        return lower(ctx, node)
+    except KernelTypeError as error:
+        missing = error.diagnostic
+        if error.also is not AttributeError or missing.span != ctx.span(node):
+            raise
+        text = f"Could not find function {ast.unparse(node)}: {missing.message}"
+        raise KernelTypeError(text, missing.span, missing.hint, also=AttributeError) from None
 
 
 def _static(ctx: Context, node: ast.Call) -> Binding:

@@ -172,7 +172,8 @@ def element_or_view(
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if len(items) > array.type.dims:
         raise KernelTypeError(
-            f"`{array.name}` has {array.type.dims} dimension(s), {len(items)} index(es) given",
+            f"`{array.name}` has {array.type.dims} dimension(s), {len(items)} index(es) given: "
+            "Incorrect number of indices specified for array indexing",
             ctx.span(node),
             "give one index for each dimension: a[i], b[i, j]",
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.errors import CompileError, KernelTypeError, Span, no_attribute
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe, spelling
 from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import TRUE, zero
@@ -233,7 +233,7 @@ def named(type: CompositeType, attribute: str, span: Span, hint: str = "index it
         own = composite(part.kind, (part.extent,), type.dtype)
         return Part(own, range(part.first, part.first + part.extent), type.size)
     if attribute not in known:
-        raise CompileError(f"{type} has no attribute `{attribute}`", span, hint)
+        raise no_attribute(attribute, str(type), span, hint)
     return known.index(attribute)
 
 

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.errors import CompileError, KernelTypeError, Span, no_attribute
 from jwarp.frontend.values.bindings import (
     NO_ARRAY,
     ArrayRef,
@@ -35,6 +35,7 @@ from jwarp.types import (
     has_arrays,
     user_type,
 )
+from jwarp.types.queries import type_repr
 from jwarp.types.textures import TEXTURES, WAYS_OUT
 
 
@@ -144,15 +145,15 @@ def fitted(e: Emitter, value: Binding, wanted: AnyType, what: str, span: Span) -
     return value
 
 
-def field(owner: StructValue | StructArray, name: str, span: Span) -> Binding:
-    """`p.name`; for an array of structs, the array of that field of all."""
+def field(owner: StructValue | StructArray, name: str, span: Span, written: str = "") -> Binding:
+    """`p.name`, where p is `written` so; for an array of structs, the array of that field of all."""
     kind = owner.type if isinstance(owner, StructValue) else owner.type.struct
     if name not in kind.fields:
         if kind in TEXTURES:
             raise CompileError(f"`{name}` of wp.{kind!r}: jwarp has no textures", span, WAYS_OUT["Texture"])
         close = difflib.get_close_matches(name, kind.fields, 1)
         known = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(kind.fields)}"
-        raise CompileError(f"{kind!r} has no field `{name}`", span, known)
+        raise no_attribute(name, f"'{written}' ({type_repr(kind)})" if written else f"{kind!r}", span, known)
     found = owner.field(name)
     if isinstance(found, Unusable):
         raise found.error(span)

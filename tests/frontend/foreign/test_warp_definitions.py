@@ -240,7 +240,7 @@ def by_attributes_of_warp(x: wp.array[float]):
 
 def test_attributes_that_authors_give_to_functions():
     assert jwarp.launch(by_attributes, 1, [np.full(1, 3.0, np.float32)])["x"][0] == 20.0
-    with pytest.raises(jwarp.CompileError, match="`plus_one` has no attribute `mangled_name`"):
+    with pytest.raises(jwarp.KernelTypeError, match="`mangled_name` is not an attribute of `plus_one`"):
         jwarp.inspect(by_attributes_of_warp, "ir")
 
 
@@ -483,7 +483,7 @@ def test_classes_of_vectors_have_functions():
     def lacking(x: wp.array[float], y: wp.array[float]):
         y[0] = Yield.no_such(x[0], 2.0)[0]
 
-    with pytest.raises(jwarp.CompileError, match="`Yield` has no attribute `no_such`"):
+    with pytest.raises(jwarp.KernelTypeError, match="`no_such` is not an attribute of `Yield`"):
         run(lacking, X)
 
 

@@ -16,7 +16,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Where frames are that say nothing about a user's program.
-_INSIDE = (str(Path(__file__).parents[2]), str(Path(jax.__file__).parent), functools.__file__)
+_INSIDE = (str(Path(__file__).parents[1]), str(Path(jax.__file__).parent), functools.__file__)
 
 
 def shorten(error: JwarpError) -> None:

@@ -167,14 +167,12 @@ class array(Operators, Written):
         self.array_type = array_type(dtype, ndim)
         self.dtype, self.ndim, self.size = _element(self.array_type), ndim, 0
         self.shape = self.strides = (0,) * ndim
-        self.device = None
-        self._grad, self._retain_grad = None, False
+        self.device, self._grad, self._retain_grad = None, None, False
 
     def _bind(self, memory: Memory, layout: View) -> None:
         self.memory, self.layout = memory, layout
         self.dtype, self.shape, self.strides = layout.element, layout.shape, layout.strides
-        self.ndim, self.size = len(layout.shape), layout.size
-        self.device = memory.device
+        self.ndim, self.size, self.device = len(layout.shape), layout.size, memory.device
         self._host: np.ndarray | None = None
         self.token = next(_tokens)
 
@@ -319,8 +317,7 @@ class array(Operators, Written):
         CHANGES.note()
 
     def _allocate_gradient(self) -> None:
-        mine = self.layout
-        layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
+        layout = View(self.layout.element, self.shape, self.strides, self.layout.offset - self.layout.bounds[0])
         self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
 
     @property
@@ -344,9 +341,8 @@ class array(Operators, Written):
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
             return self._named(keys)
-        for k in keys:
-            if not isinstance(k, slice) and not hasattr(k, "__index__"):
-                raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
+        if wrong := [k for k in keys if not isinstance(k, slice) and not hasattr(k, "__index__")]:
+            raise LaunchError(f"an array is indexed by integers and slices, not by {type(wrong[0]).__name__}")
         if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
             raise LaunchError(
                 "single elements of an array cannot be read by an index outside of kernels",
@@ -570,9 +566,7 @@ class array(Operators, Written):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
-        if dtype is not None and found.dtype != dtype:
-            return found.astype(dtype)
-        return found.copy() if copy else found
+        return found.astype(dtype, copy=bool(copy)) if dtype is not None else found.copy() if copy else found
 
 
 _OWN = {

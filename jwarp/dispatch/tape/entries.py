@@ -21,7 +21,7 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
-from jwarp.dispatch.steps.host_executor import Recorded, moving
+from jwarp.dispatch.steps.executors import Recorded, moving
 from jwarp.dispatch.tape.native_steps import SteppedCall
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot

@@ -51,8 +51,7 @@ class _ArrayAnnotation(Written):
 
 
 def _element(kind: Any) -> Any:
-    found = getattr(kind, "element", None) or element_of(kind)
-    return Any if found is ANY else found
+    return Any if (found := getattr(kind, "element", None) or element_of(kind)) is ANY else found
 
 
 # Numbers of arrays, each of which only one has.
@@ -578,8 +577,8 @@ _OWN = {
 def _restored(
     content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool, device: str | None = None
 ) -> array:
-    has_gradient, where = gradient is not None, device or CPU
-    made = array(content, dtype, shape, device=where, requires_grad=has_gradient, retain_grad=retain_grad)
+    has_gradient = gradient is not None
+    made = array(content, dtype, shape, device=device or CPU, requires_grad=has_gradient, retain_grad=retain_grad)
     if made.grad is not None:
         made.grad.assign(gradient)
     return made

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jwarp.arrays.array import array
+from jwarp.arrays.subclasses import plain
 from jwarp.dispatch.tape.entries import (
     ComputationEntry,
     CopyEntry,
@@ -151,9 +152,9 @@ def _names(operations: Sequence[_Operation], choices: Choices) -> dict[int, str]
         for name, a in (*operation.reads, *operation.writes):
             found[id(a)] += [name] if name else []
     names = {key: (max(all_, key=len) if choices.longest else all_[0]) for key, all_ in found.items() if all_}
-    names |= {id(a): label for a, label in (choices.labels or {}).items()}
+    names |= {id(plain(a)): label for a, label in (choices.labels or {}).items()}
     for arrays, labels in (choices.inputs, choices.outputs):
-        names |= {id(a): label for a, label in zip(arrays, labels, strict=False)}
+        names |= {id(plain(a)): label for a, label in zip(arrays, labels, strict=False)}
     return names
 
 

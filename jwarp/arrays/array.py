@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy as copying
 import ctypes
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
+from jwarp.types.annotations import refuse_derived
 from jwarp.types.array_operators import Operators
 from jwarp.types.arrays import element_of
 from jwarp.types.patterns import ANY
@@ -55,35 +57,35 @@ def _element(kind: Any) -> Any:
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
 
-# The class of arrays whose elements are structs, which stands above.
-KINDS_OF_ARRAYS: dict[type, type] = {}
+# Gives the class of arrays whose elements are structs, for a class of arrays: from above.
+OF_STRUCTS: list[Callable[[type], type]] = []
 
 
 class array(Operators, Written):
-    """An array that changes: launches write to it, and views of it show the same elements.
+    """A mutable array: launches write to it, and views of it share its elements.
 
-    Made of `data` (a sequence, an array of NumPy, JAX or another library), of a `shape` (the content is anything), of
-    the address `ptr` of memory that something else owns, or, with none of them, an annotation: `wp.array(dtype=float,
-    ndim=2)` is the type of a parameter, as `wp.array2d[float]` is.
+    Make it from `data` (a sequence, or an array of NumPy, JAX or another library); from a `shape`, with arbitrary
+    content; or from the address `ptr` of memory that something else owns. Without these, it is an annotation:
+    `wp.array(dtype=float, ndim=2)` is the type of a parameter, like `wp.array2d[float]`.
 
     Args:
-        data: What it holds; the components of vectors and matrices are the last axes, or lie along the last one.
-        dtype: The type of the elements; that of the data if it is left out.
+        data: The content. The components of vectors and matrices are the last axes, or lie along the last one.
+        dtype: The type of the elements. Default: that of the data.
         shape: The extents of at most four dimensions.
         strides: Bytes from one element to the next along each dimension, for `ptr` and `shape`.
         ptr: The address of the first element.
-        device: Where it is: "cpu", "cuda:0" or another GPU; None for the device in use, or the one of `data`.
-        pinned: Has no effect here.
-        copy: False to share the memory of a NumPy array of just this type.
-        deleter: Is called with `ptr` and the number of bytes when the memory is no longer used.
+        device: The device: "cpu", "cuda:0" or another GPU. Default: the device of `data`, or the current device.
+        pinned: Has no effect.
+        copy: If False, share the memory of a NumPy array of exactly this type.
+        deleter: Called with `ptr` and the number of bytes when the memory is no longer used.
         ndim: The number of dimensions of an annotation.
         grad: The array in which gradients are accumulated.
-        requires_grad: Whether there is one.
-        retain_grad: Whether backward passes leave the gradient of what was overwritten.
+        requires_grad: Whether the array has a gradient.
+        retain_grad: Whether backward passes keep the gradient of overwritten content.
 
     Raises:
-        KernelTypeError: the data cannot be elements of that type.
-        LaunchError: the shape, the strides or the device do not fit.
+        KernelTypeError: The data cannot be elements of this type.
+        LaunchError: The shape, the strides or the device are invalid.
 
     Example:
         >>> a = wp.array([1.0, 2.0, 3.0], dtype=float)
@@ -91,6 +93,9 @@ class array(Operators, Written):
         >>> a.numpy()
         array([1., 5., 5.], dtype=float32)
     """
+
+    # Of what stands for an object of a derived class, that object; of such an object, what stands for it.
+    __slots__ = ("__dict__", "__weakref__", "_of", "_stand_in")
 
     memory: Memory
     layout: View
@@ -105,15 +110,13 @@ class array(Operators, Written):
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:
-        ndim: Any = 1
-        if isinstance(given, tuple) and len(given) == 2:
-            given, ndim = given
-        return _ArrayAnnotation(given, ndim)
+        refuse_derived(cls)
+        return _ArrayAnnotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
-        if is_made and cls is array and isinstance(dtype, StructType):
-            return object.__new__(KINDS_OF_ARRAYS[StructType])
+        if is_made and isinstance(dtype, StructType):
+            return object.__new__(OF_STRUCTS[0](cls))
         return object.__new__(cls)
 
     def __init__(
@@ -245,12 +248,12 @@ class array(Operators, Written):
 
     @property
     def capacity(self) -> int:
-        """The bytes that it spans."""
+        """The number of bytes that it spans."""
         return 0 if self.device is None else self.layout.bounds[1] - self.layout.bounds[0]
 
     @property
     def ptr(self) -> Any:
-        """The address of its first element, None without elements; a token while JAX traces."""
+        """The address of the first element; None if there are no elements; a token while JAX traces."""
         if self.device is None or not self.size:
             return None
         memory: Any = self.memory
@@ -265,7 +268,7 @@ class array(Operators, Written):
 
     @property
     def deleter(self) -> Any:
-        """The function that gives the memory at `ptr` back when nobody uses it any more; None where jwarp does that."""
+        """The function that frees the memory at `ptr` when it is no longer used; None if jwarp frees it."""
         return getattr(self._owner, "deleter", None)
 
     @deleter.setter
@@ -302,7 +305,7 @@ class array(Operators, Written):
 
     @property
     def requires_grad(self) -> bool:
-        """True if the array has a gradient. Setting it allocates a gradient of zeros, or drops it."""
+        """True if the array has a gradient. Setting it to True allocates a gradient of zeros; False drops it."""
         return self._grad is not None
 
     @requires_grad.setter
@@ -368,10 +371,10 @@ class array(Operators, Written):
         return (self[i] for i in range(self.shape[0]))
 
     def reshape(self, shape: Any) -> array:
-        """A view of the same elements in another shape, one extent of which may be -1.
+        """A view of the same elements in another shape. One extent may be -1.
 
         Raises:
-            LaunchError: the array is not contiguous, or the number of elements differs.
+            LaunchError: The array is not contiguous, or the number of elements differs.
         """
         return self.seen(self.layout.reshaped(shape))
 
@@ -379,26 +382,27 @@ class array(Operators, Written):
         """A view of the elements along one dimension.
 
         Raises:
-            LaunchError: the array is not contiguous.
+            LaunchError: The array is not contiguous.
         """
         return self if self.ndim == 1 else self.seen(self.layout.flattened())
 
     def transpose(self, axes: Any = None) -> array:
-        """A view with the dimensions in another order; turned round if `axes` is left out."""
+        """A view with the dimensions in another order. Default: the reverse order."""
         return self if self.ndim == 1 else self.seen(self.layout.transposed(axes))
 
     def view(self, dtype: Any) -> array:
         """A view of the same bytes as elements of another type.
 
-        Elements have one size in both, or scalars become the vectors or matrices along the last axes, or the other way.
+        Elements must have the same size in both types; or scalars along the last axes become vectors or matrices, or
+        the reverse.
 
         Raises:
-            KernelTypeError, LaunchError: they do not.
+            KernelTypeError, LaunchError: The types do not match.
         """
         return self.seen(self.layout.seen_as(read_element(dtype)))
 
     def contiguous(self) -> array:
-        """The array, or a copy of one that is not contiguous."""
+        """The array itself if it is contiguous, otherwise a contiguous copy."""
         if self.is_contiguous:
             return self
         return self._copied(self.memory.device, self.requires_grad)
@@ -411,10 +415,10 @@ class array(Operators, Written):
         return made
 
     def to(self, device: Any, requires_grad: bool | None = None) -> array:
-        """The array on a device: itself where it is there, else a copy.
+        """The array on a device: itself if it is there, otherwise a copy.
 
         Raises:
-            LaunchError: there is no such device.
+            LaunchError: There is no such device.
         """
         where = get_device(device)
         if where is self.device or self.device is None or self.memory.is_traced:
@@ -434,25 +438,25 @@ class array(Operators, Written):
         return found
 
     def numpy(self) -> np.ndarray:
-        """The elements as a NumPy array that shows the same memory, with the axes of components last.
+        """The elements as a NumPy array in the same memory. The components of vectors and matrices are the last axes.
 
-        Of an array on a GPU it is a copy, made when all that was launched before has ended.
+        For an array on a GPU, it waits for all earlier launches and returns a copy.
 
         Raises:
-            LaunchError: the array stands for a value that JAX traces.
+            LaunchError: The array stands for a value that JAX traces.
         """
         return self._require_data().expose(self.layout)
 
     def list(self) -> list[Any]:
-        """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""
+        """The elements in order, as Python numbers; vectors and matrices as values of the kernel language."""
         flat = self.numpy().reshape((self.size, *self.layout.full_shape[self.ndim :]))
         return flat.tolist() if flat.ndim == 1 else [self.dtype(*row.ravel()) for row in flat]
 
     def cptr(self) -> Any:
-        """A pointer of ctypes to the numbers of a contiguous array, None without elements.
+        """A ctypes pointer to the numbers of a contiguous array; None if there are no elements.
 
         Raises:
-            LaunchError: the array is not contiguous.
+            LaunchError: The array is not contiguous.
         """
         if not self.size:
             return None
@@ -469,19 +473,19 @@ class array(Operators, Written):
         submit(Fill(self, np.zeros((), self.layout.dtype)))
 
     def fill_(self, value: Any) -> None:
-        """Set all elements to `value`; for vectors and matrices a number, or a sequence of the components.
+        """Set all elements to `value`. For vectors and matrices, it is a number or a sequence of the components.
 
         Raises:
-            KernelTypeError: it is no value of the type of the elements.
+            KernelTypeError: `value` does not have the type of the elements.
         """
         self._require_data()
         submit(fill(self, value))
 
     def assign(self, src: Any) -> None:
-        """Take the content of `src`, an array or what `wp.array` makes one of.
+        """Copy the content of `src`, an array or anything that `wp.array` accepts as data.
 
         Raises:
-            KernelTypeError, LaunchError: it does not fit.
+            KernelTypeError, LaunchError: The content does not match.
         """
         if type(src) is np.ndarray and self.device is not None and not LISTENING:
             memory, layout = self.memory, self.layout
@@ -496,7 +500,7 @@ class array(Operators, Written):
 
     def __reduce__(self) -> Any:
         if self.device is None:
-            return _restored_annotation, (self.dtype, self.ndim)
+            return functools.partial(array, dtype=self.dtype, ndim=self.ndim), ()
         gradient = None if self._grad is None else self._grad.numpy().copy()
         own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
         device = self.device.alias if self.device.is_cuda else None
@@ -578,10 +582,6 @@ def _restored(
     if made.grad is not None:
         made.grad.assign(gradient)
     return made
-
-
-def _restored_annotation(dtype: Any, ndim: int) -> array:
-    return array(dtype=dtype, ndim=ndim)
 
 
 def _of_rank(rank: int) -> Any:

@@ -11,6 +11,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.view import read_shape
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import MATRIX, QUATERNION, SCALARS, VECTOR, composite, indexedarray
+from jwarp.types.annotations import is_derived
 
 # The scalar types by Fabric's names.
 _SCALARS = {
@@ -42,21 +43,30 @@ class fabricarray(array):
             another.
     """
 
-    def __new__(
-        cls,
+    def __new__(cls, *given: Any, **named: Any) -> Any:
+        if is_derived(cls):
+            return object.__new__(cls)
+        return _made(*given, **named)
+
+    def __init__(
+        self,
         data: Any = None,
         attrib: Any = None,
         dtype: Any = Any,
         ndim: int = 1,
         read_only: bool = False,
         device: Any = None,
-    ) -> Any:
-        if data is None and attrib is None:
-            return array(dtype=dtype, ndim=ndim)
-        return _shown(data, attrib)
+    ):
+        self.__dict__.update(_made(data, attrib, dtype, ndim).__dict__)
 
     def __del__(self) -> None:
         """Nothing is to be done: Fabric frees its memory."""
+
+
+def _made(
+    data: Any = None, attrib: Any = None, dtype: Any = Any, ndim: int = 1, read_only: bool = False, device: Any = None
+) -> Any:
+    return array(dtype=dtype, ndim=ndim) if data is None and attrib is None else _shown(data, attrib)
 
 
 def _shown(data: Any, attrib: Any) -> array:
@@ -137,12 +147,19 @@ class indexedfabricarray(indexedarray):
         KernelTypeError: as for `wp.indexedarray`.
     """
 
-    __slots__ = ()
+    def __new__(cls, *given: Any, **named: Any) -> Any:
+        if is_derived(cls):
+            return object.__new__(cls)
+        return _indexed(cls, *given, **named)
 
-    def __new__(cls, fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int | None = None) -> Any:
-        if fa is None:
-            return super().__new__(cls, dtype=dtype, ndim=ndim)
-        return indexedarray(fa, indices)
+    def __init__(self, fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int | None = None):
+        super().__init__(fa, indices, dtype, ndim)
+
+
+def _indexed(cls: Any, fa: Any = None, indices: Any = None, dtype: Any = Any, ndim: int | None = None) -> Any:
+    if fa is None:
+        return indexedarray.__new__(cls, dtype=dtype, ndim=ndim)
+    return indexedarray(fa, indices)
 
 
 class fabricarrayarray(fabricarray):

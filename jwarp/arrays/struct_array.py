@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.array import KINDS_OF_ARRAYS, array
+from jwarp.arrays.array import OF_STRUCTS, array
 from jwarp.arrays.living import descriptor, table
 from jwarp.arrays.view import View, components_of, itemsize_of, read_shape, scalar_of
 from jwarp.devices import Device, get_device
@@ -253,7 +253,16 @@ class StructArray(array):
         raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to export as one")
 
 
-KINDS_OF_ARRAYS[StructType] = StructArray
+def _of_structs(kind: type) -> type:
+    """The class of arrays of structs for `wp.array` or a class that a program derives from it."""
+    if kind is array:
+        return StructArray
+    if issubclass(kind, StructArray):
+        return kind
+    return type(kind.__name__, (kind, StructArray), {"__module__": kind.__module__})
+
+
+OF_STRUCTS.append(_of_structs)
 
 
 # A descriptor as Warp shows it.
@@ -376,7 +385,7 @@ def _living(kind: ArrayType, row: Any) -> array | None:
     shape, strides = (tuple(map(int, row[name][:dims])) for name in ("shape", "strides"))
     layout = View(kind.element, shape, strides, address - memory.start)
     for known in table.arrays(by_addresses=True):
-        if type(known) is array and known.memory is memory and known.layout == layout:
+        if not isinstance(known, StructArray) and known.memory is memory and known.layout == layout:
             return known
     ends = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     low = layout.offset + sum(min(end, 0) for end in ends)

@@ -17,6 +17,7 @@ from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.struct_array import StructArray
+from jwarp.arrays.subclasses import plain
 from jwarp.arrays.view import Element, View, components_of
 from jwarp.bind.traced_memory import Shaped, TracedMemory, value_of
 from jwarp.bind.trees import Same, attributes, can_be_made_again, same
@@ -74,12 +75,17 @@ def around(leaf: Any, element: Element) -> array:
     return array.of(_Anything(leaf), View.whole(element, shape))
 
 
-jax.tree_util.register_pytree_with_keys(
-    array,
-    lambda a: (tuple((jax.tree_util.FlattenedIndexKey(0), x) for x in _flatten(a)[0]), _flatten(a)[1]),
-    _unflatten,
-    _flatten,
-)
+def _register_arrays(kind: type[array]) -> None:
+    """Let JAX take arrays of a class apart; what it makes of the parts is a plain `array`."""
+    jax.tree_util.register_pytree_with_keys(
+        kind,
+        lambda a: (tuple((jax.tree_util.FlattenedIndexKey(0), x) for x in _flatten(a)[0]), _flatten(a)[1]),
+        _unflatten,
+        _flatten,
+    )
+
+
+_register_arrays(array)
 
 
 jax.tree_util.register_pytree_with_keys(
@@ -112,13 +118,13 @@ class _Rest:
 
 
 def register_pytree(kind: type) -> type:
-    """Let JAX take objects of a class apart: into the arrays that they hold. One that it knows is left alone.
+    """Register a class as a JAX pytree whose leaves are the arrays in its objects. Does nothing if JAX knows the class.
 
-    Attributes that hold arrays, or objects of classes that are registered, are parts of the pytree; all others are part
-    of its structure, and compare by value, or else by identity. Objects are made again without `__init__`.
+    Attributes that hold arrays, or objects of registered classes, are parts of the pytree. All others are part of its
+    structure, and are compared by value, or else by identity. Objects are rebuilt without calling `__init__`.
 
     Raises:
-        KernelTypeError: it is no class of objects with attributes.
+        KernelTypeError: `cls` is not a class whose objects have attributes.
 
     Example:
         >>> wp.register_pytree(State)
@@ -127,6 +133,10 @@ def register_pytree(kind: type) -> type:
     if not isinstance(kind, type) or kind.__module__ == "builtins" or not can_be_made_again(kind):
         raise KernelTypeError(f"wp.register_pytree: {kind!r} is no class of objects with attributes")
     if kind in _registered or issubclass(kind, Struct):
+        return kind
+    if issubclass(kind, array) and not issubclass(kind, StructArray):
+        _register_arrays(kind)
+        _registered.keep(kind, True)
         return kind
 
     def children(value: Any) -> tuple[tuple[Any, ...], _Rest]:
@@ -164,7 +174,7 @@ def _rest_of(value: Any) -> _Rest:
     known: dict[Any, str] = {}
     views: dict[int, list[str]] = {}  # by memory
     for name in names:
-        part = getattr(value, name)
+        part = plain(getattr(value, name))
         if type(part) is array and part.device is not None and not isinstance(part.memory, _Anything):
             first = known.setdefault((id(part.memory), part.layout), name)
             if first != name:
@@ -249,13 +259,13 @@ def _hints(of: Any) -> dict[str, Any]:
 
 
 def replace(obj: Any, /, **values: Any) -> Any:
-    """A copy of an object with other arrays as attributes; JAX values become arrays of the type that was there.
+    """A copy of an object with some array attributes replaced. JAX values become arrays of the replaced type.
 
-    An attribute that is a view of one that is replaced becomes the same view of what takes its place.
+    If an attribute is a view of a replaced array, it becomes the same view of the new array.
 
     Raises:
-        KernelTypeError: there is no such attribute, or it cannot hold the value; or an attribute shares memory with one
-            that is replaced and cannot follow it.
+        KernelTypeError: There is no such attribute, it cannot hold the value, or another attribute shares memory with a
+            replaced array and cannot follow it.
 
     Example:
         >>> moved = wp.replace(state, x=jnp.zeros((4, 3)))

@@ -234,7 +234,7 @@ class OfAttributes:
 
 def attributes(value: Any) -> tuple[str, ...] | None:
     """The names of the attributes that make an object; None for what is not looked into."""
-    if isinstance(value, (*_PLAIN, *_CLOSED, np.ndarray, CompositeValue, float)):
+    if isinstance(value, (*_PLAIN, *_CLOSED, array, np.ndarray, CompositeValue, float)):
         return None
     if isinstance(value, Struct):
         return tuple(type(value).fields)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Never
 
+from jwarp.arrays.subclasses import type_of_value
 from jwarp.caches import Cache, PerOwner
 from jwarp.config import surface
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -46,6 +47,9 @@ from jwarp.types.patterns import ANY
 NUMBERS: dict[type, ScalarType] = {bool: bool_, int: int32, float: float32}
 
 MAX_INSTANCES = 256
+
+# The instance for arguments and for shapes of outputs: from above.
+INSTANCE: list[Callable[[Kernel, Sequence[Any], Sequence[Any]], Kernel]] = []
 
 
 @dataclass(frozen=True)
@@ -191,6 +195,7 @@ class GenericKernel(Kernel, Defined):
             KernelTypeError: as for `instance`, or there is no parameter of a name.
         """
         if isinstance(kinds, Mapping):
+            kinds = {name: _type_or_itself(kind) for name, kind in kinds.items()}
             named = dict(zip((parameter.name for parameter in self.signature), self.wanted, strict=True))
             for name in kinds:
                 if name not in named:
@@ -203,11 +208,20 @@ class GenericKernel(Kernel, Defined):
                 if meant is not None and not is_open(meant):
                     fits(meant, named[name], bound)  # what does not fit is refused below
             kinds = [filled(kind, bound) for kind in {**named, **kinds}.values()]
+        kinds = list(map(_type_or_itself, kinds))
         made = self.instance(kinds)
         self._explicit.setdefault(tuple(map(_meant, kinds)), made)
         return made
 
     add_overload = overload
+
+    def infer_argument_types(self, args: Sequence[Any]) -> list[Any]:
+        """The types of all parameters for these arguments, as `add_overload` takes them.
+
+        Raises:
+            KernelTypeError, LaunchError: as for a launch with these.
+        """
+        return [parameter.type for parameter in INSTANCE[0](self, args, ()).signature]
 
     def __getitem__(self, kinds: Any) -> Kernel:
         """`kernel[wp.float64]`: the instance where each open type is that one, or the next one of several."""
@@ -300,6 +314,12 @@ class GenericKernel(Kernel, Defined):
 
 
 _INSTANCES: PerOwner[GenericKernel, tuple[Any, ...], Kernel] = PerOwner("instances of a generic kernel", MAX_INSTANCES)
+
+
+def _type_or_itself(given: Any) -> Any:
+    """The type of an array that stands for its type; other types are what they are."""
+    found = type_of_value(given)
+    return given if found is None else found
 
 
 def _meant(kind: Any) -> Any:

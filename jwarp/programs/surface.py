@@ -58,9 +58,8 @@ PRIVATE = {
         "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc pack_arg"
     ),
     "types": (
-        "_launch_bounds_classes launch_bounds_t _normalize_array_argument_type _resolve_array_family "
+        "_launch_bounds_classes launch_bounds_t "
         "_validate_array_subclass_descriptor _IndexedArrayAnnotation "
-        "get_signature infer_argument_types type_matches_template "
         "hash_grid_query_type"
     ),
     "codegen": (

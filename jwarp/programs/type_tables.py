@@ -13,6 +13,8 @@ import numpy as np
 from jwarp import types
 from jwarp.arrays.array import _ArrayAnnotation, array
 from jwarp.arrays.fabric import fabricarray, indexedfabricarray
+from jwarp.programs import array_types
+from jwarp.programs.array_types import family_of
 from jwarp.programs.type_codes import array_type_id, get_type_code
 from jwarp.types.annotations import Written
 from jwarp.types.patterns import fits
@@ -138,8 +140,14 @@ def matches_array_class(kind: Any, family: Any) -> bool:
 
 def concrete_array_type(kind: Any) -> Any:
     """The family of an array or of an annotation; of anything else, its class."""
-    families = (types.indexedarray, fabricarray, indexedfabricarray, array)
-    return next((family for family in families if matches_array_class(kind, family)), type(kind))
+    if isinstance(kind, type) and not isinstance(kind, types.StructType):
+        return type
+    found = family_of(kind)
+    if found is None and (getattr(kind, "indexed", None) is not None or isinstance(kind, types.IndexedPattern)):
+        return types.indexedarray
+    if isinstance(kind, _ArrayAnnotation | types.ArrayType | types.StructArrayType):
+        return array
+    return found or type(kind)
 
 
 def types_equal_generic(a: Any, b: Any, match_generic: bool = True) -> bool:
@@ -226,6 +234,7 @@ def members() -> dict[str, Any]:
         "ARRAY_TYPE_INDEXED": 1,
         "ARRAY_TYPE_FABRIC": 2,
         "ARRAY_TYPE_FABRIC_INDEXED": 3,
+        **array_types.MEMBERS,
         "array_type_id": array_type_id,
         "get_type_code": get_type_code,
         "_ArrayAnnotation": _ArrayAnnotation,

@@ -8,6 +8,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from jwarp.errors import KernelTypeError
+
 
 class Written:
     """An object that stands for the type `array_type` where a type is asked for; for none where that is None."""
@@ -20,6 +22,25 @@ class Written:
         if self.array_type is None or not (other is None or isinstance(other, type)):
             return NotImplemented
         return typing.Union[self, other]  # noqa: UP007 of objects that are no classes
+
+
+def is_derived(family: type) -> bool:
+    """True for a class that a program derives from one of arrays: its objects are arrays, and it is no annotation."""
+    return not family.__module__.startswith("jwarp.")
+
+
+def refuse_derived(family: type) -> None:
+    """Refuse an annotation by a class that a program derives from one of arrays.
+
+    Raises:
+        KernelTypeError: it is such a class.
+    """
+    if is_derived(family):
+        base = next(b for b in family.__mro__ if not is_derived(b)).__name__
+        raise KernelTypeError(
+            f"Subscript syntax not supported for {family.__name__}, a class derived from wp.{base}",
+            hint=f"annotate with wp.{base}[…]: parameters of that type take objects of derived classes, too",
+        )
 
 
 def meant(annotation: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types.annotations import is_derived, refuse_derived
 from jwarp.types.array_operators import Operators
 from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType, array_type
 from jwarp.types.patterns import Bound, Pattern
@@ -81,26 +82,29 @@ class indexedarray(Operators):
         KernelTypeError: there are more arrays of indices than axes, or the type of the elements is unknown.
     """
 
-    __slots__ = ("data", "indices")
     _ndim = 1
     data: Any
     indices: tuple[Any, ...]
 
     def __class_getitem__(cls, dtype: Any) -> Any:
+        refuse_derived(cls)
         is_pair = isinstance(dtype, tuple) and len(dtype) == 2
         return indexed_type(array_type(*dtype) if is_pair else array_type(dtype, cls._ndim))
 
-    def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
+    def __new__(cls, *given: Any, **named: Any) -> Any:
+        if not is_derived(cls) and named.get("data", given[0] if given else None) is None:
+            return _annotation(cls._ndim, *given, **named)
+        return object.__new__(cls)
+
+    def __init__(self, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None):
         if data is None:
-            return indexed_type(array_type(dtype, cls._ndim if ndim is None else ndim))
-        made = object.__new__(cls)
-        made.data = data
-        made.indices = tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)
-        if len(made.indices) > len(np.shape(data)):
+            raise KernelTypeError(f"{type(self).__name__}: there is no data", hint="wp.indexedarray[…] is a type")
+        self.data = data
+        self.indices = tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)
+        if len(self.indices) > len(np.shape(data)):
             raise KernelTypeError(
-                f"wp.indexedarray: {len(made.indices)} arrays of indices for {len(np.shape(data))} axes"
+                f"wp.indexedarray: {len(self.indices)} arrays of indices for {len(np.shape(data))} axes"
             )
-        return made
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -204,28 +208,27 @@ class indexedarray(Operators):
 class indexedarray1d(indexedarray):
     """Annotation of an indexed array of one dimension."""
 
-    __slots__ = ()
-
 
 class indexedarray2d(indexedarray):
     """Annotation of an indexed array of two dimensions."""
 
-    __slots__ = ()
     _ndim = 2
 
 
 class indexedarray3d(indexedarray):
     """Annotation of an indexed array of three dimensions."""
 
-    __slots__ = ()
     _ndim = 3
 
 
 class indexedarray4d(indexedarray):
     """Annotation of an indexed array of four dimensions."""
 
-    __slots__ = ()
     _ndim = 4
+
+
+def _annotation(rank: int, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
+    return indexed_type(array_type(dtype, rank if ndim is None else ndim))
 
 
 def checked_indices(indices: Any, extent: int, axis: int) -> np.ndarray:

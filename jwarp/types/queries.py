@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.types.annotations import is_derived
 from jwarp.types.arrays import ArrayType, StructArrayType, StructType, element_of
 from jwarp.types.blocks import StackKind, TileKind, tile
 from jwarp.types.composites import (
@@ -102,7 +103,11 @@ def type_is_struct(t: Any) -> bool:
 
 
 def type_is_array(t: Any) -> bool:
-    """True for the classes of arrays, such as `wp.array` itself."""
+    """True for the classes of arrays, such as `wp.array` itself, and not for those that programs derive from them."""
+    return _is_of_arrays(t) and not is_derived(t)
+
+
+def _is_of_arrays(t: Any) -> bool:
     return isinstance(t, type) and (issubclass(t, indexedarray) or hasattr(t, "array_type"))
 
 
@@ -170,7 +175,7 @@ def is_struct(x: Any) -> bool:
 
 def is_array(x: Any) -> bool:
     """True for an array, or the type of array parameters, as `wp.array[float]` is."""
-    return isinstance(x, (ArrayType, StructArrayType)) or type_is_array(type(x))
+    return isinstance(x, (ArrayType, StructArrayType)) or _is_of_arrays(type(x))
 
 
 def is_tile(x: Any) -> bool:
@@ -248,7 +253,7 @@ def no_function(name: str, values: Iterable[Any]) -> str:
 def type_repr(t: Any) -> str:
     """The name of a type, as Warp writes it."""
     if is_array(t):
-        name = type(t).__name__ if type_is_array(type(t)) else "array"
+        name = type(t).__name__ if _is_of_arrays(type(t)) else "array"
         written = "array" if name == "_ArrayAnnotation" else name
         data = f"shape={tuple(t.shape)}" if getattr(t, "device", None) is not None else f"ndim={_dims(t)}"
         return f"{written}({data}, dtype={type_repr(_element(t))})"

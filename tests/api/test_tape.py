@@ -555,3 +555,84 @@ def test_handles_that_nobody_has_do_not_pile_up():
         with wp.Tape():
             wp.launch(square, 4, [x], [y])
     assert len(x.memory.keepers) < 64
+
+
+@wp.struct
+class Weights:
+    scale: float
+    parts: wp.vec2
+
+
+@wp.kernel
+def scaled(x: wp.array[float], s: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i] * s
+
+
+@wp.kernel
+def scaled_by_vector(x: wp.array[float], s: wp.vec2, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i] * s[0]
+
+
+@wp.kernel
+def scaled_by_struct(x: wp.array[float], s: Weights, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i] * (s.scale * s.parts[0])
+
+
+def _changing(kind):
+    """A kernel, a number for it that is 2 and whose owner may change it, and a function that does."""
+    if kind == "number":
+        number = np.array(2.0, np.float32)
+        return scaled, number, lambda: number.fill(7.0)
+    if kind == "vector":
+        vector = wp.vec2(2.0, 3.0)
+        return scaled_by_vector, vector, lambda: vector.fill(7.0)
+    if kind == "memory of an array":
+        memory = wp.full(2, 2.0, dtype=float)
+        return scaled, memory.numpy()[:1].reshape(()), lambda: memory.fill_(7.0)
+    weights = Weights()
+    weights.scale, weights.parts = 2.0, wp.vec2(1.0, 2.0)
+
+    def change():
+        weights.scale, weights.parts[0] = 5.0, 5.0
+
+    return scaled_by_struct, weights, change
+
+
+@pytest.mark.parametrize("kind", ["number", "vector", "memory of an array", "struct"])
+@pytest.mark.parametrize("way", ["now", "graph", "record"])
+def test_numbers_are_what_they_were_when_the_launch_was_recorded(kind, way):
+    kernel, number, change = _changing(kind)
+    x, y = wp.array([1.0, -2.0, 3.0], dtype=float, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    tape = wp.Tape()
+
+    def forward():
+        with tape:
+            if way == "record":
+                wp.launch(kernel, 3, [x, number, y], record_cmd=True).launch()
+            else:
+                wp.launch(kernel, 3, [x, number, y])
+
+    def backward():
+        tape.backward(grads={y: wp.ones(3, dtype=float)})
+
+    if way == "graph":
+        with wp.ScopedCapture() as capture:
+            tape.reset()
+            forward()
+            backward()
+        change()
+    for _ in range(3):
+        x.grad.zero_()
+        if way == "graph":
+            wp.capture_launch(capture.graph)
+        else:
+            tape.reset()
+            forward()
+            change()
+            backward()
+            kernel, number, change = _changing(kind)
+        np.testing.assert_allclose(y.numpy(), 2.0 * np.array([1.0, 4.0, 9.0]))
+        np.testing.assert_allclose(x.grad.numpy(), 4.0 * x.numpy())

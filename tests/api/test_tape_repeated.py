@@ -14,8 +14,8 @@ from jwarp.dispatch.tape import tape as tape_entries
 
 def went_back(monkeypatch):
     """How often Python went back through a launch."""
-    calls, back = [], tape_entries.LaunchEntry.back
-    monkeypatch.setattr(tape_entries.LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    calls, back = [], tape_entries.LaunchEntry.go_back
+    monkeypatch.setattr(tape_entries.LaunchEntry, "go_back", lambda *args: calls.append(args) or back(*args))
     return calls
 
 

@@ -56,8 +56,8 @@ def new(seed=None, n=N):
 @pytest.fixture
 def backs(monkeypatch):
     """How often Python went back through a launch."""
-    calls, back = [], LaunchEntry.back
-    monkeypatch.setattr(LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    calls, back = [], LaunchEntry.go_back
+    monkeypatch.setattr(LaunchEntry, "go_back", lambda *args: calls.append(args) or back(*args))
     return calls
 
 

@@ -17,8 +17,8 @@ N, H, STEPS = 40, 0.4, 3
 @pytest.fixture
 def backs(monkeypatch):
     """How often Python went back through a launch."""
-    calls, back = [], LaunchEntry.back
-    monkeypatch.setattr(LaunchEntry, "back", lambda *args: calls.append(args) or back(*args))
+    calls, back = [], LaunchEntry.go_back
+    monkeypatch.setattr(LaunchEntry, "go_back", lambda *args: calls.append(args) or back(*args))
     return calls
 
 

@@ -29,7 +29,7 @@ REASONS = (
     Reason("finite elements", "what the tests read of Warp's compiler", r"^fem\.|warp\.fem|warp\._src\.fem"),
     Reason(
         "subclasses of arrays",
-        "`wp.array`, `wp.indexedarray` and annotations of a class that is made of these are not taken",
+        "the tests read descriptors of ctypes that Warp packs, and tell arrays of Fabric from others by their types",
         r"^test_array_subclass\.",
     ),
     Reason(

@@ -3,11 +3,11 @@
 import dataclasses
 import importlib.util
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from fresh_python import run_forked, run_program
 
 import jwarp as wp
 from jwarp.config import config
@@ -325,6 +325,8 @@ UNKNOWN = {
     "entry that a mapping computes": "import collections.abc\nclass Table(collections.abc.Mapping):\n"
     "    def __getitem__(self, key):\n        return wp.sin\n    def __len__(self):\n        return 1\n"
     "    def __iter__(self):\n        return iter('a')\n\nt = Table()\n" + KERNEL.format("t['a'](x[i])"),
+    "array that changes": "t = wp.array([1.0], dtype=float)\n" + KERNEL.format("x[i] * wp.static(float(t.numpy()[0]))"),
+    "view of an array that changes": "t = wp.zeros(3, dtype=float)[1:]\n" + KERNEL.format("wp.static(float(t.size))"),
     "hidden state": "import functools\nf = functools.partial(max, 2)\n" + KERNEL.format("x[i] * wp.static(f(1))"),
 }
 
@@ -473,14 +475,10 @@ print(json.dumps([results, read, said]))
 
 def test_another_process_does_not_read_a_kernel_again(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    environment = {**__import__("os").environ, "JWARP_CACHE_DIR": str(tmp_path / "cache")}
 
     def run():
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / "program.py")], env=environment, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        code = "import runpy; runpy.run_path('program.py', run_name='__main__')"
+        return json.loads(run_forked(code, tmp_path, cache_dir=str(tmp_path / "cache")).splitlines()[-1])
 
     (first, read, said), (second, again, said_again) = run(), run()
     assert said == said_again and len(said) == 1  # who is warned is warned each time
@@ -533,18 +531,12 @@ print(json.dumps([out.numpy().tolist(), read]))
 
 
 def test_another_process_does_not_read_a_kernel_of_a_program_again(tmp_path):
-    environment = {**__import__("os").environ, "JWARP_CACHE_DIR": str(tmp_path / "cache")}
-
     def run(factor):
         (tmp_path / "program.py").write_text(PROGRAM_OF_WARP)
         start = f"import builtins, runpy; builtins.FACTOR = {factor}; runpy.run_path('program.py')"
         (tmp_path / "start.py").write_text(start)
-        done = subprocess.run(
-            [sys.executable, "-m", "jwarp", "run", "start.py"],
-            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        said = run_program("start.py", folder=tmp_path, cache_dir=str(tmp_path / "cache"))
+        return json.loads(said.splitlines()[-1])
 
     assert run(3.0) == [[6.0, 12.0], ["plain"]]
     assert run(3.0) == [[6.0, 12.0], []]
@@ -570,10 +562,7 @@ for k in (kernel, other):
 
 def test_what_the_class_of_a_module_computes_has_no_digest(tmp_path):
     (tmp_path / "program.py").write_text(SETTINGS)
-    done = subprocess.run(
-        [sys.executable, "-m", "jwarp", "run", "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert done.stdout.split() == ["True", "False"], done.stderr
+    assert run_program("program.py", folder=tmp_path).split() == ["True", "False"]
 
 
 def test_what_warp_evaluated_when_a_kernel_was_defined_counts():

@@ -1,11 +1,12 @@
-"""The profiles of fuzzers: how the long one is asked for, how it goes through seeds, and the quick one."""
+"""The profiles of tests: how the long one is asked for, what it tries of seeds and combinations, and the quick one."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -35,3 +36,20 @@ def check_seeds(check: Callable[[int], object]) -> None:
 def quick(*seeds: int) -> list[Any]:
     """Parameters of a test that `-m quick` tries, too."""
     return [pytest.param(seed, marks=pytest.mark.quick) for seed in seeds]
+
+
+def in_turn(*numbers: int, of: int) -> bool:
+    """True for one of so many combinations, those whose numbers add up to a multiple; for all in the long profile."""
+    return LONG or sum(numbers) % of == 0
+
+
+def each_value(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Combinations in which each value of each axis occurs; all combinations in the long profile."""
+    if LONG:
+        return list(itertools.product(*axes))
+    rng, columns = random.Random(0), []
+    for axis in axes:
+        column = list(itertools.islice(itertools.cycle(axis), max(map(len, axes))))
+        rng.shuffle(column)
+        columns.append(column)
+    return list(zip(*columns, strict=True))

@@ -141,7 +141,8 @@ def check_array(kernel: str, param: Param, value: array) -> None:
         hint = f"make it with dtype=wp.{param.dtype}"
         if own.dtype == param.dtype:
             hint = "a.view(dtype) shows the same bytes as elements of another type, a.reshape(…) in another shape"
-        raise KernelTypeError(f"{where}, got {own!r}, {value.memory.made_at}", hint=hint)
+        differs = "number of dimensions" if own.dtype == param.dtype and value.ndim != param.type.dims else "dtype"
+        raise KernelTypeError(f"{where}, got {own!r} of another {differs}, {value.memory.made_at}", hint=hint)
 
 
 def _fits(value: array, kind: Any) -> bool:

@@ -18,7 +18,7 @@ from jwarp.dispatch.call.array_arguments import Given
 from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
 from jwarp.errors import JwarpError
-from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
+from jwarp.frontend.generics import INSTANCE, GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
 from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray, may_hold_handles
@@ -182,6 +182,9 @@ def instance_for_call(kernel: Kernel, args: Sequence[Any], shapes: Sequence[Any]
     """
     assert isinstance(kernel, GenericKernel)
     return _chosen(kernel, [*args, *shapes], [u >= len(args) for u in range(len(args) + len(shapes))])
+
+
+INSTANCE.append(instance_for_call)
 
 
 def _chosen(kernel: GenericKernel, values: Sequence[Any], is_output: Sequence[bool]) -> Kernel:

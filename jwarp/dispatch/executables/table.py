@@ -30,8 +30,8 @@ A value is
 | None | that it is none | yes |
 | gradient that is wanted | None, False or True | True alone |
 
-Anything else has no key: tracers, shapes with symbolic extents, foreign arrays, subclasses, dicts. Such calls are
-checked each time.
+Anything else has no key: tracers, shapes with symbolic extents, foreign arrays, dicts. Such calls are checked each
+time. Objects of classes derived from those of arrays come here as the arrays that stand for them.
 
 Arrays whose bytes overlap add the distance between their first elements. With shapes and strides, that decides which
 elements they share; arrays that are apart add nothing, wherever they are. Arrays in a memory of jwarp's own can only

@@ -1,4 +1,4 @@
-"""The entries of a tape, one for each command: the contents that it keeps, and its backward pass."""
+"""The entries of a tape, one for each command: the contents that it keeps, and the commands of its backward pass."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
+from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
@@ -19,7 +20,8 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
-from jwarp.dispatch.steps.host_executor import Recorded, moving, zeroing
+from jwarp.dispatch.steps.executors import Recorded, moving
+from jwarp.dispatch.tape.native_steps import SteppedCall
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot
 from jwarp.types.all_memory import MEMORY
@@ -30,6 +32,13 @@ class Retained:
 
     def __init__(self) -> None:
         self._taken: list[tuple[array, np.ndarray]] = []
+
+    def around(self, written: Sequence[array], commands: list[Command]) -> list[Command]:
+        """The commands of the backward pass of what has `written` to arrays, with those that note what they take."""
+        if not [a for a in written if a.retain_grad and a.grad is not None]:
+            return commands
+        noted: list[Callable[[], None]] = []
+        return [Call(lambda: noted.append(self.watch(written))), *commands, Call(lambda: noted.pop()())]
 
     def watch(self, given: Iterable[array]) -> Callable[[], None]:
         """A function to call after a write went back, which keeps what that took from the gradients of arrays."""
@@ -48,18 +57,17 @@ class Entry(abc.ABC):
 
     arrays: tuple[array, ...] = ()
     written: tuple[array, ...] = ()
+    where: tuple[str, int] | None = None  # file and line where it was recorded
 
     @abc.abstractmethod
-    def back(self, retained: Retained) -> None:
-        """Take the gradients of what it left to those of what it found.
+    def commands(self, retained: Retained) -> list[Command]:
+        """The commands that take the gradients of what it left to those of what it found.
+
+        They are those for the gradients that there are now, and run before others are asked for theirs.
 
         Raises:
-            NotDifferentiableError: it has no exact derivative, and what it wrote to has a gradient other than zero.
+            NotDifferentiableError: it has no exact derivative, also when a command runs.
         """
-
-    def steps(self) -> list[Recorded] | None:
-        """The steps that do the same; None where Python runs it."""
-        return None
 
     @property
     def keeps(self) -> Iterable[Kept]:
@@ -71,8 +79,24 @@ class Entry(abc.ABC):
         """The arrays that its backward pass writes to besides gradients."""
         return ()
 
+    @property
+    def is_asked(self) -> bool:
+        """True if arrays that it wrote have gradients other than zero."""
+        return any(a.grad is not None and not is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
+
+    @property
+    def place(self) -> str:
+        """Where it was recorded, as text."""
+        return "" if self.where is None else "{}:{}".format(*self.where)
+
+    def placed(self, error: JwarpError) -> JwarpError:
+        """The error of a command, with where the entry was recorded."""
+        made = copy.copy(error)
+        made.add_note(f"recorded on a tape at {self.place}")
+        return made
+
     def key(self) -> Hashable | None:
-        """The layout key of its steps; None on the slow path."""
+        """The layout key of its commands; None on the slow path."""
         return None
 
 
@@ -98,6 +122,11 @@ def refuse_traced(what: str, gradients: Iterable[array]) -> None:
         )
 
 
+def zeroing(grad: array) -> Fill:
+    """The command that sets a gradient to zero."""
+    return Fill(grad, np.zeros((), grad.layout.dtype))
+
+
 def added(grad: array, more: Any) -> None:
     """Add to a gradient."""
     memory, layout = grad.memory, grad.layout
@@ -111,17 +140,6 @@ def is_here(a: array) -> bool:
 
 def is_zero(content: Any) -> bool:
     return isinstance(content, np.ndarray) and not content.any()
-
-
-def place_text(where: tuple[str, int]) -> str:
-    return f"{where[0]}:{where[1]}"
-
-
-def placed(error: JwarpError, where: tuple[str, int]) -> JwarpError:
-    """The error, with where the command was recorded."""
-    made = copy.copy(error)
-    made.add_note(f"recorded on a tape at {place_text(where)}")
-    return made
 
 
 def both_before_and_after(what: str, a: array) -> LaunchError:
@@ -139,8 +157,8 @@ class FunctionEntry(Entry):
     def __init__(self, function: Callable[[], Any], arrays: Sequence[array]):
         self.function, self.arrays = function, tuple(arrays)
 
-    def back(self, retained: Retained) -> None:
-        self.function()
+    def commands(self, retained: Retained) -> list[Command]:
+        return [Call(self.function)]
 
 
 class ComputationEntry(Entry):
@@ -154,34 +172,29 @@ class ComputationEntry(Entry):
         if any(a.grad is not None for a in self.written):
             self.kept = [a.memory.keep(a.layout) for a in command.reads]
 
-    def back(self, retained: Retained) -> None:
-        if not any(a.grad is not None and not is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written):
+    def commands(self, retained: Retained) -> list[Command]:
+        return retained.around(self.written, [Call(self._back)])
+
+    def _back(self) -> None:
+        if not self.is_asked:
             return
         back, name = self.command.back, self.command.name
         if back is None:
-            raise placed(
-                NotDifferentiableError(
-                    f"{name} has no derivative, and what it wrote to has a gradient",
-                    hint="tape.record_func takes a function that goes back through it",
-                ),
-                self.where,
+            raise NotDifferentiableError(
+                f"{name} has no derivative, and what it wrote to has a gradient",
+                hint="tape.record_func takes a function that goes back through it",
             )
         if self.kept is None and self.command.reads:
-            raise placed(
-                LaunchError(
-                    f"{name}: the gradient needs what the arrays held, and nothing was kept, as no array that it writes"
-                    " had a gradient when it was recorded",
-                    hint="make the arrays with requires_grad=True before",
-                ),
-                self.where,
+            raise LaunchError(
+                f"{name}: the gradient needs what the arrays held, and nothing was kept, as no array that it writes"
+                " had a gradient when it was recorded",
+                hint="make the arrays with requires_grad=True before",
             )
         refuse_traced(name, [a.grad for a in self.arrays if a.grad is not None])
         for a in self.written:
             if a.retain_grad and any(overlap(a, b) for b in self.command.given):
-                raise placed(both_before_and_after(name, a), self.where)
-        done = retained.watch(self.written)
+                raise both_before_and_after(name, a)
         back([kept.array() for kept in self.kept or ()])
-        done()
 
 
 class FillEntry(Entry):
@@ -190,18 +203,9 @@ class FillEntry(Entry):
     def __init__(self, command: Fill):
         self.arrays = self.written = (command.array,)
 
-    def back(self, retained: Retained) -> None:
-        (target,) = self.written
-        if target.grad is not None:
-            done = retained.watch(self.written)
-            target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
-            done()
-
-    def steps(self) -> list[Recorded] | None:
-        (target,) = self.written
-        if target.grad is None:
-            return []
-        return None if target.retain_grad or not is_here(target.grad) else [zeroing(target.grad.host())]
+    def commands(self, retained: Retained) -> list[Command]:
+        grad = self.written[0].grad
+        return [] if grad is None else retained.around(self.written, [zeroing(grad)])
 
     def key(self) -> Hashable | None:
         return FillEntry, *tokens(self.arrays)
@@ -214,43 +218,39 @@ class CopyEntry(Entry):
         self.arrays, self.written = (command.dest, command.src), (command.dest,)
         self.where = place_of_caller()
 
-    def back(self, retained: Retained) -> None:
-        target, source = self.arrays
-        if target.grad is None:
-            return
-        done = retained.watch(self.written)
-        content = target.grad.memory.read(target.grad.layout)
-        flowing = content.copy() if isinstance(content, np.ndarray) else content
-        target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
-        done()  # before some of it comes back, where the source is of the same array
-        if source.grad is not None:
-            layout = source.grad.layout
-            if layout.dtype != flowing.dtype:
-                if not is_zero(flowing):
-                    raise placed(
-                        NotDifferentiableError(
-                            f"wp.copy: elements of {source.dtype!r} were copied to an array of {target.dtype!r}, and"
-                            " such a copy of bits has no derivative",
-                            hint="convert them in a kernel, or copy to an array without a gradient",
-                        ),
-                        self.where,
-                    )
-            else:
-                added(source.grad, flowing.reshape(layout.full_shape))
-
-    def steps(self) -> list[Recorded] | None:
-        target, source = self.arrays
-        if target.grad is None:
+    def commands(self, retained: Retained) -> list[Command]:
+        target, source = self.arrays[0].grad, self.arrays[1].grad
+        if target is None:
             return []
-        if target.retain_grad or not is_here(target.grad):
+        if source is None:
+            return retained.around(self.written, [zeroing(target)])
+        if source.layout.dtype != target.layout.dtype:
+            return [Call(self._refuse), *retained.around(self.written, [zeroing(target)])]
+        return [SteppedCall(lambda: self._move(target, source, retained), lambda: self._steps(target, source))]
+
+    def _move(self, target: array, source: array, retained: Retained) -> None:
+        """Add the gradient to that of the source, of which it may be a part, and set it to zero."""
+        done = retained.watch(self.written)
+        content = target.memory.read(target.layout)
+        flowing = content.copy() if isinstance(content, np.ndarray) else content
+        target.memory.write(target.layout, np.zeros((), target.layout.dtype))
+        done()  # before some of it comes back, where the source is of the same array
+        added(source, flowing.reshape(source.layout.full_shape))
+
+    def _steps(self, target: array, source: array) -> list[Recorded] | None:
+        if self.written[0].retain_grad or not (is_here(target) and is_here(source)):
             return None
-        content = target.grad.host()
-        if source.grad is None:
-            return [zeroing(target.grad.host())]
-        into = source.grad.host() if is_here(source.grad) else None
-        if into is None or (into.shape, into.dtype) != (content.shape, content.dtype):
-            return None
-        return [moving(content, into)]
+        content, into = target.host(), source.host()
+        return [moving(content, into)] if content.shape == into.shape else None
+
+    def _refuse(self) -> None:
+        if self.is_asked:
+            target, source = self.arrays
+            raise NotDifferentiableError(
+                f"wp.copy: elements of {source.dtype!r} were copied to an array of {target.dtype!r}, and"
+                " such a copy of bits has no derivative",
+                hint="convert them in a kernel, or copy to an array without a gradient",
+            )
 
     def key(self) -> Hashable | None:
         return CopyEntry, *tokens(self.arrays)
@@ -263,15 +263,15 @@ class SecondOrderEntry(Entry):
         self.what, self.span, self.where = what, span, place_of_caller()
         self.arrays = self.written = tuple(gradients)
 
-    def back(self, retained: Retained) -> None:
-        if any(a.grad is not None and not is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written):
-            raise placed(
-                NotDifferentiableError(
-                    f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
-                    self.span,
-                    "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
-                ),
-                self.where,
+    def commands(self, retained: Retained) -> list[Command]:
+        return [Call(self._refuse)]
+
+    def _refuse(self) -> None:
+        if self.is_asked:
+            raise NotDifferentiableError(
+                f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
+                self.span,
+                "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
             )
 
 
@@ -283,7 +283,7 @@ class LaunchEntry(Entry):
     """
 
     def __init__(self, launch: ArrayLaunch):
-        values = launch.values
+        values = launch.own_numbers()
         self.values: Sequence[Any] = values
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.dims, self.block_dim = launch.dims, launch.block_dim
@@ -337,36 +337,34 @@ class LaunchEntry(Entry):
         except (NotDifferentiableError, LaunchError) as error:
             self.refusal = error
 
-    def back(self, retained: Retained) -> None:
-        backward = self.backward
+    def commands(self, retained: Retained) -> list[Command]:
+        made: list[Command] = []
         if self.found is not None and self.kernel.enable_backward:
-            try:
-                self._check_found(backward, self.found)
-            except NotDifferentiableError as error:
-                raise placed(error, self.where) from None
+            self._check_found(self.backward, self.found)
+            made.append(SteppedCall(self._check_apart, list))
         if not [a for a in self.written if a._grad is not None]:
-            return
-        if self.found is not None and self.kernel.enable_backward and self._is_asked():
-            try:
-                self.found.check_apart(self.mixed)
-            except NotDifferentiableError as error:
-                raise placed(error, self.where) from None
+            return []
+        backward = self.backward
         if backward is not None and self._moving(backward) != self.moving:
             self._prepare(backward)
         if not self.kernel.enable_backward:
-            return self._switched_off()
+            return [Call(self._switched_off)]
         if self.refusal is not None:
-            if self._is_asked():
-                raise placed(self.refusal, self.where)
-            return None
-        backward_pass = self.backward_pass
-        if backward is None or backward_pass is None:
-            return None
+            return [*made, Call(self._refuse)]
+        if backward is None or self.backward_pass is None:
+            return made
+        made.append(SteppedCall(self.go_back, self._steps))
+        written = [a for p in self.moving if (a := self.values[p]).retain_grad and p in backward.written]
+        if not written:
+            return made
+        self._refuse_retained(backward)
+        return retained.around(written, made)
+
+    def go_back(self) -> None:
+        """Run the adjoint in place."""
+        backward, backward_pass = self.backward, self.backward_pass
+        assert backward is not None and backward_pass is not None  # as the commands are those of an adjoint
         values = self.values
-        done = None
-        if self._retains(backward):
-            self._refuse_retained(backward)
-            done = retained.watch([values[p] for p in self.moving if p in backward.written])
         followed = [values[p]._grad for p in self.moving]
         changed = backward.changed(backward_pass, values, followed)
         if [a for a in (*followed, *changed) if a.memory.is_traced]:
@@ -374,9 +372,22 @@ class LaunchEntry(Entry):
         arrays = self._given(backward, backward_pass)
         will_change([a.memory for a in (*followed, *changed)])
         backward_pass.run(arrays)
-        if done is not None:
-            done()
-        return None
+
+    def _steps(self) -> list[Recorded] | None:
+        backward, backward_pass = self.backward, self.backward_pass
+        assert backward is not None and backward_pass is not None
+        if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
+            return None
+        return [Recorded(backward_pass.steps.steps, self._given(backward, backward_pass, remakes=False))]
+
+    def _refuse(self) -> None:
+        if self.refusal is not None and self.is_asked:
+            raise self.refusal
+
+    def _check_apart(self) -> None:
+        """Refuse a derivative that is asked for, and whose arrays may be found by numbers, too."""
+        if self.found is not None and self.is_asked:
+            self.found.check_apart(self.mixed)
 
     def _mixed(self, values: Sequence[Any]) -> tuple[array, ...]:
         """The parameters that are not what the launch takes them for where it finds them by numbers, too."""
@@ -405,19 +416,6 @@ class LaunchEntry(Entry):
             return False
         return found.are_apart(written)
 
-    def steps(self) -> list[Recorded] | None:
-        if not [a for a in self.written if a._grad is not None]:
-            return []
-        backward, backward_pass = self.backward, self.backward_pass
-        if backward is None or backward.on_gpu or not self.kernel.enable_backward or self.refusal is not None:
-            return None
-        if backward_pass is None:
-            return []
-        followed = [self.values[p]._grad for p in self.moving]
-        if self._moving(backward) != self.moving or self._retains(backward) or not all(map(is_here, followed)):
-            return None
-        return [Recorded(backward_pass.steps.steps, self._given(backward, backward_pass, remakes=False))]
-
     @property
     def keeps(self) -> Iterable[Kept]:
         return self.kept.values()
@@ -443,10 +441,6 @@ class LaunchEntry(Entry):
                     return None
         return tuple(parts)
 
-    def _retains(self, backward: ArrayBackward) -> bool:
-        """True if gradients of arrays that it writes are to be retained."""
-        return bool([p for p in self.moving if self.values[p].retain_grad and p in backward.written])
-
     def _given(self, backward: ArrayBackward, backward_pass: BackwardPass, *, remakes: bool = True) -> dict[Slot, Any]:
         """The arrays of the backward pass by slot; also a `Remade` unless it `remakes`."""
 
@@ -456,10 +450,6 @@ class LaunchEntry(Entry):
 
         gradients = {p: backward.shown(self.values[p]._grad) for p in self.moving}
         return backward.arrays_of(backward_pass, self.values, content, gradients)
-
-    def _is_asked(self) -> bool:
-        """True if arrays that it wrote have gradients other than zero."""
-        return any(a.grad is not None and not is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
 
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""
@@ -471,21 +461,18 @@ class LaunchEntry(Entry):
         if not isinstance(of, array):
             return backward.number(p, of)
         if of.memory.version != self.versions[backward.arrays.index(p)]:
-            raise placed(
-                LaunchError(
-                    f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
-                    " the array held, and it has been written since; nothing was kept, as no array that the launch"
-                    " writes had a gradient when it was recorded",
-                    hint="make the arrays with requires_grad=True before the launch",
-                ),
-                self.where,
+            raise LaunchError(
+                f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
+                " the array held, and it has been written since; nothing was kept, as no array that the launch"
+                " writes had a gradient when it was recorded",
+                hint="make the arrays with requires_grad=True before the launch",
             )
         return backward.shown(of)
 
     def _switched_off(self) -> None:
-        if self._is_asked():
+        if self.is_asked:
             warnings.warn(
-                f"tape.backward passes over a launch of kernel '{self.kernel.name}' ({place_text(self.where)}), which"
+                f"tape.backward passes over a launch of kernel '{self.kernel.name}' ({self.place}), which"
                 f" was made with enable_backward=False ({self.kernel.span}): gradients through it are missing",
                 KernelWarning,
                 stacklevel=6,
@@ -495,10 +482,7 @@ class LaunchEntry(Entry):
         for p in backward.written:
             a = self.values[p]
             if isinstance(a, array) and a.retain_grad and p in backward.read_and_stored:
-                raise placed(
-                    both_before_and_after(f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}'", a),
-                    self.where,
-                )
+                raise both_before_and_after(f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}'", a)
 
 
 _NUMBERS = (float, int)

@@ -10,14 +10,21 @@ import numpy as np
 
 import jwarp._native as _native
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command, submit
+from jwarp.arrays.commands import Call, Command, submit
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.executables.table import Ready
-from jwarp.dispatch.steps.host_executor import Native, Recorded, Scratch, copying, filling, native_steps
+from jwarp.dispatch.steps.executors import Native, Recorded, Scratch, copying, filling, native_steps
 from jwarp.types.handles import states_of
+
+
+class SteppedCall(Call):
+    """A call of a Python function, and the `steps` that do the same, if there are any."""
+
+    def __init__(self, function: Callable[[], Any], steps: Callable[[], list[Recorded] | None]):
+        self.function, self.steps = function, steps
 
 
 class Several(Command):
@@ -87,7 +94,10 @@ def steps_of(commands: Sequence[Command]) -> list[Recorded] | None:
     made: list[Recorded] = []
     for command in commands:
         rule = _RULES.get(type(command))
-        steps = command.steps() if isinstance(command, Several) else None if rule is None else rule(command)
+        if isinstance(command, SteppedCall | Several):
+            steps = command.steps()
+        else:
+            steps = None if rule is None else rule(command)
         if steps is None:
             return None
         made += steps

@@ -17,8 +17,8 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
-from jwarp.dispatch.steps.host_executor import Recorded, Scratch, native_steps
+from jwarp.dispatch.steps.backward import ArrayAdjoint
+from jwarp.dispatch.steps.executors import Recorded, Scratch, native_steps
 from jwarp.dispatch.tape.entries import (
     ComputationEntry,
     CopyEntry,
@@ -29,7 +29,8 @@ from jwarp.dispatch.tape.entries import (
     SecondOrderEntry,
     has_gradients,
 )
-from jwarp.errors import NO_SPAN, LaunchError
+from jwarp.dispatch.tape.native_steps import steps_of
+from jwarp.errors import NO_SPAN, JwarpError, LaunchError
 
 MAX_PLANS = 32
 # Of more scratch memory than this, a backward pass takes longer than its Python, and the memory is not to be kept.
@@ -83,18 +84,18 @@ class Backward(Command):
         refuse_aliases(self.entries)
         retained = Retained()
         for entry in reversed(self.entries):
-            entry.back(retained)
+            try:
+                for command in entry.commands(retained):
+                    command.run()
+            except JwarpError as error:
+                if entry.where is None:
+                    raise
+                raise entry.placed(error) from None
         retained.put_back()
 
     def steps(self) -> list[Recorded] | None:
         """The steps that do the same each time that they run; None where Python runs one of them."""
-        made: list[Recorded] = []
-        for entry in reversed(self.entries):
-            steps = entry.steps()
-            if steps is None:
-                return None
-            made += steps
-        return made
+        return steps_of([command for entry in reversed(self.entries) for command in entry.commands(Retained())])
 
 
 class OfTape(Call):

@@ -12,7 +12,7 @@ from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.arrays.memory import SAVES, HostMemory, Kept, KeptTogether, Memory, Saved
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.host_executor import Recorded, Scratch, copying, native_steps
+from jwarp.dispatch.steps.executors import Recorded, Scratch, copying, native_steps
 from jwarp.dispatch.tape.entries import Entry, LaunchEntry
 from jwarp.dispatch.tape.geometry_changes import Builds, GeometryChange, changed_by, owners_among
 from jwarp.dispatch.tape.native_steps import (

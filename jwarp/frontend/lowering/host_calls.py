@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.subclasses import type_of_value
 from jwarp.errors import JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, OUTSIDE
 from jwarp.frontend.context import Context, Frame, UsesTiles
@@ -23,12 +24,21 @@ from jwarp.frontend.lowering.inlining import overload_of
 from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import operator_table
-from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, bind_python
+from jwarp.frontend.values.bindings import NO_ARRAY, ArrayRef, Binding, Composite, Number, PythonRef, bind_python
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_blocks import Unknown, yielded
 from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import Const, Kernel, Value
-from jwarp.types import OPERATE, PLAIN, CompositeValue, ScalarType, composite, from_dtype, number
+from jwarp.types import (
+    OPERATE,
+    PLAIN,
+    ArrayType,
+    CompositeValue,
+    ScalarType,
+    composite,
+    from_dtype,
+    number,
+)
 from jwarp.types.queries import no_function
 
 # Loops of the library run over the components of vectors and matrices.
@@ -76,10 +86,17 @@ def chosen(function: Func, args: tuple[Any, ...], named: dict[str, Any]) -> Func
         KernelTypeError: none does.
     """
     span = _place()
-    values, spans = [_bound(value, span) for value in args], dict.fromkeys(named, span)
-    keywords = {name: _bound(value, span) for name, value in named.items()}
+    values, spans = [_typed_as(value, span) for value in args], dict.fromkeys(named, span)
+    keywords = {name: _typed_as(value, span) for name, value in named.items()}
     given = Arguments(values, [span] * len(args), keywords, spans, span, span, [None] * len(args), {})
     return overload_of(function, given)
+
+
+def _typed_as(value: Any, span: Span) -> Binding:
+    """An argument, which of an array has nothing but its type."""
+    kind = type_of_value(value)
+    kind = getattr(kind, "indexed", None) or kind
+    return ArrayRef(NO_ARRAY, "the argument", kind) if isinstance(kind, ArrayType) else _bound(value, span)
 
 
 def _context() -> Context:

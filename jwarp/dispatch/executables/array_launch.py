@@ -23,17 +23,21 @@ from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
-from jwarp.dispatch.call.aliases import UNORDERED, identical, overlap_error, reads_first, refuse_unordered
 from jwarp.dispatch.call.array_arguments import (
+    UNORDERED,
     check_array,
     device_of_arrays,
     host_of,
+    identical,
     matched_values,
+    overlap_error,
     read_block_dim,
+    reads_first,
+    refuse_unordered,
     shown_on_device,
 )
+from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.call import Call, Kind
-from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward

@@ -111,7 +111,7 @@ def _applied(ctx: Context, function: Any, given: Arguments) -> Binding:
 
 
 def _computed(ctx: Context, found: Binding) -> Binding:
-    """What was read, where that is numbers after loops which do not end while they are read."""
+    """The numbers that were read, with those after loops whose ends are known when they run."""
     items = found.items if isinstance(found, Composite) else (found,)
     if ctx.locals or all(isinstance(x, Const) for x in items):
         return found

@@ -14,6 +14,7 @@ import numpy as np
 from jwarp._native import BoundHostLaunch
 from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind import compat
@@ -288,6 +289,7 @@ class ArrayLaunch(Command):
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        CHANGES.note()
         return parts
 
     def replayer(self) -> Callable[[], None]:
@@ -352,6 +354,7 @@ class ArrayLaunch(Command):
         before = self.given, self.values
         if not self.prepared.change(self.take(given)):
             self.__dict__["given"], self.values = before
+            CHANGES.note()
             return False
         return True
 

@@ -206,7 +206,7 @@ def native_steps(recorded: Iterable[Recorded], scratch: Scratch) -> list[Any] | 
 
 
 class _Known:
-    """What is alike for steps that come again and again: lists of them are of a few backward passes."""
+    """Code and written slots of steps, once for each: the lists are of a few backward passes that come again."""
 
     def __init__(self) -> None:
         self._kept: list[Any] = []  # so that an `id` stays that of one object

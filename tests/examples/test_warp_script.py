@@ -12,7 +12,7 @@ ROPE = Path(__file__).resolve().parents[2] / "examples" / "warp_script" / "rope.
 
 
 def misses(output):
-    """What the program prints: the distance by which the rope misses, at some iterations."""
+    """Distances by which the rope misses, at some iterations, as the program prints them."""
     return [float(x) for x in re.findall(r"misses by ([\d.]+)", output)]
 
 

@@ -16,6 +16,7 @@ from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
 from jwarp.types.arrays import wanted_type as wanted_type
+from jwarp.types.assigned import assigned as assigned
 from jwarp.types.blocks import ElementType as ElementType
 from jwarp.types.blocks import StackKind as StackKind
 from jwarp.types.blocks import TileKind as TileKind

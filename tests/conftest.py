@@ -11,12 +11,14 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 
 # Threads of NumPy's and SciPy's products would spin beside tests. Must precede `import numpy`, also in other processes.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import jax
 import pytest
+from jax._src.interpreters import mlir
 
 MUCH_MEMORY = 800 << 20  # bytes of a process
 MORE_MEMORY = 100 << 20  # by which a process has to grow until what it can give back is looked for again
@@ -42,6 +44,20 @@ _FAST += " --xla_llvm_disable_expensive_passes=true"
 if jax.__version_info__ < (0, 11):  # later releases have no such flag, and XLA ends the process
     _FAST += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", _FAST)
+
+# JAX makes a context of MLIR for each program, which takes as long as to lower most of those that are here. Programs of
+# a thread share one, as those of later releases do, until the memory of compiled programs is given back.
+_make_context, _contexts = mlir.make_ir_context, threading.local()
+
+
+def _shared_context():
+    if not hasattr(_contexts, "shared"):
+        _contexts.shared = _make_context()
+    return _contexts.shared
+
+
+if not hasattr(mlir, "_thread_local_context"):
+    mlir.make_ir_context = _shared_context
 
 # What the first use of a public name imports is there from the start, as tests reach for parts of jwarp before it.
 dir(importlib.import_module("jwarp"))
@@ -122,6 +138,7 @@ def give_back(more: int) -> None:
     """Drop compiled programs if the process has grown by so much since it was done last."""
     if resident() > max(MUCH_MEMORY, _resident["when_cleared"] + more):
         jax.clear_caches()
+        _contexts.__dict__.clear()
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
         _resident["when_cleared"] = resident()

@@ -13,7 +13,7 @@ namespace jwarp {
 // What a value is, as a part of a key. What follows tells it apart from others of its kind.
 enum class Part : uint8_t {
   kArray = 1, kDevice, kNumpy, kJax, kFloat, kInt, kBool, kNumber, kNone, kComposite, kStruct, kStructArray, kIndexed,
-  kHeld, kShape, kUnwanted, kWanted, kShared, kValues
+  kCached, kShape, kUnwanted, kWanted, kShared, kValues
 };
 
 const pybind11::detail::PyArray_Proxy& fields_of(PyObject* array);
@@ -80,7 +80,7 @@ class LayoutKey {
   bool read_numpy(PyObject* value, Part part, bool is_shared);
   bool read_jax(PyObject* value);
   bool read_composite(PyObject* value);
-  bool read_held(PyObject* value);
+  bool read_cached(PyObject* value);
   bool read_struct(PyObject* value, PyTypeObject* type);
   bool read_struct_array(PyObject* value);
   bool read_indexed(PyObject* value);

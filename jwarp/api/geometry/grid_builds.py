@@ -16,7 +16,7 @@ from jwarp.arrays.rematerialised import Turn, can_be_made
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.host import Forward
-from jwarp.dispatch.steps.host_executor import Recorded
+from jwarp.dispatch.steps.executors import Recorded
 from jwarp.dispatch.tape.geometry_changes import Planned
 from jwarp.launching.steps import Launch, Slot
 from jwarp.lib.geometry.builders import CELLS, sorted_cells, starts_moved

@@ -85,6 +85,11 @@ class Place(NamedTuple):
     use: Use = Use.READ
     owner: Any = None
 
+    @property
+    def is_moved(self) -> bool:
+        """True if kernels on a GPU work on a copy of the array, since it is not contiguous."""
+        return self.owner is not None and not self.array.flags.c_contiguous
+
 
 class Reader(abc.ABC):
     """Reads the arguments of launches in place, whose arrays are all of one placement."""

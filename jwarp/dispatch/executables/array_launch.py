@@ -14,38 +14,42 @@ import numpy as np
 from jwarp._native import BoundHostLaunch
 from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind import compat
-from jwarp.bind.calls import bind
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.bind.custom_vjp import is_stopped
-from jwarp.bind.prepare import prepare
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
-from jwarp.dispatch.call.aliases import UNORDERED, identical, overlap_error, reads_first, refuse_unordered
 from jwarp.dispatch.call.array_arguments import (
+    UNORDERED,
     check_array,
     device_of_arrays,
     host_of,
+    identical,
     matched_values,
+    overlap_error,
     read_block_dim,
+    reads_first,
+    refuse_unordered,
     shown_on_device,
 )
+from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.call import Call, Kind
-from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward
+from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
 from jwarp.dispatch.executables.table import Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
-from jwarp.launching.arguments import Matched, without_absent
+from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
 from jwarp.types import renewed
 from jwarp.types.handles import owner_of
@@ -149,8 +153,8 @@ class ArrayLaunch(Command):
         """The values that are given for each parameter as it is written."""
         return matched_values(self.kernel, self.inputs, self.outputs)
 
-    def call(self, read: Callable[[array], Any], copied: frozenset[int] = frozenset()) -> Call:
-        """The launch on what `read` gives for each array; those of the parameters `copied` are copied before.
+    def call(self, read: Callable[[array], Any], program: Program, **options: Any) -> Call:
+        """The launch of its program, or a form of it, on what `read` gives for each array.
 
         Raises:
             KernelTypeError, LaunchError: a value does not fit.
@@ -159,20 +163,11 @@ class ArrayLaunch(Command):
         found = [read(value) if type(value) is array else value for value in self.values]
         given = grouping.assemble(kernel, range(len(kernel.signature)), found.__getitem__)
         given = [None if value is None else new for value, new in zip(self.given, given, strict=True)]
-        written = grouping.changed_parameters(kernel, self.program.written)
+        written = grouping.changed_parameters(kernel, program.written)
         roles = tuple(Role.IN_OUT if u in written else Role.READ for u in range(len(given)))
-        return Call(
-            kernel,
-            self.program,
-            self.dims,
-            Matched(roles, tuple(given), written),
-            None,
-            self.block_dim,
-            is_named=True,
-            is_shared=True,
-            copied=copied,
-            differentiable=kernel.enable_backward,
-        )
+        options = {"differentiable": kernel.enable_backward, "is_named": True, "is_shared": True, **options}
+        matched = Matched(roles, tuple(given), written)
+        return Call(kernel, program, self.dims, matched, block_dim=self.block_dim, **options)
 
     def own_numbers(self) -> Sequence[Any]:
         """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
@@ -205,7 +200,7 @@ class ArrayLaunch(Command):
         """
         copied: frozenset[int] = frozenset()
         while True:
-            call = self.call(shown_on_device if self.device.is_cuda else host_of, copied)
+            call = self.call(shown_on_device if self.device.is_cuda else host_of, self.program, copied=copied)
             try:
                 return DeviceForward(call) if call.kind is Kind.DEVICE else HostForward(call)
             except OverlapError as error:
@@ -294,6 +289,7 @@ class ArrayLaunch(Command):
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        CHANGES.note()
         return parts
 
     def replayer(self) -> Callable[[], None]:
@@ -358,6 +354,7 @@ class ArrayLaunch(Command):
         before = self.given, self.values
         if not self.prepared.change(self.take(given)):
             self.__dict__["given"], self.values = before
+            CHANGES.note()
             return False
         return True
 
@@ -374,13 +371,52 @@ class ArrayLaunch(Command):
         if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None
         if self.is_functional:
-            return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
+            return self._run_traced()
         made = self.ready()
         self.will_write()
         made()
         if executable is not None:
             executable.learn_launch(made, self.values)
         return None
+
+    def _run_traced(self) -> None:
+        """Run it on the JAX values that arrays stand for.
+
+        What enable_backward says is of no account: JAX takes the gradient.
+
+        Raises:
+            KernelTypeError, LaunchError: an argument does not fit, or arrays that JAX does not trace would be written.
+        """
+        kernel, program = self.kernel, self.program
+        of = {p: a for p, a in enumerate(self.values) if isinstance(a, array)}
+        for p in program.written:
+            if p in of and not of[p].memory.is_traced and not is_not_tracing():
+                raise LaunchError(
+                    f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}' while JAX traces, and"
+                    f" {of[p].memory.made_at} is no part of what is traced",
+                    hint="make the array inside of the traced function, or pass it as an argument of wp.functionalize",
+                )
+            if isinstance(self.values[p], np.ndarray):
+                raise LaunchError(
+                    f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}', a NumPy array, and to"
+                    " JAX values or while JAX traces, where nothing is written in place",
+                    hint="pass wp.from_jax(x) of it, and read what it holds then by wp.to_jax",
+                )
+        same = identical(of, program.written)
+        refuse_unordered(kernel, program, of, same)
+        program = program.merged(tuple(same.items()))
+        made = JaxForward(
+            self.call(lambda a: value_of(a.memory, a.layout), program, is_functional=True, differentiable=True)
+        )
+        if is_stopped(kernel):
+            made.operands = [jax.lax.stop_gradient(x) for x in made.operands]
+        try:
+            found = made.traced()
+        except jax.errors.UnexpectedTracerError as error:
+            raise _of_another_function(kernel, program, of) from error
+        for p, value in zip(made.order, found, strict=True):
+            if p in of:
+                of[p].memory.write(of[p].layout, value)
 
     @property
     def is_functional(self) -> bool:
@@ -427,53 +463,6 @@ def launch(
 
 def _are_same(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
     return len(leaves) == len(values) and all(map(operator.is_, leaves, values))
-
-
-def run_traced(
-    kernel: Kernel, program: Program, dims: tuple[int, ...], block_dim: BlockDim | None, given: Sequence[Any]
-) -> None:
-    """Run a launch on JAX values, which arrays stand for; `given` has one value for each parameter of the IR.
-
-    What enable_backward says is of no account: JAX takes the gradient.
-
-    Raises:
-        KernelTypeError, LaunchError: an argument does not fit, or arrays that JAX does not trace would be written.
-    """
-    program, threads = program.arranged(dims, block_dim)
-    of = {p: a for p, a in enumerate(given) if isinstance(a, array)}
-    for p in program.written:
-        if p in of and not of[p].memory.is_traced and not compat.is_not_tracing():
-            raise LaunchError(
-                f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}' while JAX traces, and"
-                f" {of[p].memory.made_at} is no part of what is traced",
-                hint="make the array inside of the traced function, or pass it as an argument of wp.functionalize",
-            )
-        if isinstance(given[p], np.ndarray):
-            raise LaunchError(
-                f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}', a NumPy array, and to"
-                " JAX values or while JAX traces, where nothing is written in place",
-                hint="pass wp.from_jax(x) of it, and read what it holds then by wp.to_jax",
-            )
-    same = identical(of, program.written)
-    refuse_unordered(kernel, program, of, same)
-    program = program.merged(tuple(same.items()))
-    values: list[Any] = [value_of(v.memory, v.layout) if p in of else v for p, v in enumerate(given)]
-    roles = tuple(Role.IN_OUT if p in program.written else Role.READ for p in range(len(values)))
-    matched = Matched(roles, tuple(values), program.written)
-    absent = [p for p, value in enumerate(values) if value is None and not program.params[p].is_value]
-    if absent:
-        matched = without_absent(matched, program.params, absent, program.written, in_place=False)
-    made = prepare(program, threads, matched, block_dim)
-    if not made.launch.results and not program.lasts:
-        return
-    operands = [jax.lax.stop_gradient(x) for x in made.operands] if is_stopped(kernel) else made.operands
-    try:
-        found = bind(operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
-    except jax.errors.UnexpectedTracerError as error:
-        raise _of_another_function(kernel, program, of) from error
-    for p, value in zip(made.launch.results, found, strict=True):
-        if p in of:
-            of[p].memory.write(of[p].layout, value)
 
 
 def _of_another_function(kernel: Kernel, program: Program, of: dict[int, array]) -> LaunchError:

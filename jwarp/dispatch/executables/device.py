@@ -13,12 +13,10 @@ from jwarp.arrays.array import array
 from jwarp.bind.compat import is_not_tracing
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
-from jwarp.dispatch.call.checks import Convert, DeviceReader, Place, Use, content_of, read_places
-from jwarp.dispatch.executables.device_launch import Placed, Settled, Work, settle
+from jwarp.dispatch.call.checks import Convert, DeviceReader, Use, content_of, read_places
+from jwarp.dispatch.executables.device_launch import Settled, Work, device_of
 from jwarp.dispatch.executables.host import described
 from jwarp.dispatch.executables.table import Ready
-from jwarp.errors import LaunchError
-from jwarp.wire import DTYPES
 
 
 class Forward(Ready):
@@ -94,50 +92,17 @@ class Prepared:
         if self.settled is not None and not waits:
             return self.settled.run(self.stream, self.device, self.kept)
         owners, span = [x.owner for x in self.places], self.launch.program.span
-        work = Work(f"kernel '{self.name}'", self.stream, self.device, owners, span)
-        placed = [_placed(x, work) for x in self.places]
-        back = [(at[0], x.array) for at, x in zip(placed, self.places, strict=True) if x.use.changes and is_moved(x)]
-        settled = settle(self.launch, placed, self.device)
-        settled.run(self.stream, self.device, None if waits and not back else work.kept)
-        if not any(x.use in (Use.COPY, Use.SCRATCH) or is_moved(x) for x in self.places):
+        work, places = Work(f"kernel '{self.name}'", self.stream, self.device, owners, span), self.places
+        contents, shapes = [work.content(x) for x in places], [x.array.shape for x in places]
+        written = [x if x.use.changes else None for x in places]
+        settled = work.launch(self.launch, contents, shapes, written, waits=waits)
+        if not any(x.use in (Use.COPY, Use.SCRATCH) or x.is_moved for x in places):
             self.settled, self.kept = settled, work.kept
-        for address, target in back:
-            assert isinstance(address, int)
-            work.unpack(address, target)
-        if waits and back:
-            work.wait()
-
-
-def is_moved(place: Place) -> bool:
-    """True if kernels work on a copy of the array, since it is not contiguous."""
-    return place.owner is not None and not place.array.flags.c_contiguous
-
-
-def _placed(place: Place, work: Work) -> Placed:
-    """The form in which the native module takes an argument; an array may have to be copied before."""
-    array = place.array
-    content: bytes | int | None
-    if place.owner is None:
-        content = array.tobytes() if array.size and place.use is not Use.SCRATCH else None
-    else:
-        content = work.packed(array) if place.use is Use.COPY or is_moved(place) else place.owner.address
-    return content, DTYPES[array.dtype.name], array.shape
 
 
 def _nowhere(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """The outline of memory that a launch allocates itself."""
     return np.broadcast_to(np.empty((), dtype), shape)
-
-
-def device_of(program: Program, places: Sequence[Place]) -> int:
-    """The GPU that all arrays are on."""
-    devices = {x.owner.device for x in places if x.owner is not None}
-    if len(devices) > 1:
-        raise LaunchError(
-            f"kernel '{program.name}': the arrays are on several GPUs, {', '.join(map(str, sorted(devices)))}",
-            hint="copy them to one",
-        )
-    return devices.pop()
 
 
 # From a value of a call to what the native module takes for its parameter; None if the slow path is needed.

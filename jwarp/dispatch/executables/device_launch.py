@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from jwarp.caches import MAX_SHAPES, PerOwner, cached
 from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import DeviceError, KernelAt, at_kernel
+from jwarp.dispatch.call.checks import Place, Use
 from jwarp.errors import NO_SPAN, CompileError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Blocks, Definition, HandwrittenKernel
 from jwarp.ir.nodes import Param
@@ -25,8 +26,10 @@ from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.types import ArrayType, ScalarType, from_dtype, int64, vector
 from jwarp.wire import DTYPES, Role
 
-# The native module's form of an argument: an address, the bytes of a value or None; dtype code; shape.
-Placed = tuple[int | bytes | None, int, tuple[int, ...]]
+# The content of an argument: an address, the bytes of a value, or None for memory of the launch itself.
+Content = int | bytes | None
+# The native module's form of an argument: content, dtype code, shape.
+Placed = tuple[Content, int, tuple[int, ...]]
 
 _COMPILED: PerOwner[Program, tuple, _native.DeviceLaunch] = PerOwner("launches on GPUs in place", MAX_SHAPES)
 
@@ -56,6 +59,17 @@ class Settled:
             raise LaunchError(f"kernel '{self.name}': {error}") from None
 
 
+def device_of(program: Program, places: Iterable[Place]) -> int:
+    """The GPU that all arrays are on."""
+    devices = {x.owner.device for x in places if x.owner is not None}
+    if len(devices) > 1:
+        raise LaunchError(
+            f"kernel '{program.name}': the arrays are on several GPUs, {', '.join(map(str, sorted(devices)))}",
+            hint="copy them to one",
+        )
+    return devices.pop()
+
+
 def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled:
     """The launch for these parameters on that device, compiled once for their shapes.
 
@@ -68,11 +82,6 @@ def settle(launch: Descriptor, placed: Sequence[Placed], device: int) -> Settled
     return Settled(
         launch.program.name, launch.program.span, native, [placed[p] for p in (*launch.operands, *launch.results)]
     )
-
-
-def put(launch: Descriptor, placed: Sequence[Placed], stream: int, device: int, keep: Any) -> None:
-    """Put a launch with these parameters on the stream, as `Settled.run` does."""
-    settle(launch, placed, device).run(stream, device, keep)
 
 
 def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:
@@ -155,6 +164,38 @@ class Work:
         else:
             self._move("scatter", _bits(array), packed)
 
+    def content(self, place: Place) -> Content:
+        """The content of an argument; an array that is not contiguous is copied."""
+        if place.owner is None:
+            return place.array.tobytes() if place.array.size and place.use is not Use.SCRATCH else None
+        return self.packed(place.array) if place.is_moved or place.use is Use.COPY else place.owner.address
+
+    def launch(
+        self,
+        launch: Descriptor,
+        contents: Sequence[Content],
+        shapes: Sequence[tuple[int, ...]],
+        written: Sequence[Place | None],
+        *,
+        waits: bool = False,
+    ) -> Settled:
+        """Put a launch on the stream, and for parameters in copies of arrays `written` what it leaves into these.
+
+        Raises what `settle` and `Settled.run` raise.
+        """
+        codes = [DTYPES[param.dtype.name] for param in launch.program.kernel.params]
+        settled = settle(launch, list(zip(contents, codes, shapes, strict=True)), self.device)
+        back = [
+            (x, place.array) for x, place in zip(contents, written, strict=True) if place is not None and place.is_moved
+        ]
+        settled.run(self.stream, self.device, None if waits and not back else self.kept)
+        for address, target in back:
+            assert isinstance(address, int)
+            self.unpack(address, target)
+        if waits and back:
+            self.wait()
+        return settled
+
     def add(self, packed: int, array: np.ndarray) -> None:
         """Add what is packed, numbers of the array's dtype, to the array."""
         self._move("add", array, packed)
@@ -194,7 +235,7 @@ class Work:
             (numbers(array.size), number, ()),
         ]
         with KernelAt(self._span):
-            put(launch, placed, self.stream, self.device, self.kept)
+            settle(launch, placed, self.device).run(self.stream, self.device, self.kept)
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

@@ -107,12 +107,8 @@ class Forward(Ready):
             if convert is None:
                 return None
             feeds.append((place, convert))
-        return Plan(self.compiled, tuple(feeds), self._returned, self.call.names)
-
-    @property
-    def _returned(self) -> tuple[int, ...]:
-        """The numbers of the results in the order in which they come back."""
-        return tuple(map(self.order.index, self.call.matched.outputs))
+        returned = self.call.matched.outputs if self.call.request is None else self.order
+        return Plan(self.compiled, tuple(feeds), tuple(map(self.order.index, returned)), self.call.names)
 
 
 class Adjoint(Forward):
@@ -133,10 +129,6 @@ class Adjoint(Forward):
         self.places = (*self.launch.operands, *(first[p] for p in cotangents), *(then[p] for p in seeds))
         self.operands = [*self.operands, *given]
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.order
-
     @functools.cached_property
     def compiled(self) -> Callable[..., Sequence[Any]]:
         return adjoint.compiled(self.launch, self.zeros, self._variant, differentiable=self.call.differentiable)
@@ -147,10 +139,6 @@ class Adjoint(Forward):
 
     def once(self, stream: Any) -> Any:
         return self() if stream is None else self.on_stream(stream)
-
-    @property
-    def _returned(self) -> tuple[int, ...]:
-        return tuple(range(len(self.order)))
 
     def _read(self, *gradients: Mapping[int, Any]) -> list[Any]:
         """The arrays that are given as gradients of parameters.

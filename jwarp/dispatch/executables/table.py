@@ -62,9 +62,9 @@ from jwarp.bind import compat
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.devices import Device
+from jwarp.dispatch.call.cached_geometry import cached_content
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import Convert
-from jwarp.dispatch.call.held import held
 from jwarp.errors import LaunchError
 from jwarp.frontend import options
 from jwarp.frontend.foreign.kernels import as_kernel
@@ -300,7 +300,7 @@ _native.set_call_classes(
         "struct": Struct,
         "id": Id,
         "geometry": Geometry,
-        "held": held,
+        "cached_content": cached_content,
         "as_numpy": np.asarray,
         "config": config,
         "options": options,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jwarp import _native
-from jwarp.arrays.cuda_arrays import Borrowed, read_stream
+from jwarp.arrays.cuda_arrays import read_stream
 from jwarp.autodiff.custom_gradients import changed_by_gradients
 from jwarp.bind import compat, values
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
@@ -20,8 +20,7 @@ from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Convert, DeviceReader, Place, Reader, Use, converter, read_contents
 from jwarp.dispatch.executables.host import prepare, refuse_shared, without_aliases
 from jwarp.dispatch.executables.table import Plan, Ready, places_of_gradients
-from jwarp.dispatch.steps.device_executor import DeviceSteps
-from jwarp.dispatch.steps.host_executor import HostSteps, Recorded, Scratch, native_steps
+from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
@@ -105,8 +104,7 @@ class DeviceAdjoint(Ready):
         program = generated(self.call.program)
         handle = read_stream(program.name, stream)
         made = _Adjoint(self.call, program, DeviceReader(handle))
-        arrays = {s: x.array if x.owner is None else Borrowed(x.owner, x.array) for s, x in made.by_slot.items()}
-        DeviceSteps(program, made.steps.steps)(arrays, handle, waits=stream is None)
+        DeviceSteps(program, made.steps.steps)(made.by_slot, handle, waits=stream is None)
         return self.call.results(dict(self.call.gradients.wanted))
 
 

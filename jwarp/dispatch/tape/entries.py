@@ -12,6 +12,7 @@ import numpy as np
 
 from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
@@ -20,7 +21,7 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
-from jwarp.dispatch.steps.host_executor import Recorded, moving
+from jwarp.dispatch.steps.executors import Recorded, moving
 from jwarp.dispatch.tape.native_steps import SteppedCall
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot
@@ -308,6 +309,7 @@ class LaunchEntry(Entry):
         if backward_pass is not None:
             if backward_pass.program.kernel.order and not backward.program.kernel.order:
                 launch.program = backward.ordered
+                CHANGES.note()
             for p in backward_pass.reads:
                 a = values[p]
                 if isinstance(a, array):

@@ -11,7 +11,7 @@ import numpy as np
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.rematerialised import Turn, remade
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.host_executor import Recorded, copying
+from jwarp.dispatch.steps.executors import Recorded, copying
 from jwarp.dispatch.tape.entries import Entry, LaunchEntry
 from jwarp.dispatch.tape.native_steps import all_of, steps_of
 from jwarp.types import Geometry, Struct

@@ -18,7 +18,7 @@ from jwarp.devices import Device, DeviceError
 from jwarp.dispatch.call.looking_up import looking_up, refresh
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.device import Forward
-from jwarp.dispatch.steps.host_executor import Recorded
+from jwarp.dispatch.steps.executors import Recorded
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
@@ -35,7 +35,7 @@ Run = Callable[[], Any]
 
 
 class Graph(Several):
-    """The commands that a capture took. `wp.capture_launch(graph)` runs them."""
+    """The commands of a capture. `wp.capture_launch(graph)` runs them."""
 
     in_turn = True
     is_loaded = False

@@ -16,7 +16,7 @@ from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.executables.table import Ready
-from jwarp.dispatch.steps.host_executor import Native, Recorded, Scratch, copying, filling, native_steps
+from jwarp.dispatch.steps.executors import Native, Recorded, Scratch, copying, filling, native_steps
 from jwarp.types.handles import states_of
 
 

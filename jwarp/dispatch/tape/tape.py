@@ -17,8 +17,8 @@ from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.array_adjoint import ArrayAdjoint
-from jwarp.dispatch.steps.host_executor import Recorded, Scratch, native_steps
+from jwarp.dispatch.steps.backward import ArrayAdjoint
+from jwarp.dispatch.steps.executors import Recorded, Scratch, native_steps
 from jwarp.dispatch.tape.entries import (
     ComputationEntry,
     CopyEntry,

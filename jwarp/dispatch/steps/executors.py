@@ -1,4 +1,4 @@
-"""The executors of steps on host arrays: at once on any arrays, and as native steps on arrays that are there."""
+"""The executors of steps on arrays: at once on those of the host or of a GPU, and as native steps on the host's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jwarp import _native
+from jwarp.arrays.cuda_arrays import borrow
 from jwarp.arrays.rematerialised import Remade, there
 from jwarp.compiler.cpu import lower_kernel
+from jwarp.compiler.program import Program
+from jwarp.dispatch.call.checks import Place
+from jwarp.dispatch.executables.device_launch import Content, Work, device_of
+from jwarp.errors import LaunchError
 from jwarp.launching.descriptor import extents_of
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Shape, Slot, Step, Steps
+from jwarp.wire import Role
 
 Arrays = list[Any]
 Run = Callable[[Arrays], None]
@@ -225,3 +231,116 @@ def _bound(recorded: Recorded, scratch: Scratch) -> list[Any] | None:
                 return None
             made.append((target, source if step.shape is None else source.reshape(step.shape), "add"))
     return made
+
+
+# On a GPU, in the order of a stream
+
+
+class DeviceSteps:
+    """Steps for any arrays of their slots. Errors speak of a launch of `program`."""
+
+    def __init__(self, program: Program, steps: Iterable[Step]):
+        self.program, self.steps = program, tuple(steps)
+        self.written = Steps(self.steps).written
+        # Memory that one launch alone sees is allocated, and filled, by the launch.
+        seen = collections.Counter(
+            slot
+            for step in self.steps
+            if not isinstance(step, Allocate)
+            for slot in (step.slots if isinstance(step, Launch) else (step.source, step.target))
+        )
+        self.unseen = {
+            slot
+            for step in self.steps
+            if isinstance(step, Launch)
+            for slot, role in zip(step.slots, step.launch.roles, strict=True)
+            if role is Role.ZEROS and seen[slot] == 1
+        }
+        self.copies = {step.target for step in self.steps if isinstance(step, Copy)}
+
+    def __call__(self, arrays: Mapping[Slot, Any], stream: int = 0, *, waits: bool = False) -> None:
+        """Put the steps on a stream, and wait for their end if that `waits`.
+
+        Args:
+            arrays: By slot: places, arrays on a GPU, arrays of NumPy for values.
+            stream: The handle of the stream.
+
+        Raises:
+            LaunchError: an array cannot be borrowed, arrays are on several GPUs, or the driver refuses a launch.
+            CompileError: a kernel cannot be compiled.
+        """
+        if self.steps:
+            _Run(self, arrays, stream).put(waits=waits)
+
+    def read(self, slot: Slot, given: Any, stream: int) -> Place:
+        """The array of a slot, as it is borrowed."""
+        if isinstance(given, Place):
+            return given
+        if isinstance(given, np.ndarray):
+            return Place(given)
+        name = self.program.name
+        try:
+            found = borrow(given, stream)
+        # A foreign object raises: the array is deleted, or not on a GPU.
+        except Exception as error:
+            parameter = self.program.params[slot.param].name
+            raise LaunchError(
+                f"kernel '{name}', parameter '{parameter}': the adjoint cannot borrow it, {error}"
+            ) from None
+        assert found is not None
+        return Place(found.outline, owner=found.owner)
+
+
+class _Run:
+    """One run of steps on a stream."""
+
+    def __init__(self, of: DeviceSteps, arrays: Mapping[Slot, Any], stream: int):
+        self.of, self.stream, program = of, stream, of.program
+        self.given = {slot: of.read(slot, x, stream) for slot, x in arrays.items()}
+        places = self.given.values()
+        owners = [x.owner for x in places if x.owner is not None]
+        self.work = Work(f"kernel '{program.name}'", stream, device_of(program, places), owners, program.span)
+        self.own: dict[Slot, Content] = {}
+
+    def put(self, *, waits: bool) -> None:
+        """Put all steps on the stream."""
+        for step in self.of.steps:
+            if isinstance(step, Allocate):
+                if step.slot not in self.of.copies:
+                    self.own[step.slot] = self._allocated(step)
+            elif isinstance(step, Copy):
+                self.own[step.target] = self._copied(step.source)
+            elif isinstance(step, Launch):
+                self._launch(step)
+            else:
+                self._add(step)
+        if waits:
+            self.work.wait()
+
+    def _allocated(self, step: Allocate) -> Content:
+        if step.value is None:
+            return None if step.slot in self.of.unseen else self.work.memory(step.shape, step.dtype)
+        if not step.shape and step.slot not in self.of.written:
+            return np.array(step.value, step.dtype).tobytes()
+        assert step.value == 0
+        return self.work.zeros(step.shape, step.dtype)
+
+    def _copied(self, slot: Slot) -> Content:
+        """The address of a copy of an array, None for one without elements."""
+        given = self.given[slot]
+        return None if given.owner is None else self.work.packed(given.array)
+
+    def _read(self, slot: Slot) -> Content:
+        return self.own[slot] if slot in self.own else self.work.content(self.given[slot])
+
+    def _launch(self, step: Launch) -> None:
+        roles = step.launch.roles
+        written = [
+            None if role is Role.READ else self.given.get(slot) for slot, role in zip(step.slots, roles, strict=True)
+        ]
+        self.work.launch(step.launch, list(map(self._read, step.slots)), step.shapes, written)
+
+    def _add(self, step: Add) -> None:
+        source, target = self._read(step.source), self.given[step.target]
+        assert isinstance(source, int) and target.owner is not None
+        self.work.add(source, target.array)

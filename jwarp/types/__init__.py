@@ -16,7 +16,6 @@ from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
 from jwarp.types.arrays import wanted_type as wanted_type
-from jwarp.types.assigned import assigned as assigned
 from jwarp.types.blocks import ElementType as ElementType
 from jwarp.types.blocks import StackKind as StackKind
 from jwarp.types.blocks import TileKind as TileKind
@@ -122,6 +121,7 @@ from jwarp.types.scalars import uint8 as uint8
 from jwarp.types.scalars import uint16 as uint16
 from jwarp.types.scalars import uint32 as uint32
 from jwarp.types.scalars import uint64 as uint64
+from jwarp.types.struct_fields import assigned as assigned
 from jwarp.types.structs import Struct as Struct
 from jwarp.types.structs import has_arrays as has_arrays
 from jwarp.types.structs import is_empty as is_empty

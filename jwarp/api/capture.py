@@ -28,14 +28,14 @@ def capture_begin(
     apic: bool = False,
     capture_mode: Any = None,
 ) -> None:
-    """Put launches on `wp.array`s, copies and fills into a graph from now on; they do not run until that is launched.
+    """Start to record launches on `wp.array`s, copies and fills in a graph, instead of running them.
 
     Args:
-        device: Has no effect here beyond being one, and neither have the others: the graph runs where its arrays are.
-        stream, force_module_load, external, apic, capture_mode: As `device`.
+        device: Must be a device, but has no other effect: the graph runs on the device of its arrays.
+        stream, force_module_load, external, apic, capture_mode: Accepted for compatibility with Warp; no effect.
 
     Raises:
-        LaunchError: a capture has begun already.
+        LaunchError: A capture is already open.
     """
     get_device(device)
     if listeners.here.capture is not None:
@@ -45,10 +45,10 @@ def capture_begin(
 
 
 def capture_end(device: Any = None, stream: Any = None) -> Graph:
-    """End a capture: the graph of what it took.
+    """End a capture and return its graph.
 
     Raises:
-        LaunchError: none has begun.
+        LaunchError: No capture is open.
     """
     taken = listeners.here.capture
     if taken is None:
@@ -59,11 +59,11 @@ def capture_end(device: Any = None, stream: Any = None) -> Graph:
 
 
 def capture_launch(graph: Graph, stream: Any = None) -> None:
-    """Run a graph: its launches, copies and fills, on the arrays that they were captured with, by one native call.
+    """Run a graph, on the arrays that were captured, by one native call.
 
     Raises:
-        KernelTypeError: `graph` is none.
-        LaunchError: an array was freed or resized by force since it was captured.
+        KernelTypeError: `graph` is not a graph.
+        LaunchError: An array was freed or resized by force after the capture.
     """
     if not isinstance(graph, Graph):
         raise KernelTypeError(f"wp.capture_launch: expected a graph, got {type(graph).__name__}")
@@ -111,18 +111,18 @@ def capture_if(
     stream: Any = None,
     **kwargs: Any,
 ) -> None:
-    """Do one of two things, by an array of one int32: in a capture, each time that the graph is launched.
+    """Run one of two branches, depending on an array of one int32: in a capture, each time the graph is launched.
 
-    While JAX traces, it becomes `jax.lax.cond` over the arrays that they write.
+    While JAX traces, it becomes `jax.lax.cond` over the arrays that the branches write.
 
     Args:
-        condition: Not 0 for `on_true`.
+        condition: The array. `on_true` runs if its element is not 0, otherwise `on_false`.
         on_true, on_false: Functions that launch, copy and fill, or graphs; None for nothing.
-        stream: Has no effect here.
+        stream: Has no effect.
         kwargs: Arguments of the functions.
 
     Raises:
-        KernelTypeError: the condition is no such array, or a branch is neither.
+        KernelTypeError: The condition is not such an array, or a branch is neither a function nor a graph.
     """
     _check(condition, "wp.capture_if")
     if not is_not_tracing():
@@ -136,20 +136,20 @@ def capture_if(
 
 
 def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stream: Any = None, **kwargs: Any) -> None:
-    """Do something while an array of one int32 is not 0: in a capture, each time that the graph is launched.
+    """Repeat a body while an array of one int32 is not 0: in a capture, each time the graph is launched.
 
-    While JAX traces, it becomes `jax.lax.while_loop` over the arrays that the body writes, or, with `max_trips` of
-    `wp.functionalize`, a loop of so many iterations, which has a gradient in reverse mode. The body runs twice: to
-    find what it writes, and to trace it.
+    While JAX traces, it becomes `jax.lax.while_loop` over the arrays that the body writes. If `wp.functionalize` has
+    `max_trips`, it becomes a loop of that many iterations, which has a gradient in reverse mode. The body runs twice:
+    to find the arrays that it writes, and to trace it.
 
     Args:
         condition: The array, which the body changes.
         while_body: A function that launches, copies and fills, or a graph.
-        stream: Has no effect here.
+        stream: Has no effect.
         kwargs: Arguments of the function.
 
     Raises:
-        KernelTypeError: the condition is no such array, or the body is neither.
+        KernelTypeError: The condition is not such an array, or the body is neither a function nor a graph.
     """
     _check(condition, "wp.capture_while")
     if not is_not_tracing():
@@ -169,7 +169,7 @@ def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stre
 
 
 class ScopedCapture:
-    """A `with` in which launches are captured; `graph` is what they were, once it has ended.
+    """A context manager in which launches are captured. When it has ended, `graph` is the graph.
 
     Example:
         >>> with wp.ScopedCapture() as capture:

@@ -51,28 +51,28 @@ def check_grads(
     seed: int = 0,
     block_dim: BlockDim | None = None,
 ) -> None:
-    """Compare derivatives with finite differences at one point, and raise an AssertionError where they differ.
+    """Compare derivatives with finite differences at one point, and raise an AssertionError if they differ.
 
-    Each floating-point argument is changed by itself: in a few random directions, and in a few of its components.
-    A direction counts where differences with steps of several lengths agree; where they do not, there is a kink
-    close by, and others are tried.
+    Each floating-point argument is changed by itself: in a few random directions, and in a few single components. A
+    direction is used if finite differences with several step lengths agree. Otherwise there is a kink close by, and
+    other directions are tried.
 
     Args:
         fn_or_kernel: A JAX function, with its arguments in `args`; or a kernel, with `dim` and the same `inputs` and
-            `outputs` as for `wp.launch`. Arrays among a kernel's `outputs` are arguments too.
-        args: A tuple of arguments, of which those of integers and bools stay as they are. For a kernel: `dim`.
+            `outputs` as for `wp.launch`. Arrays among a kernel's `outputs` are arguments, too.
+        args: A tuple of arguments; integers and bools stay constant. For a kernel: `dim`.
         inputs, outputs, dim, block_dim: For kernels, as in `wp.launch`.
-        order: 1, or 2 for second derivatives too, of each mode by each mode.
+        order: 1, or 2 to check second derivatives, too, of each mode by each mode.
         modes: Any of "fwd" (`jax.jvp`) and "rev" (`jax.vjp`).
         eps: The longest step, relative to the values; shorter ones follow. Default: 0.001 for float64 and 0.03 for
-            float32, whose differences are good for three digits only: check float64 versions for more.
-        rtol, atol: Allowed error. Default: 1e-6 and 1e-9 for float64, 0.003 and 1e-5 for float32. The rounding of
-            the function's values is allowed on top.
-        seed: For the directions, and for the weights that make one number of all elements of a result.
+            float32. Finite differences in float32 have only three correct digits; check float64 versions for more.
+        rtol, atol: Allowed error, in addition to the rounding of the function's values. Default: 1e-6 and 1e-9 for
+            float64, 0.003 and 1e-5 for float32.
+        seed: The seed of the directions, and of the weights that combine all elements of a result.
 
     Raises:
-        AssertionError: A derivative is wrong, or no direction tells; the text names argument, result, mode,
-            direction and both numbers. Not one of jwarp's own errors, as the fault is in no source line.
+        AssertionError: A derivative is wrong, or no direction was usable. The message names argument, result, mode,
+            direction and both numbers. (Not one of jwarp's error classes, because no source line is wrong.)
         NotDifferentiableError: A derivative has no exact rule.
 
     Example:

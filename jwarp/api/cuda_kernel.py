@@ -37,41 +37,41 @@ def cuda_kernel(
     grid: Grid = None,
     shared_bytes: int | Callable[[tuple[int, ...]], int] = 0,
 ) -> HandwrittenKernel:
-    """Make a kernel of a `__global__` function in CUDA C++, to be launched like one written in Python.
+    """Make a kernel from a `__global__` function in CUDA C++, to be launched like a kernel in Python.
 
-    Nothing is compiled before a launch is lowered for a GPU. There, the function is called with a pointer for each
-    array (or, if it asks for that, a `jw::array<float, 2>`, which knows its extents) and with scalars, vectors and
-    matrices by value. All axes of blocks and of the grid are the function's own; a batch of `jax.vmap` is one launch.
+    The kernel is compiled when a launch is lowered for a GPU. The function is called with a pointer for each array (or
+    with a `jw::array<float, 2>`, which has extents, if that is its parameter's type) and with scalars, vectors and
+    matrices by value. It has all axes of blocks and of the grid to itself; a batch of `jax.vmap` is one launch.
 
     Args:
-        source: CUDA C++ text, or the path of a file: a Path, or a string that ends in .cu, .cuh or .h.
+        source: CUDA C++ source, or the path of a file: a Path, or a string that ends in .cu, .cuh or .h.
         name: The function, or the instance of a template: `"scale<float, 128>"`.
-        params: The type of each parameter by its name, in the function's order: types as kernels in Python have them.
-        outputs: The names of the parameters that the function writes. Others must be `const` to it.
-        in_out_argnames: Those of the outputs that start from an array that is passed, as in `wp.jax_kernel`.
-            Other outputs start as zeros.
-        full_outputs: Those of the other outputs of which every launch writes all elements: they start as whatever the
-            memory holds, so that nothing has to be set to zero before. Without a thread they are zeros.
-        adjoint: Another kernel, which takes inputs (and results) by their names, cotangents as `adj_<output>`, and
-            writes gradients to `adj_<input>`: arrays of one element for what is passed by value, an in-out parameter
-            for an in-out one. It runs over the same launch dimensions. Or a JAX function of the inputs and the
-            cotangents of all floating outputs, which returns a gradient for each input (or for each floating
-            input); it may have `*, dim, outputs` for the launch dimensions and results.
-        cpu: What computes the same on the CPU: a `@wp.kernel` with parameters of the same types, or a JAX function of
-            the inputs that returns the outputs; it may have `*, dim, output_shapes`.
-        options: More options for NVRTC.
-        headers: Texts of headers by the name they are included by; or folders, where they are looked for; or a list
-            of both.
-        block_dim: Threads of a block, unless the launch says; or those along (x, y) or (x, y, z), for a function
-            that looks at `threadIdx.y`.
-        grid: Blocks along x, or along (x, y) or (x, y, z), or a function of the launch dimensions that returns this.
-            Default: a thread to each index of the launch; of blocks with axes, its last dimension lies along x.
-        shared_bytes: Dynamic shared memory of a block, or a function of the launch dimensions.
+        params: The type of each parameter by name, in the function's order, as for kernels in Python.
+        outputs: The names of the parameters that the function writes. All others should be `const`.
+        in_out_argnames: Outputs that start from an array that is passed, as in `wp.jax_kernel`. Other outputs start as
+            zeros.
+        full_outputs: Outputs whose elements are all written by every launch. They start with arbitrary content, which
+            saves setting them to zero. If a launch has no threads, they are zeros.
+        adjoint: A kernel over the same launch dimensions. It takes inputs and outputs by their names, cotangents as
+            `adj_<output>`, and writes gradients to `adj_<input>`: arrays of one element for parameters by value, an
+            in-out parameter for an in-out parameter. Or a JAX function of the inputs and the cotangents of all
+            floating-point outputs, which returns a gradient for each input (or for each floating-point input); it may
+            have `*, dim, outputs` for the launch dimensions and results.
+        cpu: The version for CPUs: a `@wp.kernel` with parameters of the same types, or a JAX function of the inputs
+            that returns the outputs; it may have `*, dim, output_shapes`.
+        options: Further options for NVRTC.
+        headers: Header sources by the name in `#include`; or folders to search; or a list of both.
+        block_dim: Threads in a block, unless the launch specifies it; or the numbers along (x, y) or (x, y, z), for
+            functions that read `threadIdx.y`.
+        grid: Blocks along x, or along (x, y) or (x, y, z), or a function of the launch dimensions that returns these.
+            Default: one thread for each index of the launch. In blocks with several axes, the last launch dimension
+            lies along x.
+        shared_bytes: Dynamic shared memory of a block in bytes, or a function of the launch dimensions.
 
     Raises:
-        KernelTypeError: A type is no parameter's, or the adjoint or the kernel for the CPU has other parameters.
-        LaunchError: Names, options or the configuration do not fit.
-        FileNotFoundError: There is no such source file.
+        KernelTypeError: A type cannot be a parameter's, or the adjoint or `cpu` has other parameters.
+        LaunchError: Names, options or the configuration do not match the function.
+        FileNotFoundError: The source file does not exist.
 
     Example:
         >>> text = '''__global__ void scale(const float* x, float k, float* y, int n) {

@@ -19,16 +19,16 @@ from jwarp.types import from_dtype
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
-    """An array in the memory of another library's, which has `__dlpack__`: each sees what the other writes.
+    """An array in the memory of another library's array, which has `__dlpack__`. Each sees what the other writes.
 
     Args:
-        source: An array of NumPy, PyTorch, JAX or another library in host memory or on a GPU, or a capsule of DLPack's
-            that nothing has taken. One that is read-only, as JAX's are, is not to be written.
-        dtype: The type of the elements; components of vectors and matrices are the last axes. Integers may have another
-            sign, and booleans be integers of 8 bits. Without it, scalars.
+        source: An array of NumPy, PyTorch, JAX or another library in host memory or on a GPU, or an unused DLPack
+            capsule. Do not write to read-only arrays, such as JAX's.
+        dtype: The type of the elements; the components of vectors and matrices are the last axes. Integers may have
+            another signedness, and booleans may be integers of 8 bits. Default: scalars of the array's type.
 
     Raises:
-        KernelTypeError: `source` is no such array, or has no such elements.
+        KernelTypeError: `source` is not such an array, or has other elements.
 
     Example:
         >>> a = wp.from_dlpack(torch.zeros(4, 3), dtype=wp.vec3)
@@ -114,5 +114,5 @@ def _on_gpu(source: Any, dtype: Any) -> array:
 
 
 def to_dlpack(wp_array: array) -> Any:
-    """The capsule of DLPack's that stands for the memory of an array; most libraries take the array itself."""
+    """A DLPack capsule of the memory of an array. Most libraries accept the array itself."""
     return wp_array.__dlpack__()

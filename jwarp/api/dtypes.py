@@ -32,7 +32,7 @@ def _dtype_of(where: str, kind: Any) -> np.dtype:
 
 
 def dtype_from_numpy(numpy_dtype: Any) -> ScalarType:
-    """The scalar type of a NumPy dtype or scalar class; a KernelTypeError where there is none."""
+    """The scalar type that corresponds to a NumPy dtype or scalar class; a KernelTypeError if there is none."""
     return _scalar_of("wp.dtype_from_numpy", numpy_dtype)
 
 
@@ -46,7 +46,7 @@ def dtype_to_numpy(warp_dtype: Any) -> type:
 
 
 def dtype_from_jax(jax_dtype: Any) -> ScalarType:
-    """The scalar type of a dtype of JAX; a KernelTypeError where there is none."""
+    """The scalar type that corresponds to a JAX dtype; a KernelTypeError if there is none."""
     return _scalar_of("wp.dtype_from_jax", jax_dtype)
 
 
@@ -57,10 +57,10 @@ def dtype_to_jax(warp_dtype: Any) -> Any:
 
 
 def device_from_jax(jax_device: Any) -> Device:
-    """The device of arrays that one of JAX's is.
+    """The device that corresponds to a JAX device.
 
     Raises:
-        LaunchError: it is no CPU.
+        LaunchError: It is not a CPU.
     """
     if jax_device.platform != "cpu":
         raise DeviceError(f"wp.device_from_jax: arrays of jwarp do not live on {jax_device}")
@@ -68,6 +68,6 @@ def device_from_jax(jax_device: Any) -> Device:
 
 
 def device_to_jax(warp_device: DeviceLike) -> Any:
-    """JAX's first device of the kind that a device of arrays is; a LaunchError where there is no such device."""
+    """JAX's first device of the same kind; a LaunchError if there is none."""
     get_device(warp_device)
     return jax.devices("cpu")[0]

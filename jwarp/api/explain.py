@@ -46,25 +46,25 @@ class Explanation:
 def explain(fn: Callable[..., Any] | Launch) -> Callable[..., Explanation]:
     """Explain the launches that `fn` makes: `print(wp.explain(fn)(*args))`.
 
-    For each access to an array, by source line: whether the launch proves it in range and under which
-    condition, or each thread checks it, and what instructions make it (scalar, vector, wide with a
-    shuffle, gather or scatter, atomic). For each launch: the vector width, the versions compiled and how
-    long that took, and where the zeros of outputs come from.
+    For each access to an array, by source line: whether the launch proves it in range, and under which condition, or
+    each thread checks it; and how it is implemented (scalar, vector, wide with a shuffle, gather or scatter, atomic).
+    For each launch: the vector width, the compiled versions and their compile times, and where the zeros of outputs
+    come from.
 
-    The function is traced and its kernels are compiled, but nothing runs: for an array a
-    `jax.ShapeDtypeStruct` will do.
+    The function is traced and its kernels are compiled, but nothing runs. An array argument may be a
+    `jax.ShapeDtypeStruct`.
 
     Args:
-        fn: What `wp.jax_kernel` returns, a `wp.Launch` (explained without arguments), or any function of JAX that
-            launches kernels, also inside `jax.jit`, `jax.vmap` or `jax.lax.scan`. A launch inside a loop is
-            explained once.
+        fn: A function from `wp.jax_kernel`, a `wp.Launch` (explained without arguments), or any JAX function that
+            launches kernels, also inside `jax.jit`, `jax.vmap` or `jax.lax.scan`. A launch inside a loop is explained
+            once.
 
     Returns:
-        A function of the arguments of `fn`. What it returns prints as a table, and holds the same as data:
-        `launches`, each with its `rows`, and all `rows` together.
+        A function of the arguments of `fn`. Its result prints as a table, and holds the same as data: `launches`, each
+        with its `rows`, and all `rows` together.
 
     Raises:
-        KernelTypeError: `fn` is a kernel, or no function.
+        KernelTypeError: `fn` is a kernel, or not a function.
 
     Example:
         >>> print(wp.explain(wp.jax_kernel(scale))(jnp.arange(4.0), 2.0))

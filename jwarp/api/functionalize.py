@@ -24,43 +24,44 @@ def functionalize(
     stop_gradient_in: Sequence[Any] = (),
     custom_vjp: Mapping[Callable[..., Any], Callable[..., None]] | None = None,
 ) -> Functionalized:
-    """Make a pure function of JAX from a function that changes its arguments by launches.
+    """Make a pure JAX function from a function that changes its arguments by launches.
 
-    The arguments may be arrays, numbers, and objects, lists and dicts that hold them. `func` runs once for arguments of
-    the same shapes, while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program.
-    Where a parameter is annotated as an array (`x: wp.array[float]`, `*xs: wp.array[float]`), JAX and NumPy arrays may
-    be passed for it, and a JAX array comes back; so may those in lists, tuples, dicts and objects, where these or
-    their attributes are annotated (`xs: list[wp.array[float]]`).
-    The arguments that are passed do not change: what `func` made of them comes back, in new objects of the same
-    classes, which are made without `__init__`. Works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
-    `jax.lax.scan` and `jax.checkpoint`. Gradients are taken through kernels made with `enable_backward=False`, too.
+    Arguments may be arrays, numbers, and objects, lists and dicts that hold them. `func` runs once per set of argument
+    shapes, while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program. A
+    parameter that is annotated as an array (`x: wp.array[float]`, `*xs: wp.array[float]`) also accepts JAX and NumPy
+    arrays, and the result is then a JAX array. The same holds for arrays in lists, tuples, dicts and objects, if these
+    or their attributes are annotated (`xs: list[wp.array[float]]`).
+
+    The arguments themselves do not change: changed arguments are returned as new objects of the same classes, which are
+    made without calling `__init__`. The function works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
+    `jax.lax.scan` and `jax.checkpoint`. Gradients also go through kernels made with `enable_backward=False`.
 
     Args:
-        func: A function that launches kernels on arrays. Other Python code in it runs while JAX traces, with arrays
-            that stand for values: it cannot read elements of them.
-        returns: The names of the arguments that come back, or one name; a change of any other argument is an error.
-            Left out, `(result of func, {name: argument})` of all changed arguments comes back, with JAX arrays where
-            the result is annotated as an array (`-> wp.array[float]`).
-        static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers,
-            bools, texts and whatever else there is in objects are part of the program.
-
-        max_trips: A bound on the iterations of loops of `wp.capture_while`: a number, or a dict by body. A bounded loop
-            has a gradient in reverse mode. Floats that it changes are NaN where it has not ended by then.
-        stop_gradient_in: Kernels, and functions of modules, through which no gradient goes: what they write is a
-            constant to it.
-        custom_vjp: Rules for functions of modules that return None. `rule(inputs, outputs, cotangents)` is called in
-            reverse mode with three copies of the arguments: as the function found them, as it left them, and with the
-            cotangents of what it left in place of the contents; it changes the arrays of the last one into the
-            cotangents of what the function found. Numbers are constants to it.
+        func: A function that launches kernels on arrays. Other Python code in it runs while JAX traces, when arrays
+            stand for values: it cannot read their elements.
+        returns: The names of the arguments that are returned, or one name. A change of any other argument is an error.
+            Default: the function returns `(result of func, {name: argument})` with all changed arguments; the result is
+            a JAX array if it is annotated as an array (`-> wp.array[float]`).
+        static_argnames: Float arguments that are part of the program. All other floats, and arrays, are traced.
+            Integers, bools, strings and everything else in objects are part of the program.
+        max_trips: A bound on the trip counts of `wp.capture_while` loops: a number, or a dict by body. A bounded loop
+            has a gradient in reverse mode. If it has not ended by then, floats that it changes are NaN.
+        stop_gradient_in: Kernels, and functions of modules, that gradients do not go through: what they write is a
+            constant.
+        custom_vjp: Gradient rules for functions of modules that return None. In reverse mode, `rule(inputs, outputs,
+            cotangents)` is called with three copies of the arguments: before the call, after the call, and with the
+            cotangents of the latter in place of the content. It changes the arrays of `cotangents` to the cotangents of
+            the arguments before the call. Numbers are constants.
 
     Returns:
         A function with the arguments of `func`.
 
     Raises:
-        LaunchError: At a call: `func` changes an argument that does not come back; it reads elements of an array, or
-            writes to an array that is no part of its arguments; what is to come back is a JAX array whose parameter
-            is not annotated, which launches cannot change.
-        KernelTypeError: A name is none of an argument; a JAX array does not fit the annotation of its parameter.
+        LaunchError: At a call: `func` changes an argument that is not returned, reads elements of an array, or writes
+            to an array that is not part of its arguments; or a returned argument is a JAX array whose parameter is not
+            annotated, which launches cannot change.
+        KernelTypeError: A name is not that of an argument, or a JAX array does not match the annotation of its
+            parameter.
 
     Example:
         >>> step_fn = wp.functionalize(step, returns="state")

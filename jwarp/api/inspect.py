@@ -33,26 +33,28 @@ STAGES = ("ir", *PASSES, "llvm", "asm", *CUDA_STAGES)
 
 @shortening
 def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
-    """The text of a kernel or launch record at `stage`.
+    """The code of a kernel or launch record at `stage`, as text.
 
-    `ir` is the kernel as jwarp sees it, and `passes` the IR after each pass on the way to code for this processor;
-    `cuda_passes` shows those on the way to code for GPUs. `llvm` (after LLVM's passes) and `asm` are the code for this
-    processor, and `cuda`, `ptx` and `sass` that for GPUs: the C++ text, and what NVRTC makes of it for the first
-    architecture of `wp.config.cuda_arch`, sm_90 if that is empty; `resources` is how large that is for every
-    architecture of `wp.config.cuda_arch`, and how many registers it takes. Code is shown as it is where it trusts the
-    launch's proofs, with the user's lines as comments; all stages follow the settings in force, with the checks of
-    debug mode under `wp.config(debug=True)`.
+    - `ir`: the kernel in jwarp's intermediate form. `passes`: the IR after each pass, for this processor;
+      `cuda_passes`: for GPUs.
+    - `llvm` (after LLVM's passes) and `asm`: the code for this processor.
+    - `cuda`, `ptx` and `sass`: the CUDA C++ code, and NVRTC's result for the first architecture of
+      `wp.config.cuda_arch` (sm_90 if empty). `resources`: size and registers for every architecture of
+      `wp.config.cuda_arch`.
+
+    The code is that of the fast version, which relies on the launch conditions, with your lines as comments. All stages
+    follow the current settings; under `wp.config(debug=True)`, they contain the checks of debug mode.
 
     Args:
-        kernel: a `@wp.kernel`, or a `wp.Launch`, which says itself whether it is an adjoint and of what.
-        stage: what to show.
-        adjoint: True for the adjoint by every argument of floats, or the names of parameters for the adjoint by
-            those; False or None for the kernel itself. Outputs start from zeros in it.
+        kernel: A `@wp.kernel`, or a `wp.Launch`, which defines itself whether it is an adjoint.
+        stage: The stage.
+        adjoint: True for the adjoint with respect to all floating-point arguments, or the names of parameters; False or
+            None for the kernel itself. In the adjoint, outputs start from zeros.
 
     Raises:
         KernelTypeError: `kernel` is neither a `@wp.kernel` nor a `wp.Launch`.
-        LaunchError: there is no such stage, or no such parameter; for `ptx` and `sass`, NVIDIA's tools are not found.
-        NotDifferentiableError: there is no exact rule for the gradients that are asked for.
+        LaunchError: There is no such stage or parameter, or NVIDIA's tools for `ptx` and `sass` are not found.
+        NotDifferentiableError: A gradient has no exact derivative.
     """
     if isinstance(kernel, Record):
         if adjoint is None and kernel.adjoint:

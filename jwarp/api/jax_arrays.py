@@ -16,10 +16,10 @@ from jwarp.types import ArrayType
 
 
 def to_jax(a: array) -> jax.Array:
-    """The current content of an array as a JAX array; components of vectors and matrices are the last axes.
+    """The current content of an array as a JAX array. The components of vectors and matrices are the last axes.
 
     Raises:
-        KernelTypeError: it is no array, or of a type that JAX does not have while its 64-bit types are off.
+        KernelTypeError: `a` is not an array, or has a 64-bit type and `jax_enable_x64` is off.
     """
     if not isinstance(a, array) or a.device is None:
         raise KernelTypeError(f"wp.to_jax: expected an array, got {type(a).__name__}")
@@ -27,15 +27,15 @@ def to_jax(a: array) -> jax.Array:
 
 
 def from_jax(jax_array: jax.Array, dtype: Any = None) -> array:
-    """An array that begins as a JAX array. That one does not change: what is written makes another one.
+    """A mutable array that starts with the content of a JAX array. The JAX array does not change.
 
     Args:
         jax_array: The value, which may be traced.
-        dtype: The type of the elements; that of the array if it is left out. Vectors and matrices have their components
-            as the last axes.
+        dtype: The type of the elements. Default: that of the array. The components of vectors and matrices are the last
+            axes.
 
     Raises:
-        KernelTypeError, LaunchError: the value cannot be elements of `dtype`.
+        KernelTypeError, LaunchError: The value cannot be elements of `dtype`.
     """
     value = jnp.asarray(jax_array)
     element, shaped = elements_of(Shaped(value), Any if dtype is None else dtype, None)

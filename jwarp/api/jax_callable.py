@@ -41,28 +41,28 @@ def jax_callable(
 ) -> JaxCallable:
     """Make a function of JAX arrays from a function that launches kernels on arrays.
 
-    The parameters of `func` are annotated as those of a kernel; the last ones are its outputs. `func` runs once, when
-    JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program, which `jax.jit`,
-    `jax.vmap`, `jax.grad`, `jax.jvp` and `jax.lax.scan` transform as any other. Gradients are taken through kernels
-    made with `enable_backward=False`, too.
+    The parameters of `func` are annotated like those of a kernel; the last ones are its outputs. `func` runs once,
+    while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program, which works under
+    `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp` and `jax.lax.scan`. Gradients also go through kernels made with
+    `enable_backward=False`.
 
     Args:
         func: A function that returns None.
-        num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
-        output_dims: Shape of every output (int or tuple), or a dict of shapes by name, with or without the axes of
-            components. Default: that of the first array that is passed. Outputs start as zeros.
-        in_out_argnames: Array parameters that start from the array passed for them, and come back.
-        others: The other keywords of Warp's wrapper (`graph_mode`, `vmap_method`, …) are accepted, and have no effect
-            but for the attributes `graph_mode`, `stage_in_argnames` and `stage_out_argnames`.
+        num_outputs: Number of arrays that are returned, including those of `in_out_argnames`. At least 1.
+        output_dims: Shape of all outputs (int or tuple), or a dict of shapes by name, with or without the axes of
+            components. Default: the shape of the first array argument. Outputs start as zeros.
+        in_out_argnames: Array parameters that start from the array that is passed for them, and are returned.
+        others: Other keywords of Warp's wrapper (`graph_mode`, `vmap_method`, …) are accepted without effect, except
+            that `graph_mode`, `stage_in_argnames` and `stage_out_argnames` are kept as attributes.
 
     Returns:
         A function of the inputs that returns a tuple of `num_outputs` arrays, in the order of the parameters.
         `output_dims=` may be given for a single call. Floats may be traced; ints and bools are part of the program.
 
     Raises:
-        KernelTypeError: An annotation is missing, or an output is no array; at a call, an argument has another dtype or
-            rank than its parameter.
-        LaunchError: Counts or names do not fit, or `func` writes to an array that does not come back.
+        KernelTypeError: An annotation is missing, or an output is not an array. At a call: an argument has another
+            dtype or rank than its parameter.
+        LaunchError: Counts or names do not match, or `func` writes to an array that is not returned.
 
     Example:
         >>> step_fn = wp.jax_callable(step, num_outputs=2)

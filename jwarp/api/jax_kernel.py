@@ -19,7 +19,7 @@ from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.instances import choose, instance_for_call, with_handles
 from jwarp.dispatch.executables import route
-from jwarp.dispatch.executables.table import NOT_REPEATED, Slot, repeat, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Slot, repeat
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
@@ -53,46 +53,44 @@ def jax_kernel(
 ) -> KernelFunction:
     """Make a JAX function that launches `kernel`.
 
-    The last parameters of the kernel are its outputs; the function takes values for the others, and
-    returns a tuple of `num_outputs` arrays. It works eagerly and inside `jax.jit`, `jax.vmap` (one
-    launch for the whole batch), `jax.lax.scan` and `jax.shard_map`.
+    The last parameters of the kernel are its outputs. The function takes values for the others, and returns a tuple of
+    `num_outputs` arrays. It works eagerly and inside `jax.jit`, `jax.vmap` (one launch for the whole batch),
+    `jax.lax.scan` and `jax.shard_map`.
 
     Args:
-        kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes, which knows its outputs.
-        num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
-        launch_dims: Threads of a launch, an int or up to four ints. Default: the shape of the first
-            array argument. Batch axes of `vmap` do not count. Symbolic in an export of symbolic shapes.
-        output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name, with or without the
-            axes of components.
-            Default: the launch dimensions; for an output that has more axes, the shape of the first array argument.
-            Outputs start as zeros.
-        in_out_argnames: Array parameters that start from the array passed for them. They are passed as
-            inputs, in the kernel's order, and come back first, also in the kernel's order.
-        block_dim: Threads in a block, for kernels with tiles; those along (x, y, z) of handwritten kernels, too.
-        enable_backward: False makes every gradient a NotDifferentiableError.
-        vmap_method, module_preload_mode: Accepted so that code for Warp runs; they do nothing here, and a
-            KernelWarning says so once.
-        has_side_effect: XLA keeps the launch where nothing uses its results. (JAX itself still drops a
-            launch from a traced function that returns none of its results.)
-        sharding_rule: How a launch on arrays that are sharded over devices under plain `jax.jit` may be cut, so that
-            each device launches its piece: "auto", along all axes of the launch and of batches that are found to be
-            independent; or launch axes, which have to be. Without it, the arrays are gathered. Such launches
-            cannot be exported.
-        unknown: Any other keyword is refused, with what to do instead.
+        kernel: A function decorated with `@wp.kernel`, or a kernel from `wp.cuda_kernel`, which knows its outputs.
+        num_outputs: Number of arrays that are returned, including those of `in_out_argnames`. At least 1.
+        launch_dims: Number of threads along each axis, an int or up to four ints. Default: the shape of the first array
+            argument, without the axes of components. Batch axes of `vmap` do not count. May be symbolic in an export
+            with symbolic shapes.
+        output_dims: Shape of all outputs (int or tuple), or a dict of shapes by parameter name, with or without the
+            axes of components. Default: the launch dimensions; for an output of higher rank, the shape of the first
+            array argument. Outputs start as zeros.
+        in_out_argnames: Array parameters that start from the array that is passed for them. They are passed as inputs
+            and returned first, both in the kernel's order.
+        block_dim: Threads in a block, for kernels with tiles; for handwritten kernels also the numbers along (x, y, z).
+        enable_backward: If False, every gradient is a NotDifferentiableError.
+        vmap_method, module_preload_mode: Accepted for compatibility with Warp. They have no effect, and a KernelWarning
+            says so once.
+        has_side_effect: XLA keeps the launch even if nothing uses its results. (JAX itself still drops a launch from a
+            traced function that returns none of its results.)
+        sharding_rule: How a launch on sharded arrays under plain `jax.jit` may be split over devices: "auto" for all
+            launch and batch axes that are found to be independent, or launch axes that must be independent. Default:
+            the arrays are gathered. Launches with a rule cannot be exported.
+        unknown: Any other keyword is an error that says what to do instead.
 
     Returns:
-        A function of the input values, by position or by the parameter's name. `launch_dims=` and `output_dims=`
-        may be given for a single call; a parameter that has one of these names is given by position.
-        Arrays must have exactly the dtype and rank of their parameter (those of vectors and matrices have the
-        components as last axes); scalars may be traced. The results have the dtype of their parameter. It is pickled
-        as the kernel and the keywords.
+        A function of the input values, by position or by parameter name. `launch_dims=` and `output_dims=` may be given
+        for a single call; a parameter with one of these names is passed by position. Arrays must have exactly the dtype
+        and rank of their parameter (the components of vectors and matrices are the last axes). Scalars may be traced.
+        Results have the dtype of their parameter. The function is pickled as the kernel and the keywords.
 
     Raises:
-        KernelTypeError: `kernel` is none, an output or in-out parameter is a scalar; at a call, an argument
+        KernelTypeError: `kernel` is not a kernel, or an output or in-out parameter is a scalar. At a call: an argument
             has another kind, dtype or rank than its parameter.
-        LaunchError: Counts or names do not fit the kernel's parameters; at a call, the count or names of
-            arguments, a shape, or an array that the kernel writes though it is an input.
-        NotDifferentiableError: A gradient is asked for along a path that has no exact rule.
+        LaunchError: Counts or names do not match the kernel's parameters. At a call: the count or names of arguments or
+            a shape do not match, or the kernel writes an array that is an input.
+        NotDifferentiableError: A gradient is asked for along a path without an exact derivative.
 
     Example:
         >>> scale_fn = wp.jax_kernel(scale)
@@ -188,12 +186,12 @@ class KernelFunction:
             args = self._in_order(args, named)
         if vmap_method is not None:
             _warn_without_effect(vmap_method=vmap_method)
-        slot = None
+        slot = NO_SLOT
         if launch_dims is None and output_dims is None and self._is_in_order:
             found = repeat(self.kernel, None, None, args, owner=self._identity)
-            if found is not NOT_REPEATED:
+            if type(found) is not Slot:
                 return found
-            slot = slot_of(self.kernel, None, None, args, owner=self._identity)
+            slot = found
         try:
             return self._run(args, launch_dims, output_dims, slot)
         except JwarpError as error:
@@ -201,12 +199,12 @@ class KernelFunction:
             raise
 
     def _run(
-        self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None, slot: Slot | None
+        self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None, slot: Slot
     ) -> tuple[Any, ...]:
         """Run a call that is not repeated; what it finds out is kept in the slot."""
         if self.kernel.handles or self.kernel.id_lists:
             kernel, args, reads_ids, is_numbered = choose(self.kernel, args, None, "")
-            slot = None if reads_ids or is_numbered else slot  # as other numbers have other layouts
+            slot = NO_SLOT if reads_ids or is_numbered else slot  # as other numbers have other layouts
             if kernel is not self.kernel:
                 return self.of(kernel)._run(args, launch_dims, output_dims, slot)
         return route.run(self._read(args, launch_dims, output_dims), None, slot)
@@ -337,12 +335,12 @@ class GenericFunction(KernelFunction):
         self._describe()
 
     def __call__(self, *args: Any, **options: Any) -> tuple[Any, ...]:
-        slot = None
+        slot = NO_SLOT
         if not options:
             found = repeat(self.kernel, None, None, args, owner=self._identity)
-            if found is not NOT_REPEATED:
+            if type(found) is not Slot:
                 return found
-            slot = slot_of(self.kernel, None, None, args, owner=self._identity)
+            slot = found
         if self.kernel.handles:
             _, args = with_handles(self.kernel, args)
         try:
@@ -352,7 +350,7 @@ class GenericFunction(KernelFunction):
             options = {name: options[name] for name in _CALL_KEYWORDS if name in options}
             instance = self._chosen(args, options)
             _warn_without_effect(vmap_method=options.get("vmap_method"))
-            slot = slot if instance._is_in_order else None
+            slot = slot if instance._is_in_order else NO_SLOT
             return instance._run(args, options.get("launch_dims"), options.get("output_dims"), slot)
         except JwarpError as error:
             shorten(error)

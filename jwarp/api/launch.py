@@ -22,7 +22,7 @@ from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
-from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Slot, owner_of, repeat
 from jwarp.dispatch.steps.backward import launch_adjoint
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -102,69 +102,68 @@ def launch(
     block_dim: BlockDim | None = None,
     **unknown: Any,
 ) -> Any:
-    """Run `kernel` with `dim` threads and return its outputs: new JAX arrays, or the NumPy arrays it wrote to.
+    """Run a kernel with `dim` threads and return its outputs: new JAX arrays, or the NumPy arrays written to.
 
     Works on concrete arrays and inside `jax.jit`, `jax.vmap`, `jax.lax.scan` and `jax.shard_map`.
-    A launch that is given a `wp.array` writes to any array of its own and returns None, as in Warp; the arguments after
-    `outputs` may stand in Warp's order.
 
-    JAX arrays never change: what a kernel writes comes back as a new array. NumPy arrays given as outputs
-    are written in place, without JAX and outside its transformations.
+    JAX arrays never change: each output is a new array. NumPy arrays given as outputs are written in place, without JAX
+    and outside its transformations. A launch with a `wp.array` among its arguments may write to any `wp.array` and
+    returns None, as in Warp; the arguments after `outputs` may then have Warp's order.
 
     Args:
-        kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes.
-        dim: Number of threads, an int or up to four ints. Fewer than the kernel's `wp.tid()` reads are
-            padded with 1; with more, the extra ones run each thread that many times. 0 is allowed. In a
-            function that is exported with symbolic shapes, sizes here and in `outputs` may be symbolic.
-        inputs: Values for the first parameters in order, or a dict by parameter name. An array
-            parameter takes a JAX or NumPy array of exactly its dtype and rank. A scalar parameter takes
-            a Python or NumPy number, or an array of shape () which may be traced: any number for a
-            float, an integer that fits for an integer (a traced one wraps), a bool or 0 or 1 for a bool.
-        outputs: One entry for each remaining parameter, or a dict by name. A `jax.ShapeDtypeStruct` or a
-            shape (int, tuple or list) is an array that starts as zeros; a JAX array is the content that
-            the output starts from. Elements that no thread writes keep zero or that content. NumPy arrays,
-            and other arrays in host memory that have `__dlpack__`, are written in place, if all
-            outputs are such; strides may be any. So are arrays of CuPy, PyTorch and others in the memory
-            of an NVIDIA GPU. One that is also given as an input, as the same view, is
-            one array to the kernel.
-            Without `outputs`, `inputs` fill all parameters, and each array that the kernel writes starts
-            from the one that was passed.
-        block_dim: Threads in a block, for kernels with tiles; those along (x, y, z) of handwritten kernels, too.
-        adjoint: Run the adjoint instead: gradients of inputs from cotangents of outputs. `outputs` are given as for
+        kernel: A function decorated with `@wp.kernel`, or a kernel from `wp.cuda_kernel`.
+        dim: Number of threads along each axis, an int or up to four ints. If the kernel's `wp.tid()` reads more
+            coordinates, `dim` is padded with 1; if it reads fewer, each thread runs once for each index along the other
+            axes. 0 is allowed. In a function that is exported with symbolic shapes, sizes here and in `outputs` may be
+            symbolic.
+        inputs: Values for the first parameters in order, or a dict by parameter name. An array parameter takes a JAX or
+            NumPy array of exactly its dtype and rank; the components of vectors and matrices are the last axes. A
+            scalar parameter takes a Python or NumPy number, or an array of shape (), which may be traced: any number
+            for a float, an integer in range for an integer (a traced one wraps), a bool, 0 or 1 for a bool.
+        outputs: One entry for each remaining parameter, or a dict by name. A shape (int, tuple or list) or a
+            `jax.ShapeDtypeStruct` is an array that starts as zeros; a JAX array is the initial content. Elements that
+            no thread writes keep zero or this content. NumPy arrays, other arrays in host memory that have
+            `__dlpack__`, and arrays of CuPy, PyTorch and others in the memory of an NVIDIA GPU are written in place,
+            with any strides, if all outputs are such arrays. If the same view is also an input, the kernel sees one
+            array. Without `outputs`, `inputs` fill all parameters, and each array that the kernel writes starts from
+            the one that was passed.
+        block_dim: Threads in a block, for kernels with tiles; for handwritten kernels also the numbers along (x, y, z).
+        adjoint: Run the adjoint instead: compute gradients of inputs from cotangents of outputs. Give `outputs` as for
             the forward launch.
         adj_outputs: One cotangent for each output, None for zeros, or a dict by name.
-        adj_inputs: One entry for each input: None for a gradient that is not wanted, True for one that is, an
-            array (or number) for one that is wanted and added to it; or a dict by name. After them there may be
-            one entry for each output with an initial content, for the gradient of that content. Left out,
-            every differentiable input is wanted.
-        device: Where a launch on `wp.array`s runs, "cpu" or "cuda:0", say: where they are. None asks them.
-        record_tape: Whether a `wp.Tape` that is open records a launch on `wp.array`s.
-        record_cmd: Return a `wp.Launch` that runs this launch, and run nothing now.
-        max_blocks: Has no effect here.
-        stream: The CUDA stream of a launch in place on a GPU: its handle, or an object with `__cuda_stream__`.
-            Without one it is CUDA's default stream, and the call returns when the launch has ended. For JAX and
-            NumPy arrays it must be None, as XLA chooses the stream.
-        unknown: Any other keyword is refused, with what to do instead.
+        adj_inputs: One entry for each input: None for no gradient, True for the gradient, or an array (or number) to
+            which the gradient is added; or a dict by name. Further entries, one for each output with an initial
+            content, ask for the gradient of this content. Default: the gradients of all differentiable inputs.
+        device: The device of a launch on `wp.array`s, such as "cpu" or "cuda:0". It must be that of the arrays. None:
+            the device of the arrays.
+        record_tape: Whether an open `wp.Tape` records a launch on `wp.array`s.
+        record_cmd: Run nothing, and return a `wp.Launch` that runs this launch.
+        max_blocks: Has no effect.
+        stream: The CUDA stream of a launch in place on a GPU: its handle, or an object with `__cuda_stream__`. None:
+            CUDA's default stream, and the call returns when the launch has ended. For JAX and NumPy arrays it must be
+            None, because XLA chooses the stream.
+        unknown: Any other keyword is an error that says what to do instead.
 
     Returns:
-        A tuple with one array for each entry of `outputs`; a dict by name where `outputs` is a dict, and
-        where it is left out (then of the parameters that the kernel writes). Arrays written in place are
-        the objects that were given. With `adjoint`, the wanted gradients in order; a dict by name where
-        `adj_inputs` is a dict, or `outputs` is left out.
+        A tuple with one array for each entry of `outputs`. A dict by name if `outputs` is a dict, or if it is left out
+        (then of the parameters that the kernel writes). Arrays that were written in place are the objects that were
+        passed. With `adjoint`, the requested gradients in order; a dict by name if `adj_inputs` is a dict, or `outputs`
+        is left out.
 
     Raises:
-        KernelTypeError: An argument has another kind, dtype or rank than its parameter; also for 64-bit
-            parameters while `jax_enable_x64` is off.
-        LaunchError: Counts, names, shapes or `dim` do not fit, an input is written by the kernel, an array
-            is provably accessed outside its extents, some outputs are NumPy arrays and some are not, or
-            one of them is read-only, overlaps another argument or is given in a JAX transformation.
+        KernelTypeError: An argument has another kind, dtype or rank than its parameter, or a parameter has a 64-bit
+            type and `jax_enable_x64` is off.
+        LaunchError: Counts, names, shapes or `dim` do not match the kernel; the kernel writes an input; an array is
+            provably accessed outside its extents; only some outputs are NumPy arrays; or a NumPy output is read-only,
+            overlaps another argument, or is used inside a JAX transformation.
         CompileError: The kernel is not written in the kernel language.
-        NotDifferentiableError: A gradient is asked for along a path that has no exact rule.
+        NotDifferentiableError: A gradient is asked for along a path without an exact derivative.
 
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
-    slot = again = owner = None
+    again = owner = None
+    slot = NO_SLOT
     looks_up = reads_ids = False
     if surface.is_warps:
         if block_dim is not None:
@@ -180,11 +179,10 @@ def launch(
     is_once = record_cmd or unknown or stream is not None or type(adjoint) is not bool
     if not is_once:
         found = repeat(kernel, dim, block_dim, inputs, outputs, gradients, owner, record_tape)
-        if found is not NOT_REPEATED:
+        if type(found) is not Slot:
             return found
+        slot = found
     kernel = read_kernel(kernel, "wp.launch")
-    if not is_once:
-        slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
     if slot is None:
         given = inputs, outputs, adj_inputs, adj_outputs
         found = [plain_values(values) for values in given]
@@ -199,7 +197,7 @@ def launch(
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
             kernel, inputs, reads_ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
-            slot = None if is_numbered or reads_ids else slot  # as other numbers have other layouts
+            slot = NO_SLOT if is_numbered or reads_ids else slot  # as other numbers have other layouts
         if looks_up and given.looks_up(kernel):
             return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                                 record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
@@ -272,18 +270,18 @@ def launch_tiled(
     block_dim: int,
     **more: Any,
 ) -> Any:
-    """Run `kernel`, which has tiles, with `dim` blocks of `block_dim` threads: `wp.launch` over `(*dim, block_dim)`.
+    """Run a kernel with tiles on `dim` blocks of `block_dim` threads: `wp.launch` over `(*dim, block_dim)`.
 
     Args:
-        kernel: A function decorated with `@wp.kernel`. Its `wp.tid()` reads the coordinates of the block and,
-            if it has one more name, the number of the lane in the block.
-        dim: Number of blocks, an int or up to three ints.
-        inputs, outputs: As for `wp.launch`, and so are the results.
-        block_dim: Threads of a block, 1 to 1024.
+        kernel: A function decorated with `@wp.kernel`. Its `wp.tid()` reads the coordinates of the block and, if it has
+            one more name, the index of the lane in the block.
+        dim: Number of blocks along each axis, an int or up to three ints.
+        inputs, outputs: As for `wp.launch`, with the same results.
+        block_dim: Threads in a block, 1 to 1024.
         more: Further keywords of `wp.launch`.
 
     Raises:
-        LaunchError: `dim` has more than three entries; and what `wp.launch` raises.
+        LaunchError: `dim` has more than three entries. Also everything that `wp.launch` raises.
 
     Example:
         >>> (sums,) = wp.launch_tiled(row_sums, dim=[rows], inputs=[x], outputs=[rows], block_dim=64)
@@ -295,7 +293,7 @@ def launch_tiled(
     if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
         threads = (*dim, block_dim)
         found = repeat(kernel, threads, block_dim, inputs, outputs)
-        if found is not NOT_REPEATED:
+        if type(found) is not Slot:
             return found
     size = None if block_dim is None else geometry.one_block_dim(block_dim, kernel.name)
     if size is None:

@@ -57,28 +57,28 @@ def map(
     block_dim: int | None = None,
     **unknown: Any,
 ) -> Any:
-    """Apply a function to the elements of arrays, broadcast against each other as NumPy's are.
+    """Apply a function to the elements of arrays, which are broadcast against each other as in NumPy.
 
-    Works in and under all transformations of JAX, as `wp.launch` does, gradients included.
+    Works in and under all transformations of JAX, including gradients.
 
     Args:
-        func: A `@wp.func`, a builtin such as `wp.sin`, a Python function of the kernel language, or a lambda.
-        inputs: Its arguments: JAX or NumPy arrays, `wp.array`s, `wp.indexedarray` of these, and values that are the
-            same for all elements: numbers, vectors, matrices, structs, arrays of shape (). At least one is an array.
-            What its elements are, numbers or vectors along the last axes, the annotations of `func` say; where they
-            leave it open, they are numbers if `func` takes these.
-        out: NumPy arrays, or `wp.array`s, to write the results to, one or a tuple. JAX arrays cannot be written to.
-        return_kernel: Give the kernel, and run nothing.
+        func: A `@wp.func`, a builtin such as `wp.sin`, a Python function in the kernel language, or a lambda.
+        inputs: The arguments: JAX or NumPy arrays, `wp.array`s, `wp.indexedarray`s of these, and values that are the
+            same for all elements: numbers, vectors, matrices, structs, arrays of shape (). At least one must be an
+            array. The annotations of `func` decide whether elements are numbers, or vectors along the last axis. If
+            they allow both, elements are numbers.
+        out: NumPy arrays or `wp.array`s that receive the results, one or a tuple. JAX arrays cannot be written to.
+        return_kernel: Return the kernel, and run nothing.
         block_dim: As for `wp.launch`.
-        unknown: Any other keyword is refused.
+        unknown: Any other keyword is an error.
 
     Returns:
-        An array, or a tuple where `func` has several results: a `wp.array` if some input is one, of NumPy if all arrays
-        are NumPy's, else of JAX. Vectors and matrices are in the last axes.
+        An array, or a tuple if `func` has several results: `wp.array`s if some input is one, NumPy arrays if all arrays
+        are NumPy's, otherwise JAX arrays. The components of vectors and matrices are the last axes.
 
     Raises:
-        KernelTypeError: `func` is no function, or takes no such arguments.
-        LaunchError: shapes cannot be broadcast, there is no array, or `out` does not fit.
+        KernelTypeError: `func` is not a function, or does not accept these arguments.
+        LaunchError: Shapes cannot be broadcast, there is no array, or `out` does not match.
 
     Example:
         >>> y = wp.map(lambda x, k: k * wp.sin(x), jnp.arange(4.0), 2.0)

@@ -24,19 +24,19 @@ def overload(kernel: Kernel, arg_types: Sequence[Any] | Mapping[str, Any]) -> Ke
 @overloaded
 def overload(kernel: Callable[..., Any]) -> Kernel: ...
 def overload(kernel: Any, arg_types: Sequence[Any] | Mapping[str, Any] | None = None) -> Kernel:
-    """Make an instance of a generic kernel, which launches of the kernel prefer to others.
+    """Make an instance of a generic kernel, which launches of the kernel prefer.
 
-    `wp.overload(kernel, [wp.array[float], float])` gives the instance, a kernel like any other. As a decorator
-    it takes a function of the kernel's name without a body, whose annotations are the types, and gives the kernel.
+    `wp.overload(kernel, [wp.array[float], float])` returns the instance, which is an ordinary kernel. As a decorator,
+    it takes a function without a body that has the kernel's name and the types as annotations, and returns the kernel.
 
     Args:
         kernel: A generic kernel.
-        arg_types: The type of each parameter, or a dict of those by name that the annotations and type variables leave
-            open.
+        arg_types: The type of each parameter, or a dict of the types of the generic parameters and type variables by
+            name.
 
     Raises:
-        KernelTypeError: `kernel` is not generic, a type does not fit its parameter, or one is missing.
-        CompileError: the decorated function has a body, or parameters without types.
+        KernelTypeError: `kernel` is not generic, a type does not match its parameter, or a type is missing.
+        CompileError: The decorated function has a body, or parameters without types.
 
     Example:
         >>> scale64 = wp.overload(scale, {"x": wp.array[wp.float64]})

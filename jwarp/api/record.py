@@ -20,8 +20,8 @@ from jwarp.dispatch.call.array_arguments import (
     matched_values,
     read_block_dim,
 )
+from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.call import Call, read_kernel
-from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
@@ -51,28 +51,28 @@ UNSET: Any = _Unset()
 
 
 class Launch(Record):
-    """A recorded launch: what `wp.launch(..., record_cmd=True)` gives, to be run by `launch()`.
+    """A recorded launch, to be run by `launch()`: the result of `wp.launch(..., record_cmd=True)`.
 
-    Built directly it is empty, and filled by the setters; the outputs are then the parameters that the kernel
-    writes. The settings of `wp.config` are those in force when it is made. It keeps its buffers alive, and sees
-    later changes of NumPy inputs. Inside `jax.jit` and other transformations its values may be traced.
+    `wp.Launch(kernel)` makes an empty record, to be filled by the setters. Its outputs are the parameters that the
+    kernel writes. A record keeps the settings of `wp.config` from the time when it was made. It keeps its buffers
+    alive, and sees later changes of NumPy inputs. Inside `jax.jit` and other transformations, its values may be traced.
 
     Args:
-        kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes.
-        adjoint: Whether it runs the adjoint, whose gradients and cotangents the setters set with `adjoint=True`.
-        block_dim: Threads in a block, for kernels with tiles; those along (x, y, z) of handwritten kernels, too.
+        kernel: A function decorated with `@wp.kernel`, or a kernel from `wp.cuda_kernel`.
+        adjoint: Whether it runs the adjoint. The setters with `adjoint=True` then set gradients and cotangents.
+        block_dim: Threads in a block, for kernels with tiles; for handwritten kernels also the numbers along (x, y, z).
 
     Attributes:
         kernel: The kernel.
         dim: Number of threads along each axis, None while unset.
-        bounds: The same as Warp tells it, with what `tid()` reads.
+        bounds: The same in Warp's form, with the number of coordinates that `tid()` reads.
         block_dim: Threads in a block, or None.
         adjoint: Whether it runs the adjoint.
         params: The value of each parameter, in order.
 
     Raises:
-        KernelTypeError: `kernel` is none.
-        LaunchError: `adjoint` or `block_dim` is no such thing.
+        KernelTypeError: `kernel` is not a kernel.
+        LaunchError: `adjoint` or `block_dim` has an invalid value.
         CompileError: The kernel is not written in the kernel language.
 
     Example:
@@ -116,7 +116,7 @@ class Launch(Record):
 
     @property
     def bounds(self) -> geometry.Bounds | None:
-        """The threads as Warp tells them (`shape`, `size`, `coord_mult`), None while `dim` is unset."""
+        """The launch dimensions in Warp's form (`shape`, `size`, `coord_mult`), None while `dim` is unset."""
         return None if self._dim is None else geometry.bounds_of(self._dim, self._program.kernel.tid_dims)
 
     @property
@@ -126,7 +126,7 @@ class Launch(Record):
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The parameters whose gradients an adjoint record gives, by name."""
+        """The parameters whose gradients an adjoint record returns, by name."""
         return tuple(self.kernel.signature[u].name for u in self._gradients) if self.adjoint else ()
 
     @property
@@ -195,11 +195,11 @@ class Launch(Record):
     # -- changing it
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
-        """Let it run over `dim` threads: an int or up to four ints, as in `wp.launch`.
+        """Set the number of threads along each axis: an int or up to four ints, as in `wp.launch`.
 
         Raises:
-            LaunchError: `dim` is no such number of threads, or an array is provably accessed outside its extents.
-                The record is as it was.
+            LaunchError: `dim` is invalid, or an array is provably accessed outside its extents. The record does not
+                change.
         """
         dims = geometry.read_dim(dim, self.kernel.name)
         if self._is_in_place:
@@ -212,16 +212,17 @@ class Launch(Record):
         self._dim = dims
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
-        """Set parameter number `index`; with `adjoint`, the gradient of an input or the cotangent of an output.
+        """Set parameter number `index`; with `adjoint`, set the gradient of an input or the cotangent of an output.
 
-        The value is what `wp.launch` takes for the parameter, an array of exactly its dtype and rank for an array. The
-        gradient of an input is None (not wanted), True (wanted) or what it is added to, and a cotangent None (zeros)
-        or an array; their shapes and dtypes are looked at when the launch runs.
+        The value is the same as for `wp.launch`; an array must have exactly the dtype and rank of its parameter. The
+        gradient of an input is None (not requested), True (requested), or an array or number to which it is added. A
+        cotangent is None (zeros) or an array. Shapes and dtypes of gradients and cotangents are checked when the launch
+        runs.
 
         Raises:
-            KernelTypeError: the value has another kind, dtype or rank than the parameter.
-            LaunchError: there is no such parameter, the record is none of an adjoint, or what is written in place is
-                read-only or overlaps another argument. After any error the record is as it was.
+            KernelTypeError: The value has another kind, dtype or rank than the parameter.
+            LaunchError: There is no such parameter, the record is not an adjoint, or an array to be written in place is
+                read-only or overlaps another argument. After any error the record is unchanged.
         """
         count = len(self._values)
         if type(index) is not int or not 0 <= index < count:
@@ -263,10 +264,10 @@ class Launch(Record):
             self._set(found)
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
-        """As `set_param_at_index`, by the parameter's name.
+        """Set a parameter by name, as `set_param_at_index` does by index.
 
         Raises:
-            KernelTypeError, LaunchError: as there, or there is no parameter of this name.
+            KernelTypeError, LaunchError: As for `set_param_at_index`, or there is no parameter with this name.
         """
         names = [param.name for param in self.kernel.signature]
         if name not in names:
@@ -274,11 +275,11 @@ class Launch(Record):
         self.set_param_at_index(names.index(name), value, adjoint)
 
     def set_params(self, values: Sequence[Any]) -> None:
-        """Set all parameters in order, to what `wp.launch` takes for them.
+        """Set all parameters in order. The values are the same as for `wp.launch`.
 
         Raises:
-            KernelTypeError, LaunchError: a value does not fit, or there are more or fewer values than parameters. The
-                record is as it was.
+            KernelTypeError, LaunchError: A value does not match its parameter, or the number of values differs from the
+                number of parameters. The record does not change.
         """
         if not isinstance(values, (list, tuple)) or len(values) != len(self._values):
             given = f"{len(values)} values" if isinstance(values, (list, tuple)) else type(values).__name__
@@ -362,13 +363,13 @@ class Launch(Record):
     # -- running it
 
     def launch(self, stream: Any = None) -> Any:
-        """Run it: the outputs, or the wanted gradients, as `wp.launch` returns them.
+        """Run the launch, and return the outputs or the requested gradients, as `wp.launch` does.
 
         Args:
-            stream: The CUDA stream for arrays on a GPU that are written in place, as in `wp.launch`; else None.
+            stream: The CUDA stream for arrays on a GPU that are written in place, as in `wp.launch`; otherwise None.
 
         Raises:
-            LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
+            LaunchError: A parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
         replay = self._replay
         if replay is not None and not LISTENING:

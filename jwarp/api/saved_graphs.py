@@ -32,22 +32,22 @@ def capture_save(
     outputs: Mapping[str, array] | None = None,
     source_fallback: bool = False,
 ) -> None:
-    """Write a graph into a file: what it does, and what its arrays hold now.
+    """Write a graph to a file, with the current content of its arrays.
 
-    The file runs in another process, and on other processors, without the kernels' source. It holds a program of JAX's
-    in the form of `jax.export`, which needs the package flatbuffers. Warp cannot read it, nor does jwarp read Warp's.
+    The file runs in other processes and on other processors, without the kernels' source. It holds a program of
+    `jax.export`, which needs the package flatbuffers. Warp cannot read the file, and jwarp cannot read Warp's files.
 
     Args:
-        graph: A graph of launches, copies, fills, `wp.capture_if` and `wp.capture_while` on arrays of the host.
-        path: The file; it ends in `.wrp`, which is added where it is missing. It is replaced as a whole.
-        inputs, outputs: Arrays by the names that `set_param` and `get_param` take after loading. Others keep what
-            they hold now. An array may have several names.
-        source_fallback: Has no effect here.
+        graph: A graph of launches, copies, fills, `wp.capture_if` and `wp.capture_while` on arrays in host memory.
+        path: The file. `.wrp` is added if it is missing. An existing file is replaced as a whole.
+        inputs, outputs: Arrays by name, for `set_param` and `get_param` after loading. Other arrays keep their current
+            content. An array may have several names.
+        source_fallback: Has no effect.
 
     Raises:
-        KernelTypeError: `graph` is none, or a value is no array.
-        LaunchError: The graph does something that has no form in a file (a refit, the backward pass of a tape), works
-            on a GPU, or has been loaded from a file.
+        KernelTypeError: `graph` is not a graph, or a value is not an array.
+        LaunchError: The graph contains something that cannot be saved (a refit, the backward pass of a tape), runs on a
+            GPU, or was itself loaded from a file.
     """
     if not isinstance(graph, Graph):
         raise KernelTypeError(f"wp.capture_save: expected a graph, got {type(graph).__name__}")
@@ -63,14 +63,14 @@ def capture_save(
 
 
 def capture_load(path: str | os.PathLike[str], device: Any = None) -> LoadedGraph:
-    """Read a graph that `wp.capture_save` wrote. It has arrays of its own, which hold what they held then.
+    """Read a graph that `wp.capture_save` wrote. It has separate arrays, with the content at the time of saving.
 
     Args:
-        path: The file; `.wrp` is added where it is missing.
+        path: The file. `.wrp` is added if it is missing.
         device: The device to run on: the host.
 
     Raises:
-        LaunchError: There is no such file, it holds no graph, or the device is a GPU.
+        LaunchError: The file does not exist or is not a graph, or the device is a GPU.
     """
     file = _with_suffix(path)
     try:
@@ -85,12 +85,12 @@ def capture_load_from_bytes(wrp_data: Any, modules: Mapping[str, Any] | None = N
 
     Args:
         wrp_data: The bytes, in any object with a buffer.
-        modules: Has no effect here, as the file is complete.
+        modules: Has no effect, because the file is complete.
         device: As for `wp.capture_load`.
 
     Raises:
         KernelTypeError: `wrp_data` has no buffer of bytes.
-        LaunchError: They are no graph, or the device is a GPU.
+        LaunchError: The bytes are not a graph, or the device is a GPU.
     """
     try:
         content = bytes(memoryview(wrp_data).cast("B"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,22 +60,51 @@ def _zeroing(gradients: Iterable[array]) -> list[Command]:
     return [zeroing(grad) for grad in gradients]
 
 
+class _Zeroing:
+    """Sets gradients to zero, natively where they are in host memory."""
+
+    def __init__(self, gradients: Iterable[array]):
+        self._gradients = tuple(gradients)
+        self._native: Callable[[], None] | None = None
+        self._memories: tuple[HostMemory, ...] | None = None  # that it writes to, once it is made
+
+    def is_of(self, gradients: Collection[array]) -> bool:
+        """True if it is of these and no others."""
+        return len(gradients) == len(self._gradients) and all(map(operator.is_, gradients, self._gradients))
+
+    def __call__(self) -> bool:
+        """Do it; False where Python has to."""
+        if self._memories is None:
+            each = {id(g): g for g in self._gradients}
+            memories = tuple(dict.fromkeys(getattr(g, "memory", None) for g in each.values()))
+            are_writable = all(type(m) is HostMemory and m.buffer.flags.writeable for m in memories)
+            self._memories = tuple(m for m in memories if isinstance(m, HostMemory)) if are_writable else ()
+            self._native = native_graph(_zeroing(each.values())) if are_writable else None
+        if self._native is None:
+            return False
+        for memory in self._memories:
+            if memory.is_watched:
+                memory.will_write()
+        self._native()
+        return True
+
+
 class Tape:
-    """Records launches, copies and fills of arrays while it is open, and takes gradients back through them.
+    """Records launches, copies and fills of arrays while it is open, and propagates gradients back through them.
 
-    Gradients are in `a.grad` of arrays made with `requires_grad=True`; through others none are followed. They are those
-    of what the program computed, also where arrays have been overwritten since, or by the launch that read them: what
-    an adjoint reads is kept, copied when something else is written there. After `backward`, `a.grad` is the gradient of
-    what `a` held when recording began, added to what it was: zeros where everything was overwritten. With
-    `a.retain_grad = True` it is that of all that was in `a`, such as the results that a launch wrote there.
+    Gradients go to `a.grad` of arrays made with `requires_grad=True`; other arrays are constants. Gradients are those
+    of what the program computed, even if arrays were overwritten later, or by the launch that read them: content that
+    an adjoint reads is saved before it is overwritten. `backward` adds to `a.grad` the gradient with respect to the
+    content of `a` at the start of the recording; it is zero where everything was overwritten. With `a.retain_grad =
+    True`, gradients of overwritten content, such as the results of a launch, are added as well.
 
-    Tapes may be open inside of each other; each records what is done in the thread that opened it. Memory that a tape
-    keeps is given back by `reset`, and when the tape is dropped.
+    Tapes may be nested. Each records the operations of the thread that opened it. `reset` frees the saved content; so
+    does dropping the tape.
 
     Attributes:
-        is_open: Whether it records.
-        gradients: The gradient of each array that `backward` has met; of a struct, those of its arrays.
-        launches: What was recorded, in order.
+        is_open: Whether it is recording.
+        gradients: The gradient of each array that `backward` reached; for a struct, those of its arrays.
+        launches: The recorded operations, in order.
 
     Example:
         >>> tape = wp.Tape()
@@ -93,7 +122,7 @@ class Tape:
         self.is_open = False
         self._taken: list[Command] | None = None
         self._next: dict[int, Entry | None] = {}
-        self._zeros: tuple[tuple[array, ...], Callable[[], None] | None] = (), None  # native, of these gradients
+        self._zeroing: _Zeroing | None = None  # of these gradients, natively, once it was done twice
 
     def __enter__(self) -> Tape:
         if self.is_open:
@@ -148,13 +177,12 @@ class Tape:
         block_dim: int = 0,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record a launch on mutable arrays, as if it ran now, and do not run it.
+        """Record a launch on mutable arrays as if it ran now, without running it.
 
-        `backward` takes gradients back through it by the contents that its arrays have now. `max_blocks` and `metadata`
-        have no effect.
+        `backward` uses the content that the arrays have now. `max_blocks` and `metadata` have no effect.
 
         Raises:
-            KernelTypeError, LaunchError: as for `wp.launch`.
+            KernelTypeError, LaunchError: As for `wp.launch`.
         """
         kernel = read_kernel(kernel, "wp.Tape.record_launch")
         kernel, inputs, *_ = choose(kernel, inputs, outputs, ON_TAPE)
@@ -169,15 +197,14 @@ class Tape:
         submit(Call(remember))
 
     def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
-        """Record a function that takes gradients back itself.
+        """Record a function that computes gradients itself.
 
         Args:
-            backward: Is called by `backward`, in place of what it stands for; it adds to `grad` of its inputs from
-                `grad` of its outputs.
-            arrays: The arrays that it is about, whose gradients `zero` clears.
+            backward: Called by `backward` at this point. It adds to `grad` of its inputs, from `grad` of its outputs.
+            arrays: The arrays whose gradients it uses; `zero` clears these.
 
         Raises:
-            KernelTypeError: one of `arrays` is none, or has no gradient.
+            KernelTypeError: One of `arrays` is not an array, or has no gradient.
         """
         for a in arrays:
             if not isinstance(a, array) or a.grad is None:
@@ -189,14 +216,14 @@ class Tape:
         submit(Call(lambda: self.launches.append(entry)))
 
     def record_scope_begin(self, scope_name: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Begin a group of what is recorded, for people to read."""
+        """Begin a named group of operations, for display."""
         self.scopes.append((len(self.launches), scope_name, metadata or {}))
 
     def record_scope_end(self, remove_scope_if_empty: bool = True) -> None:
-        """End the group that was begun last; one in which nothing was recorded is forgotten.
+        """End the innermost group. A group without operations is dropped.
 
         Raises:
-            LaunchError: none is open.
+            LaunchError: No group is open.
         """
         open_scopes = sum(-1 if name is None else 1 for _, name, _ in self.scopes)
         if not open_scopes:
@@ -221,16 +248,16 @@ class Tape:
         track_output_names: Sequence[str] = (),
         graph_direction: str = "LR",
     ) -> str:
-        """The graph of what was recorded, as text for GraphViz (`dot -Tpng tape.dot -o tape.png`).
+        """The graph of the recorded operations as text for GraphViz (`dot -Tpng tape.dot -o tape.png`).
 
         Args:
-            filename: A file to write it to, too.
-            simplify_graph: Show what is repeated on the same arrays once, with how often.
-            hide_readonly_arrays: Leave out arrays that nothing recorded writes to.
-            array_labels: Labels of arrays; others have names of parameters.
-            choose_longest_node_name: Of several names, take the longest one, not the first.
-            ignore_graph_scopes: Leave out the groups that were begun by `record_scope_begin`.
-            track_inputs, track_outputs: Arrays that are shown in any case.
+            filename: A file to which the text is also written.
+            simplify_graph: Show repeated operations on the same arrays once, with their number.
+            hide_readonly_arrays: Leave out arrays that no operation writes.
+            array_labels: Labels of arrays; others have the names of parameters.
+            choose_longest_node_name: Of several names, use the longest instead of the first.
+            ignore_graph_scopes: Leave out the groups of `record_scope_begin`.
+            track_inputs, track_outputs: Arrays that are always shown.
             track_input_names, track_output_names: Their labels.
             graph_direction: The direction of edges: "LR", "TB", "RL" or "BT".
         """
@@ -248,17 +275,17 @@ class Tape:
     # -- going back
 
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
-        """Take gradients back through all that was recorded, and add them to `grad` of the arrays.
+        """Propagate gradients back through the recorded operations, and add them to `grad` of the arrays.
 
         Args:
             loss: An array of one number, whose gradient is set to 1.
-            grads: Arrays and what their gradients are set to. One without a gradient takes the array that is given as
-                its `grad`.
+            grads: Arrays, and the values to which their gradients are set. If an array has no gradient, the given array
+                becomes its `grad`.
 
         Raises:
-            LaunchError: `loss` is no single number with a gradient; or an array shares memory with another one and
-                has a gradient of its own.
-            NotDifferentiableError: there is no exact rule for a kernel that a gradient goes through.
+            LaunchError: `loss` is not a single number with a gradient, or an array shares memory with another one and
+                has its own gradient.
+            NotDifferentiableError: A gradient reaches a kernel without an exact derivative.
         """
         if loss is not None:
             self._refuse_loss(loss)
@@ -304,36 +331,29 @@ class Tape:
         return None if first is None or after is None else first + after
 
     def get_adjoint(self, a: Any) -> Any:
-        """The gradient of an array, a struct of those of the arrays in a struct, or None."""
+        """The gradient of an array, a struct of the gradients of a struct's arrays, or None."""
         return self.gradients.adjoint(a)
 
     def zero(self) -> None:
-        """Set all gradients that the tape has met to zero."""
+        """Set all gradients that the tape has reached to zero."""
         submit(OfTape(self, self._zero, lambda: steps_of(_zeroing(self._each_gradient()))))
 
     def _zero(self) -> None:
-        gradients = self._each_gradient()
-        memories = [g.memory for g in gradients if type(g.memory) is HostMemory]
-        if not LISTENING and is_not_tracing() and len(memories) == len(gradients):
-            known, native = self._zeros
-            is_known = len(known) == len(gradients) and all(map(operator.is_, known, gradients))
-            if is_known and native is None:
-                native = native_graph(_zeroing(gradients))
-            self._zeros = gradients, native if is_known else None
-            if is_known and native is not None:
-                for memory in memories:
-                    memory.begin_write()
-                return native()
-        for grad in gradients:
+        if not LISTENING and is_not_tracing():
+            known = self._zeroing
+            if known is None or not known.is_of(self.gradients.values()):
+                self._zeroing = _Zeroing(self.gradients.values())
+            elif known():
+                return
+        for grad in self._each_gradient():
             grad.zero_()
-        return None
 
     def _each_gradient(self) -> tuple[array, ...]:
         """The gradients, each once."""
         return tuple({id(g): g for g in self.gradients.values()}.values())
 
     def reset(self) -> None:
-        """Forget what was recorded, and set the gradients to zero."""
+        """Drop all records, and set the gradients to zero."""
         submit(OfTape(self, self._forget, list))
         self.zero()
 

@@ -39,22 +39,22 @@ def from_torch(
     return_ctype: bool = False,
     retain_grad: bool = False,
 ) -> array:
-    """An array in the memory of a tensor of PyTorch's: each sees what the other writes.
+    """An array in the memory of a PyTorch tensor. Each sees what the other writes.
 
     Args:
         t: The tensor, in host memory or on a GPU.
-        dtype: The type of the elements; that of the tensor if it is left out. The components of vectors and matrices
-            are the last axes. Integers and booleans can be seen as other types of their width.
-        requires_grad: Whether the array has a gradient; as the tensor if it is left out. It is that of the tensor,
-            which gets one of zeros where it has none.
-        grad: The gradient instead, a tensor or an array.
-        return_ctype: Let launches take the last axes for components, where a parameter is of vectors or matrices. An
-            array comes back either way.
-        retain_grad: Whether backward passes leave the gradient of what was overwritten.
+        dtype: The type of the elements. Default: that of the tensor. The components of vectors and matrices are the
+            last axes. Integers and booleans can be viewed as other types of the same width.
+        requires_grad: Whether the array has a gradient. Default: as the tensor. The gradient is shared with the tensor,
+            which gets one of zeros if it has none.
+        grad: The gradient to use instead, a tensor or an array.
+        return_ctype: Let launches use the last axes as components if a parameter has vectors or matrices. The result is
+            an array in any case.
+        retain_grad: Whether backward passes keep the gradient of overwritten content.
 
     Raises:
-        KernelTypeError: `t` is no such tensor, or its elements are not of that type.
-        LaunchError: the components of an element do not lie one after the other.
+        KernelTypeError: `t` is not such a tensor, or its elements do not have this type.
+        LaunchError: The components of an element are not contiguous.
 
     Example:
         >>> x = wp.from_torch(torch.rand(10, 3, requires_grad=True), dtype=wp.vec3)
@@ -118,17 +118,17 @@ def _is_seen_as(source: ScalarType, scalar: Any) -> bool:
 
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:
-    """A tensor of PyTorch's in the memory of an array: each sees what the other writes.
+    """A PyTorch tensor in the memory of an array. Each sees what the other writes.
 
-    Components of vectors and matrices are the last axes.
+    The components of vectors and matrices are the last axes.
 
     Args:
         a: The array.
-        requires_grad: Whether the tensor has the gradient of the array as its own; as the array if it is left out.
+        requires_grad: Whether the tensor shares the gradient of the array. Default: as the array.
 
     Raises:
-        KernelTypeError: it is no array, or one of structs.
-        LaunchError: it is read-only, as what JAX holds is, or PyTorch is not installed.
+        KernelTypeError: `a` is not an array, or is an array of structs.
+        LaunchError: The array is read-only (as JAX's are), or PyTorch is not installed.
     """
     if not isinstance(a, array) or a.device is None or isinstance(a.dtype, StructType):
         what = f"one of {a.dtype!r}" if isinstance(a, array) else type(a).__name__
@@ -157,7 +157,7 @@ def _tensor(torch: Any, a: array) -> Any:
 
 
 def dtype_from_torch(torch_dtype: Any) -> ScalarType:
-    """The scalar type of a dtype of PyTorch's; a KernelTypeError where there is none."""
+    """The scalar type that corresponds to a PyTorch dtype; a KernelTypeError if there is none."""
     found = _BY_NAME.get(str(torch_dtype).removeprefix("torch."))
     if found is None:
         raise KernelTypeError(f"wp.dtype_from_torch: there is no scalar type for {torch_dtype!r}")
@@ -165,10 +165,10 @@ def dtype_from_torch(torch_dtype: Any) -> ScalarType:
 
 
 def dtype_to_torch(warp_dtype: Any) -> Any:
-    """PyTorch's dtype for a scalar type: the signed one for unsigned integers of more than 8 bits.
+    """The PyTorch dtype for a scalar type. Unsigned integers of more than 8 bits become signed ones.
 
     Raises:
-        KernelTypeError: it is no scalar type.
+        KernelTypeError: The argument is not a scalar type.
         LaunchError: PyTorch is not installed.
     """
     scalar = as_scalar(warp_dtype)
@@ -179,10 +179,10 @@ def dtype_to_torch(warp_dtype: Any) -> Any:
 
 
 def device_from_torch(torch_device: Any) -> Device:
-    """The device of arrays that one of PyTorch's is, which may be given as text.
+    """The device that corresponds to a PyTorch device, or to its name.
 
     Raises:
-        LaunchError: arrays cannot be there.
+        LaunchError: Arrays cannot be on this device.
     """
     kind, _, number = str(torch_device).partition(":")
     if kind not in ("cpu", "cuda"):
@@ -191,13 +191,13 @@ def device_from_torch(torch_device: Any) -> Device:
 
 
 def stream_from_torch(stream_or_device: Any = None) -> Stream:
-    """The stream of a GPU's arrays, whose work has one order with that of PyTorch's default stream.
+    """The stream of a GPU's arrays, which is also PyTorch's default stream.
 
     Args:
-        stream_or_device: PyTorch's stream or device, or None for the device in use.
+        stream_or_device: PyTorch's stream or device, or None for the current device.
 
     Raises:
-        LaunchError: it is another stream than the default one, or no GPU's.
+        LaunchError: It is another stream than the default one, or not that of a GPU.
     """
     if getattr(stream_or_device, "cuda_stream", 0):
         raise DeviceError(
@@ -209,5 +209,5 @@ def stream_from_torch(stream_or_device: Any = None) -> Stream:
 
 
 def device_to_torch(warp_device: DeviceLike) -> str:
-    """PyTorch's name of a device, "cpu" or "cuda:0"; a LaunchError where there is no such device."""
+    """PyTorch's name of a device, "cpu" or "cuda:0"; a LaunchError if there is no such device."""
     return str(get_device(warp_device))

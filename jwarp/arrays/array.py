@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays import allocation, dlpack
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
@@ -50,8 +51,7 @@ class _ArrayAnnotation(Written):
 
 
 def _element(kind: Any) -> Any:
-    found = getattr(kind, "element", None) or element_of(kind)
-    return Any if found is ANY else found
+    return Any if (found := getattr(kind, "element", None) or element_of(kind)) is ANY else found
 
 
 # Numbers of arrays, each of which only one has.
@@ -62,30 +62,30 @@ OF_STRUCTS: list[Callable[[type], type]] = []
 
 
 class array(Operators, Written):
-    """An array that changes: launches write to it, and views of it show the same elements.
+    """A mutable array: launches write to it, and views of it share its elements.
 
-    Made of `data` (a sequence, an array of NumPy, JAX or another library), of a `shape` (the content is anything), of
-    the address `ptr` of memory that something else owns, or, with none of them, an annotation: `wp.array(dtype=float,
-    ndim=2)` is the type of a parameter, as `wp.array2d[float]` is.
+    Make it from `data` (a sequence, or an array of NumPy, JAX or another library); from a `shape`, with arbitrary
+    content; or from the address `ptr` of memory that something else owns. Without these, it is an annotation:
+    `wp.array(dtype=float, ndim=2)` is the type of a parameter, like `wp.array2d[float]`.
 
     Args:
-        data: What it holds; the components of vectors and matrices are the last axes, or lie along the last one.
-        dtype: The type of the elements; that of the data if it is left out.
+        data: The content. The components of vectors and matrices are the last axes, or lie along the last one.
+        dtype: The type of the elements. Default: that of the data.
         shape: The extents of at most four dimensions.
         strides: Bytes from one element to the next along each dimension, for `ptr` and `shape`.
         ptr: The address of the first element.
-        device: Where it is: "cpu", "cuda:0" or another GPU; None for the device in use, or the one of `data`.
-        pinned: Has no effect here.
-        copy: False to share the memory of a NumPy array of just this type.
-        deleter: Is called with `ptr` and the number of bytes when the memory is no longer used.
+        device: The device: "cpu", "cuda:0" or another GPU. Default: the device of `data`, or the current device.
+        pinned: Has no effect.
+        copy: If False, share the memory of a NumPy array of exactly this type.
+        deleter: Called with `ptr` and the number of bytes when the memory is no longer used.
         ndim: The number of dimensions of an annotation.
         grad: The array in which gradients are accumulated.
-        requires_grad: Whether there is one.
-        retain_grad: Whether backward passes leave the gradient of what was overwritten.
+        requires_grad: Whether the array has a gradient.
+        retain_grad: Whether backward passes keep the gradient of overwritten content.
 
     Raises:
-        KernelTypeError: the data cannot be elements of that type.
-        LaunchError: the shape, the strides or the device do not fit.
+        KernelTypeError: The data cannot be elements of this type.
+        LaunchError: The shape, the strides or the device are invalid.
 
     Example:
         >>> a = wp.array([1.0, 2.0, 3.0], dtype=float)
@@ -156,7 +156,7 @@ class array(Operators, Written):
         if grad is not None:
             self.grad = grad
         elif requires_grad:
-            self.requires_grad = True
+            self._allocate_gradient()
         if retain_grad:
             self.retain_grad = True
 
@@ -166,14 +166,12 @@ class array(Operators, Written):
         self.array_type = array_type(dtype, ndim)
         self.dtype, self.ndim, self.size = _element(self.array_type), ndim, 0
         self.shape = self.strides = (0,) * ndim
-        self.device = None
-        self._grad, self._retain_grad = None, False
+        self.device, self._grad, self._retain_grad = None, None, False
 
     def _bind(self, memory: Memory, layout: View) -> None:
         self.memory, self.layout = memory, layout
         self.dtype, self.shape, self.strides = layout.element, layout.shape, layout.strides
-        self.ndim, self.size = len(layout.shape), layout.size
-        self.device = memory.device
+        self.ndim, self.size, self.device = len(layout.shape), layout.size, memory.device
         self._host: np.ndarray | None = None
         self.token = next(_tokens)
 
@@ -248,12 +246,12 @@ class array(Operators, Written):
 
     @property
     def capacity(self) -> int:
-        """The bytes that it spans."""
+        """The number of bytes that it spans."""
         return 0 if self.device is None else self.layout.bounds[1] - self.layout.bounds[0]
 
     @property
     def ptr(self) -> Any:
-        """The address of its first element, None without elements; a token while JAX traces."""
+        """The address of the first element; None if there are no elements; a token while JAX traces."""
         if self.device is None or not self.size:
             return None
         memory: Any = self.memory
@@ -268,7 +266,7 @@ class array(Operators, Written):
 
     @property
     def deleter(self) -> Any:
-        """The function that gives the memory at `ptr` back when nobody uses it any more; None where jwarp does that."""
+        """The function that frees the memory at `ptr` when it is no longer used; None if jwarp frees it."""
         return getattr(self._owner, "deleter", None)
 
     @deleter.setter
@@ -302,20 +300,24 @@ class array(Operators, Written):
                 if mine != other:
                     raise LaunchError(f"the gradient of an array has its {name}, {mine!r}, not {other!r}")
         self._grad = grad
+        CHANGES.note()
 
     @property
     def requires_grad(self) -> bool:
-        """True if the array has a gradient. Setting it allocates a gradient of zeros, or drops it."""
+        """True if the array has a gradient. Setting it to True allocates a gradient of zeros; False drops it."""
         return self._grad is not None
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         if wanted and self._grad is None:
-            mine = self.layout
-            layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
-            self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
+            self._allocate_gradient()
         elif not wanted:
             self._grad, self._retain_grad = None, False
+        CHANGES.note()
+
+    def _allocate_gradient(self) -> None:
+        layout = View(self.layout.element, self.shape, self.strides, self.layout.offset - self.layout.bounds[0])
+        self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
 
     @property
     def retain_grad(self) -> bool:
@@ -327,6 +329,7 @@ class array(Operators, Written):
         if wanted and self._grad is None:
             raise LaunchError("retain_grad is for arrays that have a gradient", hint="requires_grad=True")
         self._retain_grad = wanted
+        CHANGES.note()
 
     # -- views
 
@@ -337,9 +340,8 @@ class array(Operators, Written):
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
             return self._named(keys)
-        for k in keys:
-            if not isinstance(k, slice) and not hasattr(k, "__index__"):
-                raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
+        if wrong := [k for k in keys if not isinstance(k, slice) and not hasattr(k, "__index__")]:
+            raise LaunchError(f"an array is indexed by integers and slices, not by {type(wrong[0]).__name__}")
         if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
             raise LaunchError(
                 "single elements of an array cannot be read by an index outside of kernels",
@@ -371,10 +373,10 @@ class array(Operators, Written):
         return (self[i] for i in range(self.shape[0]))
 
     def reshape(self, shape: Any) -> array:
-        """A view of the same elements in another shape, one extent of which may be -1.
+        """A view of the same elements in another shape. One extent may be -1.
 
         Raises:
-            LaunchError: the array is not contiguous, or the number of elements differs.
+            LaunchError: The array is not contiguous, or the number of elements differs.
         """
         return self.seen(self.layout.reshaped(shape))
 
@@ -382,26 +384,27 @@ class array(Operators, Written):
         """A view of the elements along one dimension.
 
         Raises:
-            LaunchError: the array is not contiguous.
+            LaunchError: The array is not contiguous.
         """
         return self if self.ndim == 1 else self.seen(self.layout.flattened())
 
     def transpose(self, axes: Any = None) -> array:
-        """A view with the dimensions in another order; turned round if `axes` is left out."""
+        """A view with the dimensions in another order. Default: the reverse order."""
         return self if self.ndim == 1 else self.seen(self.layout.transposed(axes))
 
     def view(self, dtype: Any) -> array:
         """A view of the same bytes as elements of another type.
 
-        Elements have one size in both, or scalars become the vectors or matrices along the last axes, or the other way.
+        Elements must have the same size in both types; or scalars along the last axes become vectors or matrices, or
+        the reverse.
 
         Raises:
-            KernelTypeError, LaunchError: they do not.
+            KernelTypeError, LaunchError: The types do not match.
         """
         return self.seen(self.layout.seen_as(read_element(dtype)))
 
     def contiguous(self) -> array:
-        """The array, or a copy of one that is not contiguous."""
+        """The array itself if it is contiguous, otherwise a contiguous copy."""
         if self.is_contiguous:
             return self
         return self._copied(self.memory.device, self.requires_grad)
@@ -414,10 +417,10 @@ class array(Operators, Written):
         return made
 
     def to(self, device: Any, requires_grad: bool | None = None) -> array:
-        """The array on a device: itself where it is there, else a copy.
+        """The array on a device: itself if it is there, otherwise a copy.
 
         Raises:
-            LaunchError: there is no such device.
+            LaunchError: There is no such device.
         """
         where = get_device(device)
         if where is self.device or self.device is None or self.memory.is_traced:
@@ -437,25 +440,25 @@ class array(Operators, Written):
         return found
 
     def numpy(self) -> np.ndarray:
-        """The elements as a NumPy array that shows the same memory, with the axes of components last.
+        """The elements as a NumPy array in the same memory. The components of vectors and matrices are the last axes.
 
-        Of an array on a GPU it is a copy, made when all that was launched before has ended.
+        For an array on a GPU, it waits for all earlier launches and returns a copy.
 
         Raises:
-            LaunchError: the array stands for a value that JAX traces.
+            LaunchError: The array stands for a value that JAX traces.
         """
         return self._require_data().expose(self.layout)
 
     def list(self) -> list[Any]:
-        """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""
+        """The elements in order, as Python numbers; vectors and matrices as values of the kernel language."""
         flat = self.numpy().reshape((self.size, *self.layout.full_shape[self.ndim :]))
         return flat.tolist() if flat.ndim == 1 else [self.dtype(*row.ravel()) for row in flat]
 
     def cptr(self) -> Any:
-        """A pointer of ctypes to the numbers of a contiguous array, None without elements.
+        """A ctypes pointer to the numbers of a contiguous array; None if there are no elements.
 
         Raises:
-            LaunchError: the array is not contiguous.
+            LaunchError: The array is not contiguous.
         """
         if not self.size:
             return None
@@ -472,19 +475,19 @@ class array(Operators, Written):
         submit(Fill(self, np.zeros((), self.layout.dtype)))
 
     def fill_(self, value: Any) -> None:
-        """Set all elements to `value`; for vectors and matrices a number, or a sequence of the components.
+        """Set all elements to `value`. For vectors and matrices, it is a number or a sequence of the components.
 
         Raises:
-            KernelTypeError: it is no value of the type of the elements.
+            KernelTypeError: `value` does not have the type of the elements.
         """
         self._require_data()
         submit(fill(self, value))
 
     def assign(self, src: Any) -> None:
-        """Take the content of `src`, an array or what `wp.array` makes one of.
+        """Copy the content of `src`, an array or anything that `wp.array` accepts as data.
 
         Raises:
-            KernelTypeError, LaunchError: it does not fit.
+            KernelTypeError, LaunchError: The content does not match.
         """
         if type(src) is np.ndarray and self.device is not None and not LISTENING:
             memory, layout = self.memory, self.layout
@@ -563,9 +566,7 @@ class array(Operators, Written):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
-        if dtype is not None and found.dtype != dtype:
-            return found.astype(dtype)
-        return found.copy() if copy else found
+        return found.astype(dtype, copy=bool(copy)) if dtype is not None else found.copy() if copy else found
 
 
 _OWN = {
@@ -576,8 +577,8 @@ _OWN = {
 def _restored(
     content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool, device: str | None = None
 ) -> array:
-    has_gradient, where = gradient is not None, device or CPU
-    made = array(content, dtype, shape, device=where, requires_grad=has_gradient, retain_grad=retain_grad)
+    has_gradient = gradient is not None
+    made = array(content, dtype, shape, device=device or CPU, requires_grad=has_gradient, retain_grad=retain_grad)
     if made.grad is not None:
         made.grad.assign(gradient)
     return made

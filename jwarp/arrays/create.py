@@ -44,22 +44,22 @@ def empty(
     ndim: int | None = None,
     strides: Any = None,
 ) -> array:
-    """An array whose content is anything.
+    """A new array with arbitrary content.
 
     Args:
-        shape: The extents, an int or up to four ints; none is an array without elements.
+        shape: The extents, an int or up to four ints. Default: an array without elements.
         dtype: The type of the elements: a scalar, vector, matrix or struct type.
-        device: Where it is: "cpu", "cuda:0" or another GPU; None for the device in use.
+        device: The device: "cpu", "cuda:0" or another GPU. Default: the current device.
         requires_grad: Whether it has a gradient, an array of zeros in `grad`.
-        pinned: Has no effect here.
-        retain_grad: Whether backward passes leave its gradient where it was overwritten.
+        pinned: Has no effect.
+        retain_grad: Whether backward passes keep its gradient where it was overwritten.
         n: Another name of `shape`.
-        ndim: How many extents there are, where that is to be checked.
-        strides: Bytes from one element to the next along each dimension; packed if left out.
+        ndim: The number of extents, if it is to be checked.
+        strides: Bytes from one element to the next along each dimension. Default: contiguous.
 
     Raises:
-        KernelTypeError: there are no arrays of `dtype`.
-        LaunchError: the shape, `ndim`, the strides or the device do not fit.
+        KernelTypeError: Arrays of `dtype` do not exist.
+        LaunchError: The shape, `ndim`, the strides or the device are invalid.
     """
     given = shape if n is None else n
     return _made("empty", given, ndim, dtype, device, requires_grad, retain_grad, strides, zeroed=False)
@@ -77,7 +77,7 @@ def zeros(
     ndim: int | None = None,
     strides: Any = None,
 ) -> array:
-    """An array of zeros. Arguments and errors are those of `wp.empty`.
+    """A new array of zeros. Arguments and errors are those of `wp.empty`.
 
     Example:
         >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
@@ -138,11 +138,11 @@ def full(
     ndim: int | None = None,
     strides: Any = None,
 ) -> array:
-    """An array of `value`s. Without `dtype`, that of the value: int32, float32 and bool for Python's numbers.
+    """A new array whose elements are `value`. Default `dtype`: int32, float32 or bool for Python's numbers.
 
     Raises:
-        KernelTypeError: the value is none of that type.
-        LaunchError: as for `wp.empty`.
+        KernelTypeError: The value does not have the type `dtype`.
+        LaunchError: As for `wp.empty`.
     """
     kind = _type_of(value) if dtype is None else dtype
     given = shape if n is None else n
@@ -179,7 +179,7 @@ def ones(
     ndim: int | None = None,
     strides: Any = None,
 ) -> array:
-    """An array of ones; of vectors and matrices, all components are. Arguments and errors are those of `wp.empty`."""
+    """A new array of ones; all components of vectors are 1. Arguments and errors are those of `wp.empty`."""
     return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, n=n, ndim=ndim, strides=strides)
 
 
@@ -190,10 +190,10 @@ def empty_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """An array of the shape and type of `src`, whose content is anything; it has a gradient if that has one.
+    """A new array with the shape and type of `src` and arbitrary content. It has a gradient if `src` has one.
 
     Raises:
-        KernelTypeError: `src` is no array.
+        KernelTypeError: `src` is not an array.
     """
     source = _template(src, "empty_like")
     wanted = source.requires_grad if requires_grad is None else requires_grad
@@ -208,7 +208,7 @@ def zeros_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """As `wp.empty_like`, of zeros."""
+    """A new array of zeros with the shape and type of `src`. Arguments and errors are those of `wp.empty_like`."""
     source = _template(src, "zeros_like")
     wanted = source.requires_grad if requires_grad is None else requires_grad
     where = source.device if device is None else device
@@ -223,7 +223,7 @@ def full_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """As `wp.empty_like`, of `value`s."""
+    """A new array with the shape and type of `src`, whose elements are `value`. Arguments as for `wp.empty_like`."""
     made = empty_like(_template(src, "full_like"), device, requires_grad, pinned, retain_grad)
     made.fill_(value)
     return made
@@ -236,7 +236,7 @@ def ones_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """As `wp.empty_like`, of ones."""
+    """A new array of ones with the shape and type of `src`. Arguments and errors are those of `wp.empty_like`."""
     return full_like(_template(src, "ones_like"), 1, device, requires_grad, pinned, retain_grad)
 
 
@@ -247,7 +247,7 @@ def clone(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """A copy of an array, in memory of its own."""
+    """A copy of an array, in new memory."""
     made = empty_like(_template(src, "clone"), device, requires_grad, pinned, retain_grad)
     copy(made, src)
     return made
@@ -256,19 +256,19 @@ def clone(
 def copy(
     dest: array, src: array, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
 ) -> None:
-    """Copy elements of `src` to `dest`, and, unless a `wp.Tape` records it, those of its gradient where both have one.
+    """Copy elements of `src` to `dest`, and their gradients if both have one, unless a `wp.Tape` records the copy.
 
     Args:
-        dest: Where they go.
-        src: Where they come from; elements have the same number of bytes.
-        dest_offset: The first element that is written, counted along the flattened array.
-        src_offset: The first element that is read.
-        count: How many; 0 for all of `src`.
-        stream: None: there is one.
+        dest: The array to write to.
+        src: The array to read from. Its elements must have the same number of bytes.
+        dest_offset: The first element to write, counted along the flattened array.
+        src_offset: The first element to read.
+        count: The number of elements; 0 for all of `src`.
+        stream: Must be None.
 
     Raises:
-        KernelTypeError: the elements differ in size, or one is no array.
-        LaunchError: the range is outside of an array, or the shapes differ and an array is not contiguous.
+        KernelTypeError: The elements differ in size, or an argument is not an array.
+        LaunchError: The range is outside an array, or the shapes differ and an array is not contiguous.
     """
     if isinstance(dest, indexedarray) or isinstance(src, indexedarray):
         if dest_offset or src_offset or count:
@@ -298,12 +298,13 @@ def from_numpy(
     requires_grad: bool = False,
     retain_grad: bool = False,
 ) -> array:
-    """An array of the content of a NumPy array, copied.
+    """A new array with a copy of a NumPy array's content.
 
-    Without `dtype`, one of two dimensions becomes an array of vectors, and one of three dimensions one of matrices.
+    Without `dtype`, a NumPy array of two dimensions becomes an array of vectors, and one of three dimensions an array
+    of matrices.
 
     Raises:
-        KernelTypeError, LaunchError: the content cannot be elements of `dtype`.
+        KernelTypeError, LaunchError: The content does not match `dtype`.
     """
     given = np.asarray(arr)
     if dtype is None:

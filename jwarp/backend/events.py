@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CompileEvent:
-    """Code made ready for a launch that is being lowered.
+    """A kernel that was compiled, or read from disk or memory, for a launch that is being lowered.
 
-    `variant` is `forward` as long as there are no derivatives, `platform` what the code runs on (`cpu`),
-    `source` where it came from (`compiled`, `disk` or `memory`), `seconds` how long that took, and `bytes`
-    how large the machine code is.
+    `variant` is `forward` or a derivative, `platform` the target (such as `cpu`), `source` the origin (`compiled`,
+    `disk` or `memory`), `seconds` the time that it took, and `bytes` the size of the machine code.
     """
 
     kernel: str
@@ -35,7 +34,7 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def record_compiles() -> Iterator[list[CompileEvent]]:
-    """Collect an event for each compilation that happens inside the `with`, in any thread.
+    """Collect an event for each kernel that is compiled or read inside the `with`, in any thread.
 
     A call that only runs code makes no event.
     """

@@ -118,13 +118,13 @@ class _Rest:
 
 
 def register_pytree(kind: type) -> type:
-    """Let JAX take objects of a class apart: into the arrays that they hold. One that it knows is left alone.
+    """Register a class as a JAX pytree whose leaves are the arrays in its objects. Does nothing if JAX knows the class.
 
-    Attributes that hold arrays, or objects of classes that are registered, are parts of the pytree; all others are part
-    of its structure, and compare by value, or else by identity. Objects are made again without `__init__`.
+    Attributes that hold arrays, or objects of registered classes, are parts of the pytree. All others are part of its
+    structure, and are compared by value, or else by identity. Objects are rebuilt without calling `__init__`.
 
     Raises:
-        KernelTypeError: it is no class of objects with attributes.
+        KernelTypeError: `cls` is not a class whose objects have attributes.
 
     Example:
         >>> wp.register_pytree(State)
@@ -259,13 +259,13 @@ def _hints(of: Any) -> dict[str, Any]:
 
 
 def replace(obj: Any, /, **values: Any) -> Any:
-    """A copy of an object with other arrays as attributes; JAX values become arrays of the type that was there.
+    """A copy of an object with some array attributes replaced. JAX values become arrays of the replaced type.
 
-    An attribute that is a view of one that is replaced becomes the same view of what takes its place.
+    If an attribute is a view of a replaced array, it becomes the same view of the new array.
 
     Raises:
-        KernelTypeError: there is no such attribute, or it cannot hold the value; or an attribute shares memory with one
-            that is replaced and cannot follow it.
+        KernelTypeError: There is no such attribute, it cannot hold the value, or another attribute shares memory with a
+            replaced array and cannot follow it.
 
     Example:
         >>> moved = wp.replace(state, x=jnp.zeros((4, 3)))

@@ -314,22 +314,22 @@ def func(
 ) -> Any:
     """Make a Python function callable from kernels.
 
-    Its arguments are scalars, vectors, matrices, arrays and functions; it may return one value or several
+    Arguments are scalars, vectors, matrices, arrays and functions. The function may return one value or several
     (`return a, b`). Numbers, vectors and matrices that it refers to by name are captured now.
 
-    Several functions of one name in one scope are overloads: a call takes the one whose annotations are
-    the types of the arguments. A parameter without annotation, or with `typing.Any`, takes anything, and one
-    with a type variable or a pattern such as `wp.array[Any]` several types: overloads with such come after the
-    others, in order of their definition, and the first that takes the arguments counts.
+    Several functions with one name in one scope are overloads: a call uses the overload whose annotations equal the
+    types of the arguments. A parameter without annotation, or with `typing.Any`, accepts any type; a type variable, or
+    a pattern such as `wp.array[Any]`, accepts several types. Overloads with such parameters come after the others, in
+    order of definition, and the first that accepts the arguments is used.
 
     Args:
         function: The Python function.
-        name, module, inline: accepted so that Warp code ports; they do nothing here. `inline` is a bool.
+        name, module, inline: Accepted for compatibility with Warp; no effect. `inline` is a bool.
 
     Raises:
-        KernelTypeError: `function` is not a Python function, or `inline` is no bool.
-        CompileError: it is a lambda, or another decorator wraps it. What its body or its annotations
-            do wrong is reported when a kernel that calls it is first used.
+        KernelTypeError: `function` is not a Python function, or `inline` is not a bool.
+        CompileError: `function` is a lambda, or another decorator wraps it. Errors in its body or annotations are
+            reported when a kernel that calls it is first used.
     """
     if not isinstance(inline, bool | None):
         raise KernelTypeError(f"@wp.func: inline must be a bool, not {inline!r}")

@@ -31,25 +31,25 @@ adjoint = Adjoint()
 
 
 def func_grad(function: Any) -> Callable[[Callable], Func]:
-    """Give `function`, a `@wp.func`, a gradient of its own for reverse mode.
+    """Define the gradient of `function`, a `@wp.func`, for reverse mode.
 
-    The decorated function takes the arguments of `function` and then one cotangent for each of its results,
-    and adds to the gradients of the arguments: `wp.adjoint[x] += …` for a scalar, vector or matrix `x`,
-    `wp.adjoint[a][i] += …` for an element of an array, `wp.adjoint[s.x] += …` for a field of a struct. Of an array `y`
-    that `function` writes to, `wp.adjoint[y][i]` is the cotangent of what it left there. Arguments that it does not
-    mention have gradient zero. It is used wherever `function` is called from now on; of several overloads it belongs to
+    The decorated function takes the arguments of `function`, then one cotangent for each of its results, and adds to
+    the gradients of the arguments: `wp.adjoint[x] += …` for a scalar, vector or matrix `x`, `wp.adjoint[a][i] += …` for
+    an element of an array, `wp.adjoint[s.x] += …` for a field of a struct. For an array `y` that `function` writes to,
+    `wp.adjoint[y][i]` is the cotangent of the value that it left there. Arguments that are not mentioned have gradient
+    zero. The gradient is used wherever `function` is called from now on. If there are several overloads, it belongs to
     the one with the same annotations.
 
-    What it reads or sets of the gradient of a number, vector or matrix is what it has added itself, for this call; the
-    caller adds up what comes from all uses. What it writes to other arrays, as to one that counts or logs, stays in
-    these arrays where they are mutable: those of a tape, of launches in place, and of NumPy in adjoint launches in
-    place. JAX arrays, and NumPy's where JAX arrays come back, stay as they are: there only calls of gradients in the
-    same launch see it.
+    The gradient of a number, vector or matrix may also be read and set. It contains only the contributions of this
+    call; the caller adds up those of all uses. Writes to other arrays, for example to count or to log, stay in these
+    arrays if they are mutable: on a tape, in launches in place, and for NumPy arrays in adjoint launches in place. JAX
+    arrays, and NumPy arrays whose launch returns JAX arrays, do not change; only gradient functions in the same launch
+    see such writes.
 
     Forward mode and second derivatives through such a call raise NotDifferentiableError.
 
     Raises:
-        KernelTypeError: `function` is no `@wp.func`, or none of its overloads has these parameters.
+        KernelTypeError: `function` is not a `@wp.func`, or none of its overloads has these parameters.
     """
     if not isinstance(function, Func):
         raise KernelTypeError(
@@ -74,16 +74,16 @@ def func_grad(function: Any) -> Callable[[Callable], Func]:
 
 
 def func_replay(function: Any) -> Callable[[Callable], Func]:
-    """Give `function`, a `@wp.func`, a version that derivatives run in its place, where they run a kernel again.
+    """Define the version of `function`, a `@wp.func`, that derivatives call when they run a kernel again.
 
-    The decorated function takes the arguments of `function` and gives the same results by other means: it reads what
-    the launch has left in arrays, where the function took it from a counter, say, that several threads change at once.
-    It writes nothing. Results of floats keep the derivative of `function`. Of several overloads, it belongs to the one
-    with the same annotations. Unlike in Warp a function without results, and one that only writes to arrays of the
-    thread's own, needs none: derivatives never store to the kernel's arrays.
+    The decorated function takes the arguments of `function` and returns the same results by other means: for example,
+    it reads from an array the slot that `function` took from a counter. Its writes have no effect. Results that are
+    floats keep the derivative of `function`. If there are several overloads, the replay belongs to the one with the
+    same annotations. Unlike in Warp, a function without results, or one that only writes to thread-private arrays,
+    needs no replay: derivatives never store to the kernel's arrays.
 
     Raises:
-        KernelTypeError: `function` is no `@wp.func`, or none of its overloads has these parameters.
+        KernelTypeError: `function` is not a `@wp.func`, or none of its overloads has these parameters.
 
     Example:
         >>> @wp.func_replay(next_slot)

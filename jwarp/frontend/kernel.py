@@ -508,29 +508,29 @@ def kernel(
     entry_point_abi: str | None = None,
     grid_stride: Any = None,
 ) -> Any:
-    """Make a Python function a kernel, to be run by `wp.launch` or `wp.jax_kernel`.
+    """Make a kernel from a Python function, to be run by `wp.launch` or `wp.jax_kernel`.
 
-    Every parameter needs a type: a scalar (`int`, `float`, `bool`, `wp.float64`, …), a vector or matrix
-    (`wp.vec3`, `wp.mat33`, …), or an array of 1 to 4 dimensions of one (`wp.array[float]`,
-    `wp.array2d[wp.vec3]`, …). With `Any`, a type variable or a pattern such as `wp.array[Any]` among them the kernel
-    is generic: each launch runs the instance for the types of its arguments.
+    Every parameter needs a type: a scalar (`int`, `float`, `bool`, `wp.float64`, …), a vector or matrix (`wp.vec3`,
+    `wp.mat33`, …), or an array of these with 1 to 4 dimensions (`wp.array[float]`, `wp.array2d[wp.vec3]`, …). With
+    `Any`, a type variable or a pattern such as `wp.array[Any]`, the kernel is generic: each launch runs the instance
+    for the types of its arguments.
 
     Args:
-        function: The Python function. It is read when the kernel is first used; numbers, vectors and
-            matrices that it refers to by name are captured now.
-        name: What the kernel is called, if not as the function.
-        enable_backward: False refuses gradients through this kernel. Default: as the options of its module say.
-        module: The name of the module whose options count (`wp.set_module_options`), or a module; "unique" for none.
-        module_options: Options of this kernel alone; with module="unique", as in Warp. `enable_backward`, `max_unroll`,
-            `fast_math` and `deterministic` are followed.
+        function: The Python function. It is read when the kernel is first used. Numbers, vectors and matrices that it
+            refers to by name are captured now.
+        name: The name of the kernel. Default: that of the function.
+        enable_backward: If False, gradients through this kernel are refused. Default: the option of its module.
+        module: The module, or its name, whose options apply (`wp.set_module_options`); "unique" for a module of its
+            own.
+        module_options: Options of this kernel alone, with module="unique", as in Warp. `enable_backward`, `max_unroll`,
+            `fast_math` and `deterministic` have an effect.
         launch_bounds, cuda_max_registers, enable_cuda_smem_spilling, cluster_dim, entry_point_abi, grid_stride:
-            accepted so that Warp code ports; they do nothing here.
+            Accepted for compatibility with Warp; no effect.
 
     Raises:
-        CompileError: a parameter without a type or of a type that kernels do not know. What the
-            body does wrong is reported when the kernel is first used.
-        KernelTypeError: an option that there is not, another interface than Warp's own (`entry_point_abi`), or a name
-            that is no identifier.
+        CompileError: A parameter has no type, or a type that kernels do not support. Errors in the body are reported
+            when the kernel is first used.
+        KernelTypeError: There is no such option, `entry_point_abi` is not Warp's own, or `name` is not an identifier.
     """
     if not isinstance(module_options, Mapping | None):
         kind = type(module_options).__name__

@@ -81,31 +81,32 @@ def func_native(
     *,
     cpu: Callable | None = None,
 ) -> Callable[[Callable], NativeFunc]:
-    """Make a function of a text in C++, as Warp does, that kernels can call: GPUs run it.
+    """Make a function for kernels from a snippet of CUDA C++, as in Warp. GPUs run the snippet.
 
-    Its parameters are scalars, vectors, matrices and the other composites by value, places of the caller's
-    (`wp.ref[T]`), and whole arrays; it gives a scalar, a composite or nothing. In the text they have the
-    types of Warp's library: `x[i]`, `x.data[i]`, `x.shape[0]` of an array, `v[0]`, `v.c[0]` of a `wp::vec3`. An array
-    that the text does not plainly write to is constant there. Nothing tests its indices.
+    Parameters are scalars, vectors, matrices and other composites by value, references (`wp.ref[T]`), and whole arrays.
+    The result is a scalar, a composite or nothing. In the snippet, they have the types of Warp's library: `x[i]`,
+    `x.data[i]`, `x.shape[0]` of an array, `v[0]`, `v.c[0]` of a `wp::vec3`. Arrays that the snippet does not visibly
+    write to are const. Nothing checks its indices on GPUs.
 
     Args:
-        snippet: The text. One that only lets the threads of a block wait for each other, as `WP_TILE_SYNC();` or
-            `__syncthreads();`, is the block's barrier on every platform.
-        adj_snippet: The text of its derivative in reverse mode, on GPUs: it adds to `adj_x` of the float parameters
-            `x`, of arrays to `adj_x[i]`, by `adj_ret` of the result and `adj_y[i]` of the arrays that the text writes.
+        snippet: The code. A snippet that only synchronises the threads of a block, `WP_TILE_SYNC();` or
+            `__syncthreads();`, is the barrier of the block on every platform.
+        adj_snippet: The code of its reverse-mode derivative, on GPUs. It adds to `adj_x` of float parameters `x`, and
+            to `adj_x[i]` of arrays, from `adj_ret` of the result and `adj_y[i]` of the arrays that the snippet writes.
             Without it, derivatives are those of `cpu`, on every platform.
-        replay_snippet: The text that derivatives run in the place of `snippet`. Arrays that it does not name are then
-            as the launch left them.
-        cpu: A `@wp.func` with the same parameters: what runs where there is no GPU, and with tiles. Without it and
-            without `replay_snippet`, texts that are plain arithmetic on numbers, by value or references, and on
-            elements of arrays in one dimension stand for themselves there: what they have where `__CUDA_ARCH__` is not
-            defined. An index outside of its array reads zero and stores nothing; a negative one counts from the end, as
-            in kernels. An `adj_snippet` is one of numbers alone.
+        replay_snippet: The code that derivatives run instead of `snippet`. Arrays that it does not name have the
+            content that the launch left.
+        cpu: A `@wp.func` with the same parameters, which runs on CPUs, and in kernels with tiles. Without `cpu` and
+            `replay_snippet`, a snippet that is plain arithmetic on numbers (by value or by reference) and on elements
+            of one-dimensional arrays is itself compiled for CPUs, from the lines for which `__CUDA_ARCH__` is not
+            defined. There, an index outside an array reads zero and stores nothing, and a negative index counts from
+            the end, as in kernels. This also holds for an `adj_snippet` on numbers alone.
 
     Raises:
-        KernelTypeError: `cpu` is no `@wp.func`, or a text is none. A kernel that calls a function for which nothing
-            stands raises a CompileError when it is to run on a processor, which names what the text has.
-        NotDifferentiableError: where a derivative of it is taken, and nothing says what it is.
+        KernelTypeError: `cpu` is not a `@wp.func`, or a snippet is not a string.
+        CompileError: When a kernel that calls the function is to run on a CPU, and nothing can run there. The error
+            names the reason.
+        NotDifferentiableError: When a derivative is taken, and nothing defines it.
     """
     if not isinstance(snippet, str):
         raise KernelTypeError(

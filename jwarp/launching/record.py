@@ -38,10 +38,10 @@ class ParamInfo:
 
 @dataclass(frozen=True)
 class LaunchDescriptor:
-    """Everything about a launch but its data; equal where two launches do the same with other data.
+    """A launch without its data. Descriptors are equal if the launches do the same on other data.
 
-    `fingerprint` is that of the kernel's code, `variant` what is computed: `forward`, or `adjoint(x, k)` with
-    the names of the parameters whose gradients are wanted. `settings` are those that change code, by name.
+    `fingerprint` is a hash of the kernel's code. `variant` is `forward`, or `adjoint(x, k)` with the names of the
+    parameters whose gradients are requested. `settings` are the settings that change code, by name.
     """
 
     kernel: str
@@ -53,7 +53,7 @@ class LaunchDescriptor:
     settings: tuple[tuple[str, Any], ...]
 
     def to_bytes(self) -> bytes:
-        """The descriptor as bytes, which `from_bytes` takes in any process."""
+        """The descriptor as bytes, for `from_bytes` in any process."""
         payload = json.dumps(dataclasses.astuple(self), separators=(",", ":")).encode()
         return MAGIC + hashlib.blake2b(payload, digest_size=DIGEST).digest() + payload
 

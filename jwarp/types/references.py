@@ -28,7 +28,7 @@ class Reference:
 
 
 class ref:
-    """The annotation `wp.ref[T]` of a parameter of a `@wp.func`: what it assigns to it, its caller finds changed."""
+    """Annotation `wp.ref[T]` of a parameter of a `@wp.func`: assignments to it change the caller's variable."""
 
     def __class_getitem__(cls, value: Any) -> Reference:
         return Reference(value)

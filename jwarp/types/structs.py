@@ -190,17 +190,17 @@ def struct(cls: None = None, **options: Any) -> Callable[[type[Class]], type[Cla
 
 
 def struct(cls: type | None = None, **options: Any) -> Any:
-    """Make a class of annotated fields a struct.
+    """Make a struct from a class with annotated fields.
 
-    Fields are scalars, vectors, matrices, arrays and other structs. A struct is an argument of kernels, a value
-    in them, and a JAX pytree whose leaves are its fields in order; `jax.export` knows it by module and name.
-    `wp.array[P]` is an array of structs; outside kernels it is one P whose every leaf has the array's axes in front.
-    Functions under `@wp.func` in the class are methods. Structs have a `replace`, and are copied and pickled like
+    Fields are scalars, vectors, matrices, arrays and other structs. A struct is an argument of kernels, a value in
+    kernels, and a JAX pytree whose leaves are its fields in order; `jax.export` stores it by module and name.
+    `wp.array[P]` is an array of structs; outside kernels, it is one P whose leaves all have the array's axes in front.
+    `@wp.func` functions in the class are methods. Structs have a method `replace`, and are copied and pickled like
     dataclasses.
 
     Raises:
-        KernelTypeError: `cls` is no class or has a base class, or a field has a type that kernels do not
-            know or a name that structs have for themselves.
+        KernelTypeError: `cls` is not a class or has a base class, or a field has a type that kernels do not support or
+            a reserved name.
     """
     if cls is None:
         return struct

@@ -555,3 +555,49 @@ def test_integers_are_not_interpolated(kernel):
     volume = wp.Volume.load_from_numpy(np.arange(512, dtype=np.int32).reshape(8, 8, 8), bg_value=0)
     with pytest.raises(wp.KernelTypeError, match="no overload of `interpolated` takes .float32, int32."):
         wp.launch(kernel, 1, [volume.id, 1, wp.zeros(1, dtype=int)])
+
+
+@wp.kernel
+def looked_up(volume: wp.uint64, x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i] * float(1 + wp.volume_lookup_index(volume, i, i, i))
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_tapes_go_back_through_the_volume_that_was_built_for_them(captured):
+    """Also where it is built anew before, in the next run of a graph or after the tape has recorded."""
+    points = wp.array(np.array([[0, 0, 0], [1, 1, 1]], np.int32), dtype=wp.vec3i)
+    volume = wp.Volume.allocate_by_voxels(points, voxel_size=1.0, rebuildable=True, max_active_voxels=8)
+    x, y = wp.array(np.arange(1.0, 9.0), dtype=float, requires_grad=True), wp.zeros(8, dtype=float, requires_grad=True)
+    elsewhere = wp.array(np.full((2, 3), 7, np.int32), dtype=wp.vec3i)
+
+    def both():
+        with wp.Tape() as tape:
+            volume.rebuild(points)
+            wp.launch(looked_up, 8, [volume.id, x, y])
+        volume.rebuild(elsewhere)
+        tape.backward(grads={y: wp.ones(8, dtype=float)})
+
+    if captured:
+        with wp.ScopedCapture() as capture:
+            both()
+    for run in range(4):
+        points.assign(np.array([[run] * 3, [run + 3] * 3], np.int32))
+        x.grad.zero_()
+        wp.capture_launch(capture.graph) if captured else both()
+        found = np.zeros(8)
+        found[run], found[run + 3] = 1.0, 2.0
+        np.testing.assert_allclose(y.numpy(), found * x.numpy() ** 2)
+        np.testing.assert_allclose(x.grad.numpy(), 2.0 * found * x.numpy())
+        np.testing.assert_array_equal(np.unique(volume.get_voxels().numpy()[:1]), [7])
+
+
+@wp.kernel
+def looked_up_wide(volume: wp.uint64, y: wp.array[wp.float64]):
+    y[0] = wp.volume_lookup(volume, 1, 1, 1, dtype=wp.float64)
+
+
+def test_values_of_another_width_are_refused():
+    volume = wp.Volume.load_from_numpy(np.ones((3, 3, 3), np.float32), bg_value=1.0)
+    with pytest.raises(wp.KernelTypeError, match="float32"):
+        wp.launch(looked_up_wide, 1, [volume.id, wp.zeros(1, dtype=wp.float64)])

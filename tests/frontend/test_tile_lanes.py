@@ -397,3 +397,18 @@ def test_an_array_that_is_the_same_for_all_threads():
     x = numbers(12, 4)
     out = run_blocks(own_array, (2, BLOCK), x, 5, np.zeros(2, np.float32))[-1]
     np.testing.assert_array_equal(out, x[0] + x[3] + 10 * (x[1] + x[0]) + 100 * x[2])
+
+
+def test_the_thread_of_a_block_of_one_is_any_that_a_tile_is_made_from():
+    """As in Warp, whose launches on processors have such blocks."""
+
+    @wp.kernel
+    def spread(k: int, out: wp.array2d[float]):
+        i, _ = wp.tid()
+        value = 10.0 * float(i + 1)
+        wp.tile_store(out[i], wp.tile_from_thread(shape=2, value=value, thread_idx=3))
+        wp.tile_store(out[i], wp.tile_from_thread(shape=2, value=value, thread_idx=k), offset=2)
+
+    out = wp.zeros((2, 4), dtype=float)
+    wp.launch_tiled(spread, dim=[2], inputs=[5, out], block_dim=1)
+    np.testing.assert_array_equal(out.numpy(), [[10.0] * 4, [20.0] * 4])

@@ -25,7 +25,7 @@ from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
 from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.call.held import held, struct_of
+from jwarp.dispatch.call.cached_geometry import cached_content, struct_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
 from jwarp.types import NAMED, Geometry
@@ -35,22 +35,23 @@ CONSTRUCTORS = ("sah", "median", "lbvh", "cubql")
 
 
 class Bvh(Geometry):
-    """A tree of boxes that says which of them meet a box, a ray, a capsule or a sphere.
+    """A tree of boxes, which finds the boxes that intersect a box, a ray, a capsule or a sphere.
 
-    It is passed to kernels for a parameter `wp.uint64`, itself or as `bvh.id`, where `wp.bvh_query_aabb` and its kin
-    look for boxes. It is a JAX pytree whose leaves are arrays: it may be built inside `jax.jit`, and under `jax.vmap`
-    there is a tree for each element of the batch. Which boxes meet has no derivative.
+    Pass the tree, or `bvh.id`, to a kernel's parameter of type `wp.uint64`, for `wp.bvh_query_aabb` and the other
+    queries. A tree is a JAX pytree with arrays as leaves: it may be built inside `jax.jit`, and under `jax.vmap` each
+    element of the batch has its own tree. The choice of boxes has no derivative.
 
     Args:
-        lowers, uppers: The corners of the boxes, arrays of float32 and shape (n, 3). Of NumPy arrays, `refit` sees what
-            has been written to them since.
-        constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one way.
-        groups: The group of each box, an array of int32 with n elements: a query may ask for one group.
-        leaf_size: How many boxes there are in a leaf, which changes how long queries take, and the order of results.
+        lowers, uppers: The corners of the boxes, arrays of float32 and shape (n, 3). `refit` sees later changes of
+            NumPy arrays.
+        constructor: "sah", "median", "lbvh", "cubql" or None. Accepted for compatibility with Warp; there is one way to
+            build a tree.
+        groups: The group of each box, an array of int32 and shape (n,). A query may ask for one group.
+        leaf_size: The number of boxes in a leaf. It affects the time of queries and the order of results.
 
     Raises:
-        KernelTypeError: an array has another dtype or shape, or the constructor is another one.
-        LaunchError: there are not as many of each, or the leaf size is below 1.
+        KernelTypeError: An array has another dtype or shape, or there is no such constructor.
+        LaunchError: The numbers of corners or groups differ, or the leaf size is below 1.
     """
 
     def __init__(self, lowers: Any, uppers: Any, constructor: Any = None, groups: Any = None, leaf_size: int = 1):
@@ -64,10 +65,10 @@ class Bvh(Geometry):
             self._keep(*corners, *tree.ordered(boxes, read_groups("wp.Bvh", groups, boxes.shape[0]), self.leaf_size))
 
     def refit(self) -> None:
-        """Let the tree be of what `lowers` and `uppers` are now, which may have been written to, or replaced.
+        """Adapt the tree to the current content of `lowers` and `uppers`, which may have been written to or replaced.
 
         Raises:
-            LaunchError: there are more or fewer boxes than before.
+            LaunchError: The number of boxes has changed.
         """
         as_command(self, self._refit)
 
@@ -91,7 +92,7 @@ class Bvh(Geometry):
         return None
 
     def rebuild(self, constructor: Any = None) -> None:
-        """Build the tree anew of what `lowers` and `uppers` are now; groups stay with their boxes."""
+        """Build the tree again from the current content of `lowers` and `uppers`. Boxes keep their groups."""
         check_options("wp.Bvh.rebuild", constructor, self.leaf_size)
         as_command(self, self._rebuild)
 
@@ -110,7 +111,7 @@ class Bvh(Geometry):
         given = self.lowers, self.uppers
         is_known = all(map(is_on_gpu, given)) and is_not_tracing() and self.items.shape[0] > 0
         are_alike = is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
-        return are_alike and held(self) is not None
+        return are_alike and cached_content(self) is not None
 
     def _corners(self) -> tuple[Any, Any]:
         lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))

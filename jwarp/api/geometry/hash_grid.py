@@ -37,22 +37,24 @@ from jwarp.types import Geometry, as_type, float16, float32, float64
 
 
 class HashGrid(Geometry):
-    """A grid of `dim_x` by `dim_y` by `dim_z` cells that says which points are near to a place.
+    """A grid of `dim_x` by `dim_y` by `dim_z` cells, which finds the points near a position.
 
-    `build` sorts points into it; it is passed to kernels for a parameter `wp.uint64`, itself or as `grid.id`, where
-    `wp.hash_grid_query` looks for neighbours. Space has no bounds: its cubes, with edges of `radius`, share the cells
-    by wrapping round along each axis. It is a JAX pytree whose leaves are arrays: `build` may run inside `jax.jit`, and
-    under `jax.vmap` there is a grid for each element of the batch. Derivatives are those of the points that a kernel
-    reads: who is whose neighbour has none.
+    `build` sorts points into cells. Pass the grid, or `grid.id`, to a kernel's parameter of type `wp.uint64`; there,
+    `wp.hash_grid_query` finds neighbours. Space is unbounded: it is divided into cubes with edges of length `radius`,
+    which share the cells by wrapping around along each axis.
+
+    A grid is a JAX pytree with arrays as leaves: `build` may run inside `jax.jit`, and under `jax.vmap` each element of
+    the batch has its own grid. Derivatives go through the points that a kernel reads; the choice of neighbours has
+    none.
 
     Args:
         dim_x, dim_y, dim_z: The number of cells along each axis.
-        device: Accepted so that Warp code ports; arrays are where JAX has them.
-        dtype: What the coordinates of the points are: `wp.float16`, `wp.float32` (the default) or `wp.float64`.
+        device: Accepted for compatibility with Warp; arrays are on JAX's device.
+        dtype: The type of the coordinates: `wp.float16`, `wp.float32` (the default) or `wp.float64`.
 
     Raises:
-        KernelTypeError: a number of cells is no integer, or `dtype` is another one.
-        LaunchError: it is not positive, or there are 2^31 cells or more.
+        KernelTypeError: A number of cells is not an integer, or `dtype` is another type.
+        LaunchError: A number of cells is not positive, or there are 2^31 cells or more.
     """
 
     def __init__(self, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = None):
@@ -97,17 +99,17 @@ class HashGrid(Geometry):
         return kind(self.point_ids, self.cell_starts, self.groups, np.asarray(self.dims, np.int32), self.scale)
 
     def build(self, points: Any, radius: Any, groups: Any = None) -> None:
-        """Sort points into the grid, whatever it held before.
+        """Sort points into the grid, in place of earlier ones.
 
         Args:
-            points: An array of `dtype` and shape (n, 3); more axes in front are made one. A coordinate that is no
-                number counts as 0, and one that is too large as the largest number of a cube there is.
-            radius: The edge of a cube, best about as long as the queries' distance. It may be traced.
-            groups: The group of each point, an array of int32 with n elements: a query may ask for one group.
+            points: An array of `dtype` and shape (n, 3); further axes in front are flattened. A coordinate that is NaN
+                counts as 0, and one that is too large as that of the last cube.
+            radius: The edge of a cube, ideally about the distance of the queries. It may be traced.
+            groups: The group of each point, an array of int32 and shape (n,). A query may ask for one group.
 
         Raises:
-            KernelTypeError: an array has another dtype or shape.
-            LaunchError: the radius is not positive, or there are more or fewer groups than points.
+            KernelTypeError: An array has another dtype or shape.
+            LaunchError: The radius is not positive, or the number of groups differs from the number of points.
         """
         planned = functools.partial(planned_build, self, points, radius) if groups is None else None
         as_command(self, lambda: self._build(points, radius, groups), planned)
@@ -177,7 +179,7 @@ class HashGrid(Geometry):
         return True
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
-        """Accepted so that Warp code ports: there is nothing to reserve."""
+        """Has no effect; accepted for compatibility with Warp."""
 
     def __repr__(self) -> str:
         return f"wp.HashGrid{self.dims}"

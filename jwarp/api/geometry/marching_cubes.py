@@ -34,18 +34,18 @@ class _Table:
 
 
 class MarchingCubes:
-    """Surfaces of fields on a grid, by marching cubes (Lorensen, Cline, 1987).
+    """Surfaces of fields on a grid, by marching cubes (Lorensen and Cline, 1987).
 
-    `extract` gives the surface of one field; an object keeps the size of the grid and the last surface, `verts` and
-    `indices`, as Warp's does. Vertices are on the edges of cells, between a node that is below the threshold and one
-    that is not, in the order of the edges' nodes; where they are has derivatives by the field and the threshold, of all
-    orders; which triangles there are has none. A tape records surfaces of arrays with a gradient, whose vertices have
-    one, too. Normals point to where the field is greater.
+    `extract` returns the surface of one field. As in Warp, an object keeps the size of the grid and the last surface,
+    `verts` and `indices`. Vertices lie on the edges of cells, between a node below the threshold and a node that is
+    not, in the order of the edges' nodes. Their positions have derivatives of all orders with respect to the field and
+    the threshold; the set of triangles has none. A tape records surfaces of arrays with a gradient; their vertices have
+    a gradient, too. Normals point to where the field is greater.
 
     Args:
         nx, ny, nz: The number of the grid's nodes along each axis.
-        lower, upper: Where the first and the last node are; by default at their indices.
-        domain_bounds_lower_corner, domain_bounds_upper_corner: Older names for these.
+        lower, upper: The positions of the first and the last node. Default: their indices.
+        domain_bounds_lower_corner, domain_bounds_upper_corner: Older names of these.
     """
 
     CUBE_CORNER_OFFSETS = CORNERS
@@ -71,15 +71,15 @@ class MarchingCubes:
         self.indices: Any = None
 
     def resize(self, nx: int, ny: int, nz: int) -> None:
-        """Let the grid have other numbers of nodes."""
+        """Change the numbers of nodes of the grid."""
         self.nx, self.ny, self.nz = nx, ny, nz
 
     def surface(self, field: Any, threshold: Any) -> None:
-        """Let `verts` and `indices` be the surface of a field, as `extract` gives them.
+        """Set `verts` and `indices` to the surface of a field, as `extract` returns them.
 
         Raises:
-            KernelTypeError: the field is no array of three axes of float32.
-            LaunchError: it is of another size than the object's.
+            KernelTypeError: The field is not a float32 array with three axes.
+            LaunchError: The field has another size than the object.
         """
         if np.shape(field) != (self.nx, self.ny, self.nz):
             raise LaunchError(
@@ -98,22 +98,22 @@ class MarchingCubes:
         max_verts: int | None = None,
         max_tris: int | None = None,
     ) -> tuple[Any, ...]:
-        """The vertices, an array (n, 3), and the numbers of three of them for each triangle, one after the other.
+        """The vertices, an array of shape (n, 3), and the indices of three vertices for each triangle, a flat array.
 
-        Arrays are of the kind of the field: JAX's, or `wp.array` of `wp.vec3` and `wp.int32`. While JAX traces, the
-        sizes of results have to be known: `max_verts` and `max_tris` say them, and the numbers of vertices and
-        triangles that there are come as a third and a fourth result. They may be larger than what there is room for;
-        what is left of the arrays is zeros, which are triangles without an area.
+        The results are of the same kind as the field: JAX arrays, or `wp.array`s of `wp.vec3` and `wp.int32`. While JAX
+        traces, sizes must be known: `max_verts` and `max_tris` set them, and the actual numbers of vertices and
+        triangles are a third and a fourth result. These may exceed the sizes. Unused elements are zeros, which are
+        triangles without an area.
 
         Args:
-            field: An array of float32 with three axes, of at least two nodes each.
-            threshold: The value of the field on the surface; it may be traced.
-            lower, upper: Where the first and the last node are; by default at their indices.
-            max_verts, max_tris: The size of the results, or None where the field is known.
+            field: An array of float32 with three axes, each with at least two nodes.
+            threshold: The value of the field on the surface. It may be traced.
+            lower, upper: The positions of the first and the last node. Default: their indices.
+            max_verts, max_tris: The sizes of the results; None if the field is not traced.
 
         Raises:
-            KernelTypeError: the field is no such array.
-            LaunchError: it is traced, and the sizes are not said; or only one of them is; or a capture is open.
+            KernelTypeError: The field is not such an array.
+            LaunchError: The field is traced and the sizes are missing, only one size is given, or a capture is open.
         """
         if isinstance(field, array) and listeners.here.capture is not None:
             raise LaunchError(

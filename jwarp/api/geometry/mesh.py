@@ -32,7 +32,7 @@ from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.call.held import held, struct_of
+from jwarp.dispatch.call.cached_geometry import cached_content, struct_of
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
@@ -48,30 +48,29 @@ Given = tuple[Any, ...]
 
 
 class Mesh(Geometry):
-    """A mesh of triangles, which kernels ask for closest points, for where rays meet it, and for faces within a box.
+    """A mesh of triangles, which finds closest points, intersections with rays, and faces within a box.
 
-    It is passed to kernels for a parameter `wp.uint64`, itself or as `mesh.id`, where `wp.mesh_query_point`,
-    `wp.mesh_query_ray` and their kin are called. It is a JAX pytree whose leaves are arrays: it may be built inside
-    `jax.jit`, of traced points too, and under `jax.vmap` there is a mesh for each element of the batch. Distances,
-    weights, places and normals have derivatives by the query's arguments, by `points` and by `velocities`; which face
-    is found has none.
+    Pass the mesh, or `mesh.id`, to a kernel's parameter of type `wp.uint64`, for `wp.mesh_query_point`,
+    `wp.mesh_query_ray` and the other queries. A mesh is a JAX pytree with arrays as leaves: it may be built inside
+    `jax.jit`, also from traced points, and under `jax.vmap` each element of the batch has its own mesh. Distances,
+    weights, positions and normals have derivatives with respect to the query's arguments, `points` and `velocities`;
+    the choice of the face has none.
 
     Args:
-        points: The corners, an array of float32 and shape (n, 3). Of NumPy arrays, `refit` sees what has been written
-            to them since.
-        indices: The numbers of three points for each face, an array of int32. A face with one that is outside is not
-            found, nor is one with a corner that is no number.
-        velocities: The velocity of each point, of the shape of `points`, for `wp.mesh_eval_velocity`.
-        support_winding_number: Build what `wp.mesh_query_point_sign_winding_number` looks at.
-        bvh_constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one
-            way.
-        groups: The group of each face, an array of int32: a query may ask for one group.
-        bvh_leaf_size: How many faces there are in a leaf of the tree at most, which changes how long queries take: as
-            many as the next lower power of two, up to 16. Default: 8.
+        points: The vertices, an array of float32 and shape (n, 3). `refit` sees later changes of a NumPy array.
+        indices: The indices of three points for each face, an array of int32. A face is never found if an index is out
+            of range or a vertex is NaN.
+        velocities: The velocity of each point, of the same shape as `points`, for `wp.mesh_eval_velocity`.
+        support_winding_number: Build the data for `wp.mesh_query_point_sign_winding_number`.
+        bvh_constructor: "sah", "median", "lbvh", "cubql" or None. Accepted for compatibility with Warp; there is one
+            way to build a tree.
+        groups: The group of each face, an array of int32. A query may ask for one group.
+        bvh_leaf_size: The largest number of faces in a leaf of the tree, rounded down to a power of two, at most 16. It
+            affects the time of queries. Default: 8.
 
     Raises:
-        KernelTypeError: an array has another dtype or shape, or the constructor is another one.
-        LaunchError: the number of indices is no multiple of three, or there are not as many of something as needed.
+        KernelTypeError: An array has another dtype or shape, or there is no such constructor.
+        LaunchError: The number of indices is not a multiple of three, or another array has the wrong length.
     """
 
     items: Any
@@ -98,7 +97,7 @@ class Mesh(Geometry):
 
     @property
     def points(self) -> Any:
-        """The corners. Who sets them has the tree refitted."""
+        """The vertices. Assigning to it refits the tree."""
         return self._points
 
     @points.setter
@@ -113,7 +112,7 @@ class Mesh(Geometry):
 
     @property
     def velocities(self) -> Any:
-        """The velocity of each point, None if it has none."""
+        """The velocity of each point, or None."""
         return self._velocities
 
     @velocities.setter
@@ -126,7 +125,7 @@ class Mesh(Geometry):
         self.version += 1
 
     def refit(self) -> None:
-        """Let the tree be of what `points` are now, which may have been written to; faces keep their order."""
+        """Adapt the tree to the current content of `points`, which may have been written to. Faces keep their order."""
         as_command(self, self._refit)
 
     def _refit(self) -> None:
@@ -162,7 +161,7 @@ class Mesh(Geometry):
         are_rows = points.ndim == indices.ndim == 1 and indices.is_contiguous
         is_read = points.dtype is VEC3 and indices.dtype is int32 and points.device is self.device
         is_whole = are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
-        if not is_whole or held(self) is None:
+        if not is_whole or cached_content(self) is None:
             return False
         made = struct_of(self)
         self.edge = on_gpu.refit_faces(made)

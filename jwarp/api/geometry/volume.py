@@ -35,24 +35,24 @@ _INDEX, _ON_INDEX = 19, 20
 
 
 class Volume(Voxels):
-    """A sparse grid of voxels in tiles of 8 by 8 by 8, with values of one type, or with indices.
+    """A sparse grid of voxels, in tiles of 8 by 8 by 8, with values of one type or with indices.
 
-    It is passed to kernels for a parameter `wp.uint64`, itself or as `volume.id`, where `wp.volume_sample`,
-    `wp.volume_lookup`, `wp.volume_store` and their kin are called. It is a JAX pytree: `values` is a leaf, and
-    derivatives reach it, the places where it is sampled, and the arrays of `wp.volume_sample_index`. Under `jax.vmap`
-    there is a volume for each element of the batch. Which voxels there are is not computed by JAX.
+    Pass the volume, or `volume.id`, to a kernel's parameter of type `wp.uint64`, for `wp.volume_sample`,
+    `wp.volume_lookup`, `wp.volume_store` and the other functions. A volume is a JAX pytree with the leaf `values`.
+    Derivatives reach it, the positions of samples, and the arrays of `wp.volume_sample_index`. Under `jax.vmap` each
+    element of the batch has its own volume. The set of voxels is not computed by JAX.
 
     Attributes:
-        values: The values, 512 for each tile in the order of `get_voxels`, then those of larger tiles, then the
-            background: an array of shape (n,), or (n, k) for vectors with k components. Empty for volumes of indices.
-            `wp.replace(volume, values=x)` is a volume with others.
+        values: The values: 512 for each tile in the order of `get_voxels`, then those of larger tiles, then the
+            background. An array of shape (n,), or (n, k) for vectors with k components; empty for volumes of indices.
+            `wp.replace(volume, values=x)` is a volume with other values.
 
     Args:
-        data: One or several grids of NanoVDB, an array of bytes without the header of a file.
-        copy: False to let `feature_array` share the memory of `data`; values are always copied.
+        data: One or several NanoVDB grids: an array of bytes without the header of a file.
+        copy: If False, `feature_array` may share the memory of `data`. Values are always copied.
 
     Raises:
-        LaunchError: the bytes are no grid, or a damaged one. It is a RuntimeError, too.
+        LaunchError: The bytes are not a grid, or are damaged. (It is a RuntimeError, too.)
     """
 
     CLOSEST: ClassVar[int] = 0
@@ -141,11 +141,11 @@ class Volume(Voxels):
         return int(self._buffer.__array_interface__["data"][0]) + start
 
     def get_tile_count(self) -> int:
-        """The number of tiles; of a volume that is rebuilt, the most it has room for."""
+        """The number of tiles; for a volume that is rebuilt, the most that it has room for."""
         return self._capacity.leaves if self._capacity else int(self.tiles.shape[0])
 
     def get_voxel_count(self) -> int:
-        """The number of voxels with a value or an index; of a volume that is rebuilt, the most it has room for."""
+        """The number of voxels with a value or an index; for a rebuildable volume, the most it has room for."""
         return self._capacity.voxels if self._capacity else self.count
 
     def get_tiles(self, out: Any = None) -> Any:
@@ -153,7 +153,7 @@ class Volume(Voxels):
         return self._coordinates("get_tiles", self.get_tile_count(), np.asarray(self.tiles), out)
 
     def get_voxels(self, out: Any = None) -> Any:
-        """The voxels with a value or an index, in its order, an array of int32 and shape (n, 3)."""
+        """The voxels with a value or an index, in the volume's order, an array of int32 and shape (n, 3)."""
         found = (np.asarray(self.tiles)[:, None] + offsets()).reshape(-1, 3)
         if self.masks.shape[0]:
             bits = np.unpackbits(np.asarray(self.masks).view(np.uint8), bitorder="little").astype(bool)
@@ -179,7 +179,7 @@ class Volume(Voxels):
         return out
 
     def get_active_stats(self) -> ActiveStats:
-        """The numbers of voxels and nodes that there are now."""
+        """The current numbers of voxels and nodes."""
         if self._grid is not None:
             return Volume.ActiveStats(self.count, *self._grid.nodes)
         return Volume.ActiveStats(self.count, *node_counts(np.asarray(self.tiles)))
@@ -208,24 +208,24 @@ class Volume(Voxels):
     # -- further arrays of the grid
 
     def get_feature_array_count(self) -> int:
-        """The number of further arrays of the grid."""
+        """The number of additional arrays of the grid."""
         return len(self._grid.features) if self._grid is not None else 0
 
     def get_feature_array_info(self, feature_index: int) -> FeatureArrayInfo:
-        """The facts about a further array of the grid.
+        """The description of an additional array of the grid.
 
         Raises:
-            LaunchError: there is none of this number.
+            LaunchError: There is no array with this index.
         """
         if not 0 <= feature_index < self.get_feature_array_count():
             raise LaunchError(f"wp.Volume: Invalid feature array {feature_index}", also=RuntimeError)
         return Volume.FeatureArrayInfo(*self._features[feature_index])
 
     def feature_array(self, feature_index: int, dtype: Any = None) -> Any:
-        """A further array of the grid, whose elements are of `dtype` or of the type that it says.
+        """An additional array of the grid, with elements of `dtype` or of the type in its description.
 
         Raises:
-            LaunchError: there is none of this number, or values have another size.
+            LaunchError: There is no array with this index, or its values have another size.
         """
         info = self.get_feature_array_info(feature_index)
         kind = DTYPES.get(info.type_str, uint8) if dtype is None else dtype
@@ -246,7 +246,7 @@ class Volume(Voxels):
     # -- as NanoVDB has it
 
     def array(self) -> Any:
-        """The grids as bytes of NanoVDB, with the values that there are now: a new array of uint8."""
+        """The NanoVDB grids as bytes, with the current values: a new array of uint8."""
         if self._buffer is None:
             return array(self._written(), dtype=uint8, device=self.device)
         data = np.array(self._buffer)
@@ -288,10 +288,10 @@ class Volume(Voxels):
 
     @classmethod
     def load_from_nvdb(cls, file_or_buffer: Any, device: Any = None) -> Volume:
-        """The volume of a file of NanoVDB: an open file, or its bytes. Further grids are those of `load_next_grid`.
+        """Read a volume from a NanoVDB file: an open file, or its bytes. `load_next_grid` reads further grids.
 
         Raises:
-            LaunchError: it is none, it is damaged, or it needs blosc, which is not installed.
+            LaunchError: It is not such a file, it is damaged, or it needs blosc, which is not installed.
         """
         data = file_or_buffer.read() if hasattr(file_or_buffer, "read") else file_or_buffer
         grids = grids_of(bytes(data))
@@ -309,10 +309,10 @@ class Volume(Voxels):
         return made
 
     def save_to_nvdb(self, path: Any, codec: str = "none") -> Any:
-        """Write a file of NanoVDB, uncompressed or with the codec "zip" or "blosc"; returns the path.
+        """Write a NanoVDB file, uncompressed or with the codec "zip" or "blosc", and return the path.
 
         Raises:
-            LaunchError: there is no such codec, or the volume is not the first one of its buffer.
+            LaunchError: There is no such codec, or the volume is not the first one of its buffer.
         """
         content = file_of(np.asarray(self.array().numpy()), codec)
         with open(path, "wb") as file:
@@ -321,10 +321,10 @@ class Volume(Voxels):
 
     @classmethod
     def load_from_address(cls, grid_ptr: int, buffer_size: int = 0, device: Any = None) -> Volume:
-        """A volume of the bytes at an address, that of an array: `a.ptr`.
+        """Read a volume from the bytes at the address of an array, `a.ptr`.
 
         Raises:
-            LaunchError: there is no array of this address, or it has fewer bytes.
+            LaunchError: There is no array at this address, or it has fewer bytes.
         """
         found = living.bytes_at(int(grid_ptr))
         if found is None or buffer_size > len(found):
@@ -338,7 +338,7 @@ class Volume(Voxels):
         return made
 
     def load_next_grid(self) -> Volume | None:
-        """A volume of the next grid of the buffer that this one was read from; None if there is no further one."""
+        """Read the next grid of the buffer that this volume was read from; None after the last one."""
         grid = self._grid
         if grid is None or grid.index + 1 >= grid.grids or len(self._buffer) <= grid.size:
             return None
@@ -358,14 +358,14 @@ class Volume(Voxels):
         bg_value: Any = 0.0,
         device: Any = None,
     ) -> Volume:
-        """A volume of a dense array (nx, ny, nz), or (nx, ny, nz, 3) with a `bg_value` of three numbers.
+        """Make a volume from a dense array of shape (nx, ny, nz), or (nx, ny, nz, 3) if `bg_value` has three numbers.
 
-        Values are int32 if `bg_value` is an int, else float32; vectors are vec3.
+        Values are int32 if `bg_value` is an int, otherwise float32; vectors are vec3.
 
         Args:
-            min_world: The place of the first voxel in world space.
+            min_world: The position of the first voxel in world space.
             voxel_size: The length of a voxel, or its three lengths.
-            bg_value: The value of what is outside.
+            bg_value: The value outside.
         """
         sides = matrices_of(voxel_size, None)[1]
         dense = np.asarray(ndarray)
@@ -393,12 +393,12 @@ class Volume(Voxels):
         cls, min: Any, max: Any, voxel_size: Any, bg_value: Any = 0.0, translation: Any = (0.0, 0.0, 0.0),
         points_in_world_space: bool = False, device: Any = None,
     ) -> Volume:  # fmt: skip
-        """A volume with all tiles that meet a box, from the voxel `min` to `max`, inclusive.
+        """Make a volume with all tiles that intersect a box, from the voxel `min` to `max`, inclusive.
 
-        See `allocate_by_tiles` for the other arguments.
+        For the other arguments, see `allocate_by_tiles`.
 
         Args:
-            points_in_world_space: True if the corners are places in world space.
+            points_in_world_space: True if the corners are positions in world space.
         """
         sides = matrices_of(voxel_size, None)[1].astype(np.float32)
         low, high = np.asarray(min, np.float32), np.asarray(max, np.float32)
@@ -421,22 +421,24 @@ class Volume(Voxels):
         max_lower_nodes: int | None = None, max_upper_nodes: int | None = None, status: Any = None,
         point_mask: Any = None,
     ) -> Volume:  # fmt: skip
-        """A volume with the tiles that points are in, all of whose voxels have the value `bg_value`.
+        """Make a volume with the tiles that contain points. All voxels have the value `bg_value`.
 
         Args:
-            tile_points: An array (n, 3) of int32, voxels in index space, or of float32, places in world space.
+            tile_points: An array of shape (n, 3): int32 for voxels in index space, or float32 for positions in world
+                space.
             voxel_size: The length of a voxel, or its three lengths.
-            bg_value: The value of other voxels, too. Its type is that of the volume: int32, uint32, int64, float32,
-                float64, vec3, vec3d, vec4 or vec4d; a list has float32. None makes a volume of indices.
-            translation: The place of the voxel (0, 0, 0).
+            bg_value: The value of all voxels, also outside the tiles. It determines the type of the volume: int32,
+                uint32, int64, float32, float64, vec3, vec3d, vec4 or vec4d; a list means float32. None makes a volume
+                of indices.
+            translation: The position of the voxel (0, 0, 0).
             transform: A matrix from index to world space, instead of `voxel_size`.
-            rebuildable: True if `rebuild` is to be called; as a number of `max_tiles` and so on says, too.
-            status: An array of uint32 that gets one of the `REBUILD_` numbers.
-            point_mask: An array (n,) of int32 that is 0 for points to be left out.
+            rebuildable: True if `rebuild` will be called. Numbers such as `max_tiles` imply it.
+            status: An array of uint32 that receives one of the `REBUILD_` numbers.
+            point_mask: An array of int32 and shape (n,), with 0 for points to be left out.
 
         Raises:
-            LaunchError: an array has another type or shape. It is a RuntimeError, too.
-            TypeError, ValueError: a size, a number or a type is none that there can be.
+            LaunchError: An array has another type or shape. (It is a RuntimeError, too.)
+            TypeError, ValueError: A size, number or type is invalid.
         """
         limits = (max_tiles, max_lower_nodes, max_upper_nodes)
         made = Geometry.__new__(cls)
@@ -458,9 +460,9 @@ class Volume(Voxels):
         max_leaf_nodes: int | None = None, max_lower_nodes: int | None = None, max_upper_nodes: int | None = None,
         status: Any = None, point_mask: Any = None,
     ) -> Volume:  # fmt: skip
-        """A volume of indices, one for each voxel that points are in, for `wp.volume_sample_index` and its kin.
+        """Make a volume of indices, one for each voxel that contains a point, for `wp.volume_sample_index`.
 
-        The arguments are those of `allocate_by_tiles`.
+        Arguments are those of `allocate_by_tiles`.
         """
         limits = (max_active_voxels, max_leaf_nodes, max_lower_nodes, max_upper_nodes)
         made = Geometry.__new__(cls)
@@ -482,19 +484,19 @@ class Volume(Voxels):
         return self._capacity is not None
 
     def get_rebuild_info(self) -> RebuildInfo:
-        """How much room the volume has for `rebuild`."""
+        """The room that the volume has for `rebuild`."""
         known = self._capacity
         if known is None:
             return Volume.RebuildInfo(None, 0, 0, 0, 0)
         return Volume.RebuildInfo(known.kind, known.voxels, known.leaves, known.lowers, known.uppers)
 
     def rebuild(self, points: Any, status: Any = None, point_mask: Any = None) -> Any:
-        """Let the volume have the tiles or voxels of other points; all values become that of the background.
+        """Change the tiles or voxels to those of other points. All values become the background value.
 
-        Where there is not enough room, it stays as it is, and `status` says so.
+        If there is not enough room, the volume does not change, and `status` says so.
 
         Raises:
-            LaunchError: it was not made for that, or an array has another type or shape.
+            LaunchError: The volume is not rebuildable, or an array has another type or shape.
         """
         known = self._capacity
         if known is None:

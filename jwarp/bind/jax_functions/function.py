@@ -156,22 +156,22 @@ def _same_array(found: Any, value: Any) -> bool:
 def jax_func(function: Callable[..., Any]) -> JaxFunc:
     """Make a function of jax.numpy callable from kernels.
 
-    JAX traces it for the types of each call; its operations become part of the kernel, one number at a time, so that
-    they are compiled, run by all threads, batched and differentiated (reverse, forward, second order) like the rest,
-    on CPU and GPU. It takes scalars, vectors, matrices, structs, and tuples of them: JAX arrays of the shape (), (n,)
-    or (r, c), structs of such. It returns the same, several results as a tuple; a vector for an array (n,), a matrix
-    for (r, c), or the type of jwarp that it is declared to return. Numbers that are written in the call are Python
-    numbers in it. Outside kernels it is the function itself.
+    JAX traces the function for the types of each call. Its operations become scalar operations of the kernel, which are
+    compiled, run by all threads, batched and differentiated (reverse, forward, second order) like the rest, on CPU and
+    GPU. Arguments are scalars, vectors, matrices, structs and tuples of them; the function sees JAX arrays of shape (),
+    (n,) or (r, c), and structs of these. Results are of the same kinds, several as a tuple: an array (n,) becomes a
+    vector and an array (r, c) a matrix, unless the return annotation is another type of jwarp. Literals in the call are
+    Python numbers in the function. Outside kernels, the function works as before.
 
-    Arrays that it names become constants of the kernel, up to 4096 numbers; larger ones, and those that are to have
-    gradients, are arguments. With 64-bit arguments it is traced as under `jax_enable_x64`. Derivatives are those of
-    JAX, also at kinks and ties, and of functions under `jax.custom_jvp` and `jax.custom_vjp` their own; where JAX
-    multiplies zero by infinity, they may be zero in place of NaN.
+    Arrays that the function refers to become constants of the kernel, up to 4096 numbers. Pass larger arrays, and
+    arrays that need gradients, as arguments. With 64-bit arguments, the function is traced with `jax_enable_x64` on.
+    Derivatives are JAX's, also at kinks and ties; functions under `jax.custom_jvp` and `jax.custom_vjp` have their own.
+    Where JAX multiplies zero by infinity, derivatives may be zero instead of NaN.
 
     Raises:
-        KernelTypeError: `function` cannot be called. What its body does that kernels cannot (callbacks, primitives
-            without a counterpart, values that are traced outside) raises a CompileError with the lines of the call and
-            of the function when a kernel that calls it is first used.
+        KernelTypeError: `function` is not callable. Unsupported operations (callbacks, primitives without a
+            counterpart, tracers of an outer function) raise a CompileError when a kernel that calls it is first used,
+            with the lines of the call and of the function.
 
     Example:
         >>> @wp.jax_func

@@ -21,8 +21,14 @@ from jwarp.compiler.derive import switched_off
 from jwarp.compiler.order import in_one_order
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import depends_on_integers
-from jwarp.dispatch.call.aliases import identical, refuse_overlaps
-from jwarp.dispatch.call.array_arguments import copy_on_device, host_of, read_block_dim, shown_on_device
+from jwarp.dispatch.call.array_arguments import (
+    copy_on_device,
+    host_of,
+    identical,
+    read_block_dim,
+    refuse_overlaps,
+    shown_on_device,
+)
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.adjoint import generated
 from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps

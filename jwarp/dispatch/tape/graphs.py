@@ -35,7 +35,7 @@ Run = Callable[[], Any]
 
 
 class Graph(Several):
-    """The commands that a capture took. `wp.capture_launch(graph)` runs them."""
+    """The commands of a capture. `wp.capture_launch(graph)` runs them."""
 
     in_turn = True
     is_loaded = False

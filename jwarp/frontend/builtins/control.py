@@ -48,14 +48,14 @@ range = define(
 def static(value: T) -> T:
     """Evaluate an expression in Python when the kernel is built: `wp.static(a + 1)`.
 
-    Outside kernels it gives its argument. Names of the kernel itself are not visible, but for
-    variables of unrolled loops.
+    Outside kernels, it returns its argument. Names of the kernel itself are not visible, except variables of unrolled
+    loops.
     """
     return value
 
 
 def constant(value: T) -> T:
-    """Mark a number, a vector or a matrix as a constant for kernels; gives it back unchanged."""
+    """Mark a number, a vector or a matrix as a constant for kernels, and return it unchanged."""
     if not isinstance(value, (bool, int, float, np.generic, CompositeValue)):
         raise TypeError(
             f"wp.constant takes a number, a bool, a vector or a matrix. Invalid constant type: {type(value)}"

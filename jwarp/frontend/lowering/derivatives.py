@@ -45,19 +45,20 @@ class GradientOf:
 
 
 def grad(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradient of a function of the kernel language, as a function that kernels call: `wp.grad(f)(x, y)`.
+    """The gradient of a function of the kernel language, as a function for kernels: `wp.grad(f)(x, y)`.
 
-    It takes the arguments of `function` and gives one gradient for each of them that is no function, in order: of the
-    type of the argument, a tuple where there are several. That of an integer is zero, that of an array cannot be
-    read. Of vectors, matrices and several results, it is the gradient of the sum of all their components. A gradient
-    under `@wp.func_grad` counts. Unlike in Warp, derivatives of a kernel go through it: they are second ones.
+    It takes the arguments of `function` and returns one gradient, with the type of the argument, for each argument that
+    is not a function; a tuple if there are several. The gradient of an integer is zero; that of an array cannot be
+    read. If there are vectors, matrices or several results, it is the gradient of the sum of all their components.
+    Gradients defined by `@wp.func_grad` are used. Unlike in Warp, derivatives of a kernel go through it; they are
+    second derivatives.
 
     Args:
-        function: A `@wp.func` or a builtin. It writes no arrays but local ones of its own, and uses no tiles.
+        function: A `@wp.func` or a builtin. It writes to no arrays except its own local arrays, and uses no tiles.
 
     Raises:
-        KernelTypeError: `function` is no such thing.
-        NotDifferentiableError: where it is used: an operation on the way has no exact rule.
+        KernelTypeError: `function` is neither a `@wp.func` nor a builtin.
+        NotDifferentiableError: At the use: an operation in `function` has no exact derivative.
 
     Example:
         >>> dx, dy = wp.grad(wp.atan2)(x, y)

@@ -175,6 +175,8 @@ def _untile(given: Given) -> Binding:
 def _from_thread(given: Given) -> TileRef:
     shape, value, span, memory = given.shape(), given.values["value"], given.where("value"), given.memory
     thread = memory.position(given.values["thread_idx"], "`thread_idx`", given.where("thread_idx"))
+    if given.e.block_dim == 1 and not (isinstance(thread, int) and thread < 0):
+        thread = 0  # of blocks of one thread, as launches on processors have, it is that one
     if isinstance(thread, int) and not 0 <= thread < given.e.block_dim:
         raise given.error(f"there is no thread {thread} of {given.e.block_dim}", name="thread_idx")
     index = Const(int32, thread) if isinstance(thread, int) else thread

@@ -225,6 +225,7 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return
         self.values = self.own_numbers()
+        CHANGES.note()
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]

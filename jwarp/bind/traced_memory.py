@@ -16,6 +16,7 @@ from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
 from jwarp.bind import compat
+from jwarp.bind.known_values import known_value
 from jwarp.devices import CPU
 from jwarp.errors import KernelTypeError, LaunchError
 
@@ -67,12 +68,13 @@ class TracedMemory(Memory):
 
     is_traced = True
 
-    __slots__ = ("_value", "ended", "name", "trace", "written_at")
+    __slots__ = ("_found", "_value", "ended", "name", "trace", "written_at")
 
     def __init__(self, value: Any, name: str | None = None):
         super().__init__(CPU)
         self._value, self.name = value, name
         self.trace = compat.trace_state()
+        self._found: tuple[Any, Any] = (None, None)  # the value that was looked into last, and what is known of it
         self.ended: str | None = None
         self.written_at: tuple[str, int] | None = None  # where it was written first
         if _scopes.open:
@@ -130,7 +132,10 @@ class TracedMemory(Memory):
         return np.dtype(self.value.dtype)
 
     def read(self, view: View) -> Any:
-        value = self.value
+        return self._shown(self.value, view)
+
+    def _shown(self, value: Any, view: View) -> Any:
+        """The part of a value of this memory that a view shows."""
         if _is_all(view, value):
             return value
         places = _places(view, value.shape, self.dtype.itemsize)
@@ -180,14 +185,27 @@ class TracedMemory(Memory):
         Raises:
             LaunchError: JAX traces the value.
         """
-        if isinstance(self.value, compat.Tracer):
+        known = self._known()
+        if known is None:
             file, line = place_of_caller()
             raise LaunchError(
                 f"{self.made_at} is read at {file}:{line}, and stands for a value that JAX traces, so that its elements"
                 " are not known yet",
                 hint="read it outside of the traced function; wp.to_jax(a) gives the traced value",
             )
-        return np.asarray(self.read(view))
+        with jax.ensure_compile_time_eval():
+            return np.asarray(self._shown(known, view))
+
+    @property
+    def is_known(self) -> bool:
+        return self._known() is not None
+
+    def _known(self) -> Any:
+        """The value if no argument of the traced function decides on it, else None."""
+        value = self.value
+        if self._found[0] is not value:
+            self._found = (value, known_value(value))
+        return self._found[1]
 
     def _save(self) -> None:
         """Nothing: what it was stays what it was."""

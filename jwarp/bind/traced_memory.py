@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import itertools
 import threading
+import weakref
+from collections.abc import Callable, Container, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -50,6 +53,31 @@ class _Scopes(threading.local):
 
 _scopes = _Scopes()
 
+# The memories that are made while a function is traced, by weak references; None outside.
+_made: contextvars.ContextVar[list[weakref.ref[TracedMemory]] | None] = contextvars.ContextVar("made", default=None)
+
+
+@contextlib.contextmanager
+def settling() -> Iterator[Callable[[Container[TracedMemory]], None]]:
+    """Note the memories that are made inside. The result makes constants of them, but for those that it is given.
+
+    A program may keep arrays that it makes in its first call, such as the points of a quadrature. They hold their content
+    after the trace has ended, if no argument decides on it.
+    """
+    made: list[weakref.ref[TracedMemory]] = []
+    token = _made.set(made)
+
+    def settle(others: Container[TracedMemory]) -> None:
+        for reference in made:
+            memory = reference()
+            if memory is not None and memory not in others:
+                memory.settle()
+
+    try:
+        yield settle
+    finally:
+        _made.reset(token)
+
 # True if values written now are constants for derivatives.
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 
@@ -79,6 +107,8 @@ class TracedMemory(Memory):
         self.written_at: tuple[str, int] | None = None  # where it was written first
         if _scopes.open:
             _scopes.open[-1].made.append(self)
+        elif (made := _made.get()) is not None:
+            made.append(weakref.ref(self))
 
     @property
     def value(self) -> Any:
@@ -114,6 +144,11 @@ class TracedMemory(Memory):
         if self.written_at is None:
             self.written_at = place_of_caller()
         self._version += 1
+
+    def settle(self) -> None:
+        """Hold the value as a constant from now on, if it is one."""
+        if isinstance(self._value, compat.Tracer) and (known := self._known()) is not None:
+            self._value = known
 
     def leaked(self) -> LaunchError:
         """The error where it is used after the function has ended that JAX traced."""

@@ -118,3 +118,31 @@ def test_what_was_written_before_an_argument_is_known_until_then():
 
     got = jax.jit(lambda x: wp.functionalize(function)(x)[0])(jnp.arange(4.0))
     assert got.tolist() == [3, 4, 5, 6]
+
+
+def test_arrays_that_a_program_keeps_are_constants_after_the_trace():
+    kept = {}
+
+    def table():
+        if not kept:
+            kept["keys"] = wp.array(KEYS % 5, dtype=int)
+            kept["doubled"] = wp.zeros(20, dtype=int)
+            wp.launch(doubled, 20, inputs=[kept["keys"]], outputs=[kept["doubled"]])
+        return kept["doubled"]
+
+    def function(x: wp.array[float]):
+        return wp.to_jax(x) + wp.to_jax(table())
+
+    f = wp.functionalize(function)
+    x = jnp.linspace(0.0, 1.0, 20)
+    want = np.asarray(x) + 2 * (KEYS % 5)
+    assert_allclose(f(x)[0], want, rtol=1e-6)
+    both = jax.vmap(lambda x: wp.functionalize(function, max_trips=3)(x)[0])(jnp.stack([x, 2.0 * x]))
+    assert_allclose(both[0], want, rtol=1e-6)
+    assert kept["doubled"].numpy().tolist() == (2 * (KEYS % 5)).tolist()
+
+
+@wp.kernel
+def doubled(x: wp.array[int], y: wp.array[int]):
+    i = wp.tid()
+    y[i] = 2 * x[i]

@@ -78,6 +78,7 @@ def settling() -> Iterator[Callable[[Container[TracedMemory]], None]]:
     finally:
         _made.reset(token)
 
+
 # True if values written now are constants for derivatives.
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jwarp.arrays import allocation, dlpack
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
@@ -128,7 +129,7 @@ class array(Operators, Written):
         if grad is not None:
             self.grad = grad
         elif requires_grad:
-            self.requires_grad = True
+            self._allocate_gradient()
         if retain_grad:
             self.retain_grad = True
 
@@ -138,14 +139,12 @@ class array(Operators, Written):
         self.array_type = array_type(dtype, ndim)
         self.dtype, self.ndim, self.size = element_or_any(self.array_type), ndim, 0
         self.shape = self.strides = (0,) * ndim
-        self.device = None
-        self._grad, self._retain_grad = None, False
+        self.device, self._grad, self._retain_grad = None, None, False
 
     def _bind(self, memory: Memory, layout: View) -> None:
         self.memory, self.layout = memory, layout
         self.dtype, self.shape, self.strides = layout.element, layout.shape, layout.strides
-        self.ndim, self.size = len(layout.shape), layout.size
-        self.device = memory.device
+        self.ndim, self.size, self.device = len(layout.shape), layout.size, memory.device
         self._host: np.ndarray | None = None
         self.token = next(_tokens)
 
@@ -274,6 +273,7 @@ class array(Operators, Written):
                 if mine != other:
                     raise LaunchError(f"the gradient of an array has its {name}, {mine!r}, not {other!r}")
         self._grad = grad
+        CHANGES.note()
 
     @property
     def requires_grad(self) -> bool:
@@ -283,11 +283,14 @@ class array(Operators, Written):
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         if wanted and self._grad is None:
-            mine = self.layout
-            layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
-            self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
+            self._allocate_gradient()
         elif not wanted:
             self._grad, self._retain_grad = None, False
+        CHANGES.note()
+
+    def _allocate_gradient(self) -> None:
+        layout = View(self.layout.element, self.shape, self.strides, self.layout.offset - self.layout.bounds[0])
+        self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
 
     @property
     def retain_grad(self) -> bool:
@@ -299,6 +302,7 @@ class array(Operators, Written):
         if wanted and self._grad is None:
             raise LaunchError("retain_grad is for arrays that have a gradient", hint="requires_grad=True")
         self._retain_grad = wanted
+        CHANGES.note()
 
     # -- views
 
@@ -309,9 +313,8 @@ class array(Operators, Written):
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
             return self._named(keys)
-        for k in keys:
-            if not isinstance(k, slice) and not hasattr(k, "__index__"):
-                raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
+        if wrong := [k for k in keys if not isinstance(k, slice) and not hasattr(k, "__index__")]:
+            raise LaunchError(f"an array is indexed by integers and slices, not by {type(wrong[0]).__name__}")
         if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
             raise LaunchError(
                 "single elements of an array cannot be read by an index outside of kernels",
@@ -536,9 +539,7 @@ class array(Operators, Written):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
-        if dtype is not None and found.dtype != dtype:
-            return found.astype(dtype)
-        return found.copy() if copy else found
+        return found.astype(dtype, copy=bool(copy)) if dtype is not None else found.copy() if copy else found
 
 
 _OWN = {
@@ -549,8 +550,8 @@ _OWN = {
 def _restored(
     content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool, device: str | None = None
 ) -> array:
-    has_gradient, where = gradient is not None, device or CPU
-    made = array(content, dtype, shape, device=where, requires_grad=has_gradient, retain_grad=retain_grad)
+    has_gradient = gradient is not None
+    made = array(content, dtype, shape, device=device or CPU, requires_grad=has_gradient, retain_grad=retain_grad)
     if made.grad is not None:
         made.grad.assign(gradient)
     return made

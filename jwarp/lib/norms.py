@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import abs, sqrt
+from jwarp.frontend.builtins.scalar import abs, copysign, sqrt
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import dot, length
 from jwarp.frontend.func import func
@@ -84,7 +84,8 @@ def norm_pseudo_huber(v: Any, delta: Any = 1.0):
     """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
     square = square_of(v)
     scale = square.dtype(delta)
-    return scale * sqrt(square.dtype(1.0) + square / (scale * scale))
+    # Of the same value; the derivative by delta is no difference of two large numbers.
+    return copysign(sqrt(scale * scale + square), scale)
 
 
 @library("smooth_normalize(v: AnyVector, delta: float = 1.0) -> AnyVector")

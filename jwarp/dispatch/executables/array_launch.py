@@ -14,6 +14,7 @@ import numpy as np
 from jwarp._native import BoundHostLaunch
 from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind import compat
@@ -44,7 +45,7 @@ from jwarp.dispatch.executables.device import Forward as DeviceForward
 from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
-from jwarp.dispatch.executables.table import Ready, Slot, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -222,6 +223,7 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return
         self.values = self.own_numbers()
+        CHANGES.note()
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
@@ -256,7 +258,7 @@ class ArrayLaunch(Command):
         made.executable = made.own_executable()
         return made
 
-    def _slot(self) -> Slot | None:
+    def _slot(self) -> Slot:
         """Its place among the kernel's executables, as a launch of its program."""
         given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
@@ -266,7 +268,7 @@ class ArrayLaunch(Command):
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
         slot = self._slot()
-        if slot is None:
+        if slot.key is None:
             return None
         found = slot.known
         if found is None:
@@ -288,6 +290,7 @@ class ArrayLaunch(Command):
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        CHANGES.note()
         return parts
 
     def replayer(self) -> Callable[[], None]:
@@ -352,6 +355,7 @@ class ArrayLaunch(Command):
         before = self.given, self.values
         if not self.prepared.change(self.take(given)):
             self.__dict__["given"], self.values = before
+            CHANGES.note()
             return False
         return True
 
@@ -429,7 +433,7 @@ def launch(
     outputs: Any,
     block_dim: Any,
     record_tape: bool,
-    slot: Slot | None = None,
+    slot: Slot = NO_SLOT,
     device: Device | None = None,
     again: Command | None = None,
 ) -> None:
@@ -450,11 +454,10 @@ def launch(
     if command.is_functional or listeners.here.capture is not None:
         return submit(command, is_recorded=record_tape)
     executable = None
-    if slot is not None and _are_same(slot.leaves, command.values):
+    if slot.key is not None and _are_same(slot.leaves, command.values):
         executable = command.executable = slot.known or command.made_executable()
     submit(command, is_recorded=record_tape)
-    if slot is not None and executable is not None:
-        slot.keep(executable)
+    slot.keep(executable)
     return None
 
 

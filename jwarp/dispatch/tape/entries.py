@@ -12,6 +12,7 @@ import numpy as np
 
 from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
@@ -308,6 +309,7 @@ class LaunchEntry(Entry):
         if backward_pass is not None:
             if backward_pass.program.kernel.order and not backward.program.kernel.order:
                 launch.program = backward.ordered
+                CHANGES.note()
             for p in backward_pass.reads:
                 a = values[p]
                 if isinstance(a, array):

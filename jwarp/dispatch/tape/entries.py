@@ -449,8 +449,8 @@ class LaunchEntry(Entry):
             of = self.values[p]
             return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
 
-        gradients = {p: backward.shown(self.values[p]._grad) for p in self.moving}
-        return backward.arrays_of(backward_pass, self.values, content, gradients)
+        values = self.values
+        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(values[p]._grad))
 
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""

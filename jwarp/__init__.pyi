@@ -2041,10 +2041,10 @@ def norm_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
     """Half the square of |v| up to delta, from there on linear."""
 
 def norm_l1(v: Vector[Float, Any]) -> Float:
-    """The sum of the absolute values of the components."""
+    """The sum of the absolute values of the components; of integers, a float."""
 
 def norm_l2(v: Vector[Float, Any]) -> Float:
-    """The length of v."""
+    """The length of v; of integers, a float."""
 
 def norm_pseudo_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
     """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""

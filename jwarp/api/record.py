@@ -20,8 +20,8 @@ from jwarp.dispatch.call.array_arguments import (
     matched_values,
     read_block_dim,
 )
+from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.call import Call, read_kernel
-from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from jwarp.api import array_access, tape_graph
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.memory import HostMemory
-from jwarp.arrays.subclasses import original
+from jwarp.arrays.stand_ins import original
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import DeviceLike, get_device
@@ -60,6 +60,35 @@ def _zeroing(gradients: Iterable[array]) -> list[Command]:
     return [zeroing(grad) for grad in gradients]
 
 
+class _Zeroing:
+    """Sets gradients to zero, natively where they are in host memory."""
+
+    def __init__(self, gradients: Iterable[array]):
+        self._gradients = tuple(gradients)
+        self._native: Callable[[], None] | None = None
+        self._memories: tuple[HostMemory, ...] | None = None  # that it writes to, once it is made
+
+    def is_of(self, gradients: Collection[array]) -> bool:
+        """True if it is of these and no others."""
+        return len(gradients) == len(self._gradients) and all(map(operator.is_, gradients, self._gradients))
+
+    def __call__(self) -> bool:
+        """Do it; False where Python has to."""
+        if self._memories is None:
+            each = {id(g): g for g in self._gradients}
+            memories = tuple(dict.fromkeys(getattr(g, "memory", None) for g in each.values()))
+            are_writable = all(type(m) is HostMemory and m.buffer.flags.writeable for m in memories)
+            self._memories = tuple(m for m in memories if isinstance(m, HostMemory)) if are_writable else ()
+            self._native = native_graph(_zeroing(each.values())) if are_writable else None
+        if self._native is None:
+            return False
+        for memory in self._memories:
+            if memory.is_watched:
+                memory.will_write()
+        self._native()
+        return True
+
+
 class Tape:
     """Records launches, copies and fills of arrays while it is open, and propagates gradients back through them.
 
@@ -93,7 +122,7 @@ class Tape:
         self.is_open = False
         self._taken: list[Command] | None = None
         self._next: dict[int, Entry | None] = {}
-        self._zeros: tuple[tuple[array, ...], Callable[[], None] | None] = (), None  # native, of these gradients
+        self._zeroing: _Zeroing | None = None  # of these gradients, natively, once it was done twice
 
     def __enter__(self) -> Tape:
         if self.is_open:
@@ -310,21 +339,14 @@ class Tape:
         submit(OfTape(self, self._zero, lambda: steps_of(_zeroing(self._each_gradient()))))
 
     def _zero(self) -> None:
-        gradients = self._each_gradient()
-        memories = [g.memory for g in gradients if type(g.memory) is HostMemory]
-        if not LISTENING and is_not_tracing() and len(memories) == len(gradients):
-            known, native = self._zeros
-            is_known = len(known) == len(gradients) and all(map(operator.is_, known, gradients))
-            if is_known and native is None:
-                native = native_graph(_zeroing(gradients))
-            self._zeros = gradients, native if is_known else None
-            if is_known and native is not None:
-                for memory in memories:
-                    memory.begin_write()
-                return native()
-        for grad in gradients:
+        if not LISTENING and is_not_tracing():
+            known = self._zeroing
+            if known is None or not known.is_of(self.gradients.values()):
+                self._zeroing = _Zeroing(self.gradients.values())
+            elif known():
+                return
+        for grad in self._each_gradient():
             grad.zero_()
-        return None
 
     def _each_gradient(self) -> tuple[array, ...]:
         """The gradients, each once."""

@@ -7,11 +7,12 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from jwarp.arrays import allocation, dlpack
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
@@ -22,37 +23,8 @@ from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.annotations import refuse_derived
+from jwarp.types.array_annotations import ArrayAnnotation, element_or_any
 from jwarp.types.array_operators import Operators
-from jwarp.types.arrays import element_of
-from jwarp.types.patterns import ANY
-
-
-class _ArrayAnnotation(Written):
-    """The type of a parameter or field that `wp.array[float]` denotes."""
-
-    __slots__ = ("array_type", "dtype", "ndim")
-
-    def __init__(self, dtype: Any, ndim: Any):
-        self.array_type = array_type(dtype, ndim)
-        self.dtype, self.ndim = _element(self.array_type), self.array_type.dims
-
-    def __repr__(self) -> str:
-        return repr(self.array_type)
-
-    def __reduce__(self) -> Any:
-        return _ArrayAnnotation, (self.dtype, self.ndim)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Written) and self.array_type == other.array_type
-
-    def __hash__(self) -> int:
-        return hash(self.array_type)
-
-
-def _element(kind: Any) -> Any:
-    found = getattr(kind, "element", None) or element_of(kind)
-    return Any if found is ANY else found
-
 
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
@@ -97,6 +69,7 @@ class array(Operators, Written):
     # Of what stands for an object of a derived class, that object; of such an object, what stands for it.
     __slots__ = ("__dict__", "__weakref__", "_of", "_stand_in")
 
+    plain_class: ClassVar[type]
     memory: Memory
     layout: View
     dtype: Any
@@ -107,11 +80,12 @@ class array(Operators, Written):
     device: Device | None
     _owner: Deleting | None = None  # of the memory at `ptr`
     _is_read = False  # what Warp notes for its checks of tapes, which programs save and restore
+    _annotation: ClassVar[type[ArrayAnnotation]] = ArrayAnnotation
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:
         refuse_derived(cls)
-        return _ArrayAnnotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
+        return cls._annotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
@@ -156,7 +130,7 @@ class array(Operators, Written):
         if grad is not None:
             self.grad = grad
         elif requires_grad:
-            self.requires_grad = True
+            self._allocate_gradient()
         if retain_grad:
             self.retain_grad = True
 
@@ -164,16 +138,14 @@ class array(Operators, Written):
 
     def _annotate(self, dtype: Any, ndim: int) -> None:
         self.array_type = array_type(dtype, ndim)
-        self.dtype, self.ndim, self.size = _element(self.array_type), ndim, 0
+        self.dtype, self.ndim, self.size = element_or_any(self.array_type), ndim, 0
         self.shape = self.strides = (0,) * ndim
-        self.device = None
-        self._grad, self._retain_grad = None, False
+        self.device, self._grad, self._retain_grad = None, None, False
 
     def _bind(self, memory: Memory, layout: View) -> None:
         self.memory, self.layout = memory, layout
         self.dtype, self.shape, self.strides = layout.element, layout.shape, layout.strides
-        self.ndim, self.size = len(layout.shape), layout.size
-        self.device = memory.device
+        self.ndim, self.size, self.device = len(layout.shape), layout.size, memory.device
         self._host: np.ndarray | None = None
         self.token = next(_tokens)
 
@@ -302,6 +274,7 @@ class array(Operators, Written):
                 if mine != other:
                     raise LaunchError(f"the gradient of an array has its {name}, {mine!r}, not {other!r}")
         self._grad = grad
+        CHANGES.note()
 
     @property
     def requires_grad(self) -> bool:
@@ -311,11 +284,14 @@ class array(Operators, Written):
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         if wanted and self._grad is None:
-            mine = self.layout
-            layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
-            self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
+            self._allocate_gradient()
         elif not wanted:
             self._grad, self._retain_grad = None, False
+        CHANGES.note()
+
+    def _allocate_gradient(self) -> None:
+        layout = View(self.layout.element, self.shape, self.strides, self.layout.offset - self.layout.bounds[0])
+        self._grad = array.of(allocation.allocate(layout, zeroed=True, device=self.memory.device), layout)
 
     @property
     def retain_grad(self) -> bool:
@@ -327,6 +303,7 @@ class array(Operators, Written):
         if wanted and self._grad is None:
             raise LaunchError("retain_grad is for arrays that have a gradient", hint="requires_grad=True")
         self._retain_grad = wanted
+        CHANGES.note()
 
     # -- views
 
@@ -337,9 +314,8 @@ class array(Operators, Written):
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
             return self._named(keys)
-        for k in keys:
-            if not isinstance(k, slice) and not hasattr(k, "__index__"):
-                raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
+        if wrong := [k for k in keys if not isinstance(k, slice) and not hasattr(k, "__index__")]:
+            raise LaunchError(f"an array is indexed by integers and slices, not by {type(wrong[0]).__name__}")
         if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
             raise LaunchError(
                 "single elements of an array cannot be read by an index outside of kernels",
@@ -564,21 +540,33 @@ class array(Operators, Written):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
-        if dtype is not None and found.dtype != dtype:
-            return found.astype(dtype)
-        return found.copy() if copy else found
+        return found.astype(dtype, copy=bool(copy)) if dtype is not None else found.copy() if copy else found
 
 
+array.plain_class = array
 _OWN = {
-    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
-}  # fmt: skip
+    *[
+        "memory",
+        "layout",
+        "dtype",
+        "shape",
+        "strides",
+        "ndim",
+        "size",
+        "device",
+        "token",
+        "_host",
+        "_grad",
+        "_retain_grad",
+    ]
+}
 
 
 def _restored(
     content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool, device: str | None = None
 ) -> array:
-    has_gradient, where = gradient is not None, device or CPU
-    made = array(content, dtype, shape, device=where, requires_grad=has_gradient, retain_grad=retain_grad)
+    has_gradient = gradient is not None
+    made = array(content, dtype, shape, device=device or CPU, requires_grad=has_gradient, retain_grad=retain_grad)
     if made.grad is not None:
         made.grad.assign(gradient)
     return made
@@ -587,7 +575,9 @@ def _restored(
 def _of_rank(rank: int) -> Any:
     class Ranked(array):
         def __class_getitem__(cls, dtype: Any) -> Any:
-            return _ArrayAnnotation(dtype, rank)
+            if isinstance(dtype, tuple):
+                raise KernelTypeError(f"wp.array{rank}d[…] takes a single type parameter, not {len(dtype)}")
+            return ArrayAnnotation(dtype, rank)
 
         def __new__(cls, *args: Any, **named: Any) -> Any:
             return array(*args, **{"ndim": rank, **named})

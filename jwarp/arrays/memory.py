@@ -7,7 +7,7 @@ import ctypes
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -182,6 +182,11 @@ class KeptTogether:
         self._is_saved = True
         return [handle for known in self._handles if (handle := known()) is not None]
 
+    @property
+    def memory(self) -> Memory:
+        """The memory whose content it keeps."""
+        return self._memory
+
     def let_go(self) -> None:
         """Keep nothing, until `keep_anew`."""
         keepers = self._memory.keepers
@@ -198,6 +203,37 @@ class KeptTogether:
             self._is_saved = False
         self._memory.keepers.append(self._ref)
         self._memory.is_watched = True
+
+
+def will_change(contents: Iterable[KeptTogether]) -> list[KeptTogether]:
+    """Announce writes to the memories of handles that keep what is written; those that keep nothing until `keep_anew`.
+
+    The others, whose memory nobody else keeps or asks about, stay keepers meanwhile.
+    """
+    gone: list[KeptTogether] = []
+    for content in contents:
+        memory = content._memory
+        keepers = memory.keepers
+        if len(keepers) == 1 and keepers[0] is content._ref:
+            memory._version += 1
+            continue
+        content.let_go()
+        gone.append(content)
+        if memory.is_watched:
+            memory.will_write()
+    return gone
+
+
+def have_changed(contents: Iterable[KeptTogether], gone: Iterable[KeptTogether]) -> None:
+    """Let handles keep what their memories hold now; some are `gone` since `will_change`."""
+    for content in gone:
+        content.keep_anew()
+    for content in contents:
+        if content._is_saved:
+            content.keep_anew()
+        memory = content._memory
+        if isinstance(memory, HostMemory) and (memory.exposed_views or memory.is_exposed) and memory.is_open:
+            memory.will_write()
 
 
 class _Elements:

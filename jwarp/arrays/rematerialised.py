@@ -48,8 +48,12 @@ _known: dict[int, tuple[weakref.ref[np.ndarray], Remade]] = {}
 
 def can_be_made(array: np.ndarray, make: Callable[[], np.ndarray]) -> None:
     """Let an array be made again by a function."""
-    key = id(array)
-    _known[key] = weakref.ref(array, lambda _: _known.pop(key, None) and None), Remade(array, make)
+    key, forget = id(array), _known.pop  # a name of its own, as Python clears the module's when it ends
+
+    def gone(_: Any) -> None:
+        forget(key, None)
+
+    _known[key] = weakref.ref(array, gone), Remade(array, make)
 
 
 def is_kept(array: np.ndarray) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import OF_STRUCTS, array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.living import descriptor, table
 from jwarp.arrays.view import View, components_of, itemsize_of, read_shape, scalar_of
 from jwarp.devices import Device, get_device
@@ -132,6 +133,7 @@ class StructArray(array):
             if part.grad is None:  # one of integers
                 part._grad = array(shape=part.shape, dtype=part.dtype, device=part.device)
                 part._grad.zero_()
+                CHANGES.note()
             return part.grad  # type: ignore[return-value]
 
         return self._each(gradient)
@@ -262,6 +264,7 @@ def _of_structs(kind: type) -> type:
     return type(kind.__name__, (kind, StructArray), {"__module__": kind.__module__})
 
 
+StructArray.plain_class = StructArray
 OF_STRUCTS.append(_of_structs)
 
 

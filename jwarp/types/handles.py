@@ -27,7 +27,7 @@ when_gone: list[Callable[[int], None]] = []  # called with the number of an obje
 
 _births = itertools.count()
 UNCOPIED = frozenset(
-    {"born", "held", "late", "repeat", "state", "traced_at", "number"}
+    {"born", "cached", "late", "repeat", "state", "traced_at", "number"}
 )  # the attributes of a grid, tree, mesh or volume that are its own
 
 
@@ -48,7 +48,7 @@ class Geometry:
     traced_at: tuple[str, int] | None = None  # where it was built last while JAX traced
     born: int  # its index in order of creation
     number = 0  # its id's, once someone has asked for that
-    held: Any = None  # for the layer that launches: what launches on arrays are given of a state
+    cached: Any = None  # for the layer that launches: what launches on arrays are given of a state
     repeat: Any = None  # what repeats its refits, with views of its arrays; False where nothing is to
     device: Any = None  # the GPU that its points are on, if they are arrays of one: launches run there
     # Attributes that nobody has asked for since a graph built it, and the function that makes them.
@@ -61,7 +61,7 @@ class Geometry:
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name not in ("held", "late", "number", "repeat"):
+        if name not in ("cached", "late", "number", "repeat"):
             object.__setattr__(self, "state", object())
 
     def __getattr__(self, name: str) -> Any:
@@ -76,7 +76,7 @@ class Geometry:
         """Say that it is another one now, whose attributes `names` a function makes as soon as one is asked for."""
         for name in names:
             self.__dict__.pop(name, None)
-        self.late, self.held = (names, made), None
+        self.late, self.cached = (names, made), None
         self.state = object()
         self.version += 1
 

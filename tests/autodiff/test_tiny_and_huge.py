@@ -145,6 +145,10 @@ def wider_kernels(F):
     def euler(a: wp.array[quat], y: wp.array[vec3]):
         y[0] = wp.quat_to_euler(a[0], 0, 1, 2)
 
+    @wp.kernel
+    def huber(a: wp.array[F], y: wp.array[F]):
+        y[0] = wp.norm_pseudo_huber(vec3(a[0], F(1e6), F(-3e5)), F(1e-6) * a[0])
+
     decomposed = (1e-30, 1e-20, 1e20, 1e30)
     return {
         "inverse2": (inverse2, (1, 2, 2), (1e-18, 1e-15, 1.0, 1e17)),
@@ -155,6 +159,7 @@ def wider_kernels(F):
         "upper": (upper, (1, 3, 3), decomposed),
         "vectors": (vectors, (1, 3, 3), decomposed),
         "slerp": (slerp, (2, 4), (1e-25, 1e-20, 1e20, 1e25)),
+        "huber": (huber, (1,), (1.0, 1e8, 1e14)),
         "euler": (euler, (1, 4), decomposed),
     }
 

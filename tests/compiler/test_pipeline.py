@@ -203,7 +203,7 @@ EXCEPTED = {
     ("jwarp/api/inspect.py", "simplify"),  # the IR as users see it
     ("jwarp/backend/library.py", "simplify"),  # functions of the library
     ("jwarp/compiler/derive.py", "simplify"),  # an analysis
-    ("jwarp/dispatch/call/aliases.py", "without_reading_functions"),  # an analysis
+    ("jwarp/dispatch/call/array_arguments.py", "without_reading_functions"),  # an analysis
     ("jwarp/frontend/lowering/host_programs.py", "inlined"),  # calls outside kernels
     ("jwarp/frontend/lowering/lower.py", "settled_functions"),  # while a kernel is read
 }

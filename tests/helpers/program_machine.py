@@ -29,7 +29,7 @@ class Machine:
         self.grid = wp.HashGrid(4, 4, 4)
         self.keys, self.spare = wp.zeros(2 * N, dtype=int), wp.zeros(2 * N, dtype=int)
         self.scanned, self.count = wp.zeros(N, dtype=float), wp.zeros(1, dtype=int)
-        self.shift = wp.vec2()
+        self.shift, self.own_tape = wp.vec2(), wp.Tape()
 
     def assign(self, given: dict[str, np.ndarray]) -> None:
         for name, x in given.items():
@@ -99,12 +99,16 @@ class Machine:
         else:
             _OTHERS[kind](self, *step[1:])
 
-    def tape(self, inner: list[tuple[Any, ...]], of: str, as_loss: bool) -> None:
-        tape = wp.Tape()
+    def tape(self, inner: list[tuple[Any, ...]], of: str, way: int, between: list[tuple[Any, ...]]) -> None:
+        """Steps on a tape, which is a new one or the machine's; and the steps before it goes back."""
+        tape = wp.Tape() if way < 2 else self.own_tape
+        tape.reset()
         with tape:
             for step in inner:
                 self.run(step)
-        self.back(tape, inner, of, as_loss)
+        for step in between:
+            self.run(step)
+        self.back(tape, inner, of, way % 2 == 0)
 
     def back(self, tape: wp.Tape, inner: list[tuple[Any, ...]], of: str, as_loss: bool) -> None:
         """Add the gradients of the arrays that the steps read to arrays of their own."""

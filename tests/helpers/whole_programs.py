@@ -221,7 +221,8 @@ class Maker:
         if not written:
             inner.append(("own", ("f0",), 0.5, ("f1",)))
             written = ["f1"]
-        return "tape", inner, self.one_of(*written), bool(self.rng.integers(2))
+        between = [self.change(list(FLOATS), False) for _ in range(int(self.rng.integers(0, 3)))]
+        return "tape", inner, self.one_of(*written), int(self.rng.integers(4)), between
 
 
 _NEW = ("clone", "zeros", "full")
@@ -362,7 +363,9 @@ def leaves(inner: list[tuple[Any, ...]]) -> list[str]:
     return sorted((read & {*FLOATS, "m", "p"}) - written)
 
 
-def _compute_tape(state: dict[str, np.ndarray], inner: list[tuple[Any, ...]], of: str, _: bool) -> None:
+def _compute_tape(
+    state: dict[str, np.ndarray], inner: list[tuple[Any, ...]], of: str, _: int, between: list[tuple[Any, ...]]
+) -> None:
     def loss(name: str, k: int, more: float) -> float:
         tried = copy.deepcopy(before)
         tried[name].reshape(-1)[k] += more
@@ -375,5 +378,5 @@ def _compute_tape(state: dict[str, np.ndarray], inner: list[tuple[Any, ...]], of
         size = before[name].size
         slopes = [(loss(name, k, 1e-6) - loss(name, k, -1e-6)) / 2e-6 for k in range(size)]
         state[f"d{name}"] += np.reshape(slopes, before[name].shape)
-    for step in inner:
+    for step in (*inner, *between):
         compute(state, step)

@@ -230,7 +230,7 @@ def test_refits_write_to_arrays_that_nobody_else_has():
 
     def moved():
         """Refit to other points: whether the same arrays were written to, and launches find what is there now."""
-        before, kept = {name: id(getattr(mesh, name)) for name in written}, mesh.held
+        before, kept = {name: id(getattr(mesh, name)) for name in written}, mesh.cached
         is_first = kept is None
         del kept
         points.assign(CORNERS + RNG.normal(size=CORNERS.shape).astype(np.float32))
@@ -243,7 +243,7 @@ def test_refits_write_to_arrays_that_nobody_else_has():
         np.testing.assert_array_equal(distance.numpy(), found)
         assert mesh.edge == fresh.edge and not mesh.nodes.flags.writeable
         if stays and not is_first:
-            assert mesh.held.struct.edge == mesh.edge
+            assert mesh.cached.struct.edge == mesh.edge
         return stays
 
     assert moved() and moved() and moved()
@@ -252,11 +252,11 @@ def test_refits_write_to_arrays_that_nobody_else_has():
         lambda: mesh.corners[1:],
         lambda: memoryview(mesh.faces),
         lambda: copy.copy(mesh),
-        lambda: mesh.held,
-        lambda: mesh.held.struct,
-        lambda: mesh.held.struct.bvh,
-        lambda: mesh.held.leaves,
-        lambda: mesh.held.struct.edge,
+        lambda: mesh.cached,
+        lambda: mesh.cached.struct,
+        lambda: mesh.cached.struct.bvh,
+        lambda: mesh.cached.leaves,
+        lambda: mesh.cached.struct.edge,
         lambda: wp.launch(above, 7, [mesh.id, places], [distance], record_cmd=True),
     ):
         kept = keep()

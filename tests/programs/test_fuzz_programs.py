@@ -67,7 +67,7 @@ def check(seed, count=10):
 def check_graph_on_tape(seed):
     """The gradients of a tape that was open while a graph ran."""
     maker = programs.Maker(seed)
-    _, inner, of, _ = maker.tape(list(programs.FLOATS))
+    _, inner, of, *_ = maker.tape(list(programs.FLOATS))
     inner = [step for step in inner if step[0] not in ("clone", "zeros", "full")]
     names = {part for step in inner for part in programs.names_read(step)}
     if any(name.startswith("t") for name in names) or of not in map(programs.names_written, inner):
@@ -79,7 +79,7 @@ def check_graph_on_tape(seed):
         given = programs.inputs(seed * RUNS + run)
         for name, x in given.items():
             state[name][...] = x
-        programs.compute(state, ("tape", inner, of, False))
+        programs.compute(state, ("tape", inner, of, 0, []))
         machine.assign(given)
         with wp.Tape() as tape:
             wp.capture_launch(graph)

@@ -22,6 +22,11 @@ void require_version(Kernel& kernel, std::string_view program, Version version);
 
 // Runs the call, compiling what it lacks. `program` is a function, because it is rarely needed.
 template <typename Program>
+void run_compiling(FixedCall& call, Kernel& kernel, Pool& pool, Program program) {
+  while (const auto missing = call.run(pool)) require_version(kernel, program(), *missing);
+}
+
+template <typename Program>
 void run_compiling(CallSite& site, const Buffers& buffers, Pool& pool, Program program) {
   while (const auto missing = site.run(buffers, pool)) require_version(site.kernel(), program(), *missing);
 }

@@ -294,6 +294,10 @@ void require_constant_scalars(const Plan& plan, const CpuLayout& layout, void* c
   }
 }
 
+bool has_clauses_on_scalars(const Plan& plan, const CpuLayout& layout) {
+  return plan.clauses_use_scalars && layout.granules > 0;
+}
+
 }  // namespace
 
 std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
@@ -304,11 +308,17 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
   for (size_t p = 0; p < layout.operands.size(); ++p) {
     base[p] = buffers.of(layout.operands[p].binding).data;
   }
+  if (has_clauses_on_scalars(kernel_.plan, layout)) require_constant_scalars(kernel_.plan, layout, base.data());
+  return run_on(layout, base.data(), pool, [&] { set_initial_contents(layout, buffers, pool); });
+}
+
+template <typename Prepare>
+std::optional<Version> CallSite::run_on(const CpuLayout& layout, void* const* base, Pool& pool, Prepare prepare) {
   FirstFailure failure;
   Work work = {
       .plan = kernel_.plan,
       .layout = layout,
-      .base = base.data(),
+      .base = base,
       .copies = nullptr,
       .fast = kernel_.fast.load(std::memory_order_acquire),
       .checked = kernel_.checked.load(std::memory_order_acquire),
@@ -316,13 +326,12 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
       .granule_time = granule_time_,
   };
   if (layout.granules == 0) {
-    set_initial_contents(layout, buffers, pool);
+    prepare();
     return std::nullopt;
   }
-  if (kernel_.plan.clauses_use_scalars) require_constant_scalars(kernel_.plan, layout, base.data());
   // The scalars that clauses read are never results, so this may come before the copies.
   if (const auto missing = find_missing(work)) return missing;
-  set_initial_contents(layout, buffers, pool);
+  prepare();
   if (layout.copied.empty()) {
     run_work(work, pool);
   } else {
@@ -340,6 +349,36 @@ const CpuLayout& CallSite::fit(const Buffers& buffers, std::unique_ptr<CpuLayout
     return *own.release();
   }
   return *own;
+}
+
+FixedCall::FixedCall(CallSite& site, const Buffers& buffers, Pool& pool)
+    : site_(site), layout_(site.fit(buffers, own_)), base_(layout_.operands.size()) {
+  for (size_t p = 0; p < base_.size(); ++p) {
+    const CpuLayout::Operand& operand = layout_.operands[p];
+    const Binding& binding = operand.binding;
+    base_[p] = buffers.of(binding).data;
+    if (binding.role == Role::kZeros) prepare_pages(base_[p], operand.bytes, pool);
+    if (operand.needs_zeros && operand.bytes > 0) starts_.push_back({base_[p], nullptr, operand.bytes});
+    if (binding.role == Role::kInOut && operand.bytes > 0) {
+      const void* source = buffers.operand(binding.operand).data;
+      if (source != base_[p]) starts_.push_back({base_[p], source, operand.bytes});
+    }
+  }
+  if (has_clauses_on_scalars(site.kernel_.plan, layout_)) {
+    require_constant_scalars(site.kernel_.plan, layout_, base_.data());
+  }
+}
+
+std::optional<Version> FixedCall::run(Pool& pool) {
+  return site_.run_on(layout_, base_.data(), pool, [this, &pool] {
+    for (const Start& start : starts_) {
+      if (start.source == nullptr) {
+        fill_zeros(start.target, start.bytes, pool);
+      } else {
+        std::memmove(start.target, start.source, start.bytes);
+      }
+    }
+  });
 }
 
 }  // namespace jwarp::cpu

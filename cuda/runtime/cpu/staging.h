@@ -19,6 +19,7 @@ class StagedArray {
   // The memory that a kernel works on.
   void* memory() const { return copy_ ? copy_.get() : data_; }
   const void* data() const { return data_; }
+  bool has_copy() const { return copy_ != nullptr; }
   int64_t bytes() const { return bytes_; }
   const std::vector<int64_t>& shape() const { return shape_; }
 

@@ -141,4 +141,6 @@ void add_elements(int64_t dtype, void* into, const void* from, int64_t bytes, Po
   run_merge({adder(dtype), static_cast<char*>(into), static_cast<const char*>(from), bytes, 1, 0}, bytes, pool);
 }
 
+AddFew adder_of_few(int64_t dtype, int64_t bytes) { return bytes <= kBlock ? adder(dtype).add : nullptr; }
+
 }  // namespace jwarp::cpu

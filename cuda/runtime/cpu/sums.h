@@ -49,4 +49,8 @@ class Copies {
 // into[i] += from[i], for arrays of so many bytes that do not overlap.
 void add_elements(int64_t dtype, void* into, const void* from, int64_t bytes, Pool& pool);
 
+// The same for so few bytes that one thread does it at once; null for more of them. It wants DefaultFloatState.
+using AddFew = void (*)(void* into, const void* from, int64_t bytes);
+AddFew adder_of_few(int64_t dtype, int64_t bytes);
+
 }  // namespace jwarp::cpu

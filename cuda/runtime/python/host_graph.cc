@@ -7,11 +7,13 @@
 #include <cstring>
 #include <string>
 
+#include "cpu/float_state.h"
 #include "cpu/staging.h"
 #include "cpu/sums.h"
 #include "cpu/worker_pool.h"
 #include "python/arrays.h"
 #include "python/gil.h"
+#include "python/seen_arrays.h"
 
 namespace py = pybind11;
 
@@ -146,6 +148,11 @@ struct Sum {
     if (!same || dtype == XLA_FFI_DataType_PRED) throw py::value_error("jwarp: a sum is of arrays of one shape and type");
   }
 
+  // What adds at once, where nothing has to be brought and few elements are added.
+  cpu::AddFew at_once() const {
+    return target.has_copy() || source.has_copy() ? nullptr : cpu::adder_of_few(dtype, target.bytes());
+  }
+
   void run() const {
     cpu::Pool& pool = cpu::WorkerPool::instance();
     target.fetch(pool);
@@ -163,13 +170,27 @@ void look_for_signals() {
 }  // namespace
 
 struct HostGraph::Step {
+  enum class Kind { kLaunch, kCopy, kAddFew, kSum, kBranch, kLoop };
+
+  Kind kind = Kind::kLaunch;
+  int64_t number = 0;  // of the launch, or of the first graph of a branch or a loop
   BoundHostLaunch* launch = nullptr;
   std::unique_ptr<Copy> copy = nullptr;
   std::unique_ptr<Sum> sum = nullptr;
   const int32_t* condition = nullptr;
-  const HostGraph* first = nullptr;   // of a branch or a loop
-  const HostGraph* second = nullptr;  // of a branch
-  bool is_loop = false;
+  // Of a few elements that are added: the same as `sum`, at hand.
+  cpu::AddFew add = nullptr;
+  void* into = nullptr;
+  const void* from = nullptr;
+  int64_t bytes = 0;
+};
+
+// The arrays of launches and graphs, by number, as they were when somebody looked.
+struct HostGraph::Looked {
+  uint64_t generation = cpu::fork_generation();
+  std::vector<std::shared_ptr<BoundArrays>> launches;
+  std::vector<std::shared_ptr<const Looked>> graphs;
+  SeenArrays arrays;
 };
 
 HostGraph::~HostGraph() = default;
@@ -184,62 +205,94 @@ HostGraph::HostGraph(const py::sequence& steps, const py::sequence& watched) {
     Step step;
     if (!py::isinstance<py::tuple>(item)) {
       step.launch = item.cast<BoundHostLaunch*>();
+      step.number = static_cast<int64_t>(launches_.size());
+      launches_.push_back(step.launch);
     } else {
       const auto parts = py::reinterpret_borrow<py::tuple>(item);
       if (parts.size() == 2) {
         if (!py::isinstance<py::array>(parts[0]) || !py::isinstance<py::array>(parts[1])) {
           throw py::type_error("jwarp: a copy is between NumPy arrays");
         }
+        step.kind = Step::Kind::kCopy;
         step.copy = std::make_unique<Copy>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
       } else if (parts.size() == 3 && py::isinstance<py::array>(parts[1])) {
         step.sum = std::make_unique<Sum>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
+        step.add = step.sum->at_once();
+        step.kind = step.add == nullptr ? Step::Kind::kSum : Step::Kind::kAddFew;
+        step.into = step.sum->target.memory();
+        step.from = step.sum->source.memory();
+        step.bytes = step.sum->target.bytes();
       } else {
         const auto condition = parts[0].cast<py::array>();
         if (parts.size() != 3 || condition.size() < 1 || condition.itemsize() != sizeof(int32_t)) {
           throw py::value_error("jwarp: a condition is an int32 array of an element");
         }
         step.condition = static_cast<const int32_t*>(condition.data());
-        step.first = parts[1].cast<HostGraph*>();
-        step.is_loop = parts[2].is_none();
-        if (!step.is_loop) step.second = parts[2].cast<HostGraph*>();
+        step.number = static_cast<int64_t>(graphs_.size());
+        graphs_.push_back(parts[1].cast<HostGraph*>());
+        step.kind = parts[2].is_none() ? Step::Kind::kLoop : Step::Kind::kBranch;
+        if (step.kind == Step::Kind::kBranch) graphs_.push_back(parts[2].cast<HostGraph*>());
       }
     }
     steps_.push_back(std::move(step));
   }
 }
 
-void HostGraph::check() const {
+std::shared_ptr<const HostGraph::Looked> HostGraph::look() {
   for (const Place& place : places_) place.check();
-  for (const Step& step : steps_) {
-    if (step.launch != nullptr) step.launch->check();
-    if (step.first != nullptr) step.first->check();
-    if (step.second != nullptr) step.second->check();
+  std::vector<std::shared_ptr<const Looked>> graphs;
+  for (HostGraph* graph : graphs_) graphs.push_back(graph->look());
+  const auto is_bound = [](const BoundHostLaunch* launch, const auto& bound) { return launch->bound() == bound; };
+  const bool same = looked_ != nullptr && looked_->generation == cpu::fork_generation() && graphs == looked_->graphs &&
+                    std::equal(launches_.begin(), launches_.end(), looked_->launches.begin(), is_bound) &&
+                    looked_->arrays.are_same();
+  if (same) return looked_;
+  auto made = std::make_shared<Looked>();
+  made->graphs = std::move(graphs);
+  for (BoundHostLaunch* launch : launches_) {
+    launch->look(made->arrays);
+    made->launches.push_back(launch->bound());
   }
+  looked_ = made;
+  return made;
 }
 
-void HostGraph::run_steps() const {
+void HostGraph::run_steps(const Looked& looked) const {
   for (const Step& step : steps_) {
-    if (step.launch != nullptr) {
-      step.launch->run_checked();
-    } else if (step.copy != nullptr) {
-      step.copy->run();
-    } else if (step.sum != nullptr) {
-      step.sum->run();
-    } else if (step.is_loop) {
-      for (int64_t trip = 1; *step.condition != 0; ++trip) {
-        step.first->run_steps();
-        if (trip % kTripsPerLook == 0) look_for_signals();
+    switch (step.kind) {
+      case Step::Kind::kLaunch:
+        step.launch->run_on(*looked.launches[step.number]);
+        break;
+      case Step::Kind::kCopy:
+        step.copy->run();
+        break;
+      case Step::Kind::kAddFew: {
+        const cpu::DefaultFloatState float_state;
+        step.add(step.into, step.from, step.bytes);
+        break;
       }
-    } else {
-      (*step.condition != 0 ? step.first : step.second)->run_steps();
+      case Step::Kind::kSum:
+        step.sum->run();
+        break;
+      case Step::Kind::kBranch: {
+        const int64_t number = step.number + (*step.condition != 0 ? 0 : 1);
+        graphs_[number]->run_steps(*looked.graphs[number]);
+        break;
+      }
+      case Step::Kind::kLoop:
+        for (int64_t trip = 1; *step.condition != 0; ++trip) {
+          graphs_[step.number]->run_steps(*looked.graphs[step.number]);
+          if (trip % kTripsPerLook == 0) look_for_signals();
+        }
+        break;
     }
   }
 }
 
 void HostGraph::run() {
-  check();
+  const std::shared_ptr<const Looked> looked = look();
   const WithoutGil no_gil;
-  run_steps();
+  run_steps(*looked);
 }
 
 }  // namespace jwarp

@@ -33,13 +33,18 @@ class HostGraph {
  private:
   struct Place;
   struct Step;
+  struct Looked;
 
-  void check() const;
-  void run_steps() const;
+  // What the launches are of now; another one than the last time where somebody has replaced arrays. With the GIL.
+  std::shared_ptr<const Looked> look();
+  void run_steps(const Looked& looked) const;
 
   std::vector<pybind11::object> kept_;
   std::vector<Place> places_;
   std::vector<Step> steps_;
+  std::vector<BoundHostLaunch*> launches_;
+  std::vector<HostGraph*> graphs_;  // of branches and loops
+  std::shared_ptr<const Looked> looked_;
 };
 
 }  // namespace jwarp

@@ -2,6 +2,7 @@
 #include "python/host_launch.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "core/dtype.h"
@@ -14,6 +15,7 @@
 #include "cpu/worker_pool.h"
 #include "python/arrays.h"
 #include "python/gil.h"
+#include "python/seen_arrays.h"
 
 namespace py = pybind11;
 
@@ -101,7 +103,10 @@ struct BoundArrays {
   std::vector<XLA_FFI_Buffer> buffers;
   std::vector<void*> operands;
   std::vector<void*> results;
+  std::vector<const cpu::StagedArray*> fetched;   // those that have a copy
+  std::vector<const cpu::StagedArray*> put_back;  // and of them, those that are written
   std::shared_ptr<cpu::CallSite> site = nullptr;
+  std::optional<cpu::FixedCall> call = std::nullopt;  // since the first run
 
   BoundArrays(const std::vector<py::array>& given, const Wiring& wiring) {
     arrays.reserve(given.size());
@@ -119,6 +124,11 @@ struct BoundArrays {
     }
     for (const int64_t number : wiring.operands) operands.push_back(&buffers[number]);
     for (const int64_t number : wiring.results) results.push_back(&buffers[number]);
+    for (const BoundArray& array : arrays) {
+      if (!array.staged.has_copy()) continue;
+      fetched.push_back(&array.staged);
+      if (array.writes) put_back.push_back(&array.staged);
+    }
   }
   BoundArrays(const BoundArrays&) = delete;
   BoundArrays& operator=(const BoundArrays&) = delete;
@@ -134,19 +144,34 @@ struct BoundArrays {
     for (size_t k = 0; k < arrays.size(); ++k) arrays[k].check(k);
   }
 
-  void run(cpu::CallSite& site, const Wiring& wiring, std::string_view program) const {
+  // One run at a time.
+  void run(const Wiring& wiring, std::string_view program) {
     cpu::Pool& pool = cpu::WorkerPool::instance();
-    for (const BoundArray& array : arrays) array.staged.fetch(pool);
-    const Buffers view = {operands.data(), static_cast<int64_t>(operands.size()), results.data(),
-                          static_cast<int64_t>(results.size())};
-    cpu::run_compiling(site, view, pool, [program] { return program; });
+    for (const cpu::StagedArray* array : fetched) array->fetch(pool);
+    if (!call) call.emplace(*site, view(), pool);
+    cpu::run_compiling(*call, site->kernel(), pool, [program] { return program; });
+    finish(wiring, pool);
+  }
+
+  void run_once(cpu::CallSite& own, const Wiring& wiring, std::string_view program) const {
+    cpu::Pool& pool = cpu::WorkerPool::instance();
+    for (const cpu::StagedArray* array : fetched) array->fetch(pool);
+    cpu::run_compiling(own, view(), pool, [program] { return program; });
+    finish(wiring, pool);
+  }
+
+ private:
+  Buffers view() const {
+    return {operands.data(), static_cast<int64_t>(operands.size()), results.data(),
+            static_cast<int64_t>(results.size())};
+  }
+
+  void finish(const Wiring& wiring, cpu::Pool& pool) const {
     for (const auto& [source, target] : wiring.added) {
       const cpu::StagedArray& into = arrays[target].staged;
       cpu::add_elements(arrays[target].dtype, into.memory(), arrays[source].staged.memory(), into.bytes(), pool);
     }
-    for (const BoundArray& array : arrays) {
-      if (array.writes) array.staged.put_back(pool);
-    }
+    for (const cpu::StagedArray* array : put_back) array->put_back(pool);
   }
 };
 
@@ -159,7 +184,7 @@ HostLaunch::HostLaunch(const std::string& fingerprint, std::string program, cons
 void HostLaunch::run(const py::list& arrays) {
   const BoundArrays bound(read_arrays(arrays, wiring_), wiring_);
   const WithoutGil no_gil;
-  bound.run(site_, wiring_, program_);
+  bound.run_once(site_, wiring_, program_);
 }
 
 void HostLaunch::run_on(XLA_FFI_Buffer* buffers) {
@@ -211,21 +236,21 @@ void BoundHostLaunch::run() {
   const std::shared_ptr<std::mutex> turn = turn_;
   const WithoutGil no_gil;
   const std::lock_guard<std::mutex> lock(*turn);
-  bound->run(*bound->site, wiring_, program_);
+  bound->run(wiring_, program_);
 }
 
-void BoundHostLaunch::check() {
+void BoundHostLaunch::look(SeenArrays& seen) {
   if (generation_ != cpu::fork_generation()) {
     turn_ = std::make_shared<std::mutex>();
     generation_ = cpu::fork_generation();
   }
   bound_->check();
-  if (checked_ != bound_) checked_ = bound_;  // which another thread may be reading
+  for (const BoundArray& array : bound_->arrays) seen.add(array.array, array.writes);
 }
 
-void BoundHostLaunch::run_checked() {
+void BoundHostLaunch::run_on(BoundArrays& bound) {
   const std::lock_guard<std::mutex> lock(*turn_);
-  checked_->run(*checked_->site, wiring_, program_);
+  bound.run(wiring_, program_);
 }
 
 void BoundHostLaunch::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, const py::object& launch) {

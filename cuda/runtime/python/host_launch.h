@@ -26,6 +26,7 @@ struct Wiring {
 };
 
 struct BoundArrays;
+class SeenArrays;
 
 // A launch without its arrays, for calls that each bring their own.
 class HostLaunch {
@@ -55,10 +56,11 @@ class BoundHostLaunch {
   // Runs the launch; calls from several threads come one after the other. Throws Fault.
   void run();
 
-  // The two halves of `run`: a look at the arrays, with the GIL, and the launch itself, without it. What replaces arrays
-  // meanwhile counts from the next look on.
-  void check();
-  void run_checked();
+  // The two halves of `run`. With the GIL: a look at the arrays, which are noted; they are as long the same as `bound` is
+  // and they are as they were seen. And without it: the launch itself, on these.
+  void look(SeenArrays& seen);
+  const std::shared_ptr<BoundArrays>& bound() const { return bound_; }
+  void run_on(BoundArrays& bound);
 
   // Replaces some arrays, by number, and the launch unless it is None: all of it, or nothing if it throws.
   void replace(const std::vector<std::pair<int64_t, pybind11::array>>& arrays, const pybind11::object& launch);
@@ -70,9 +72,8 @@ class BoundHostLaunch {
   const std::string fingerprint_;
   const std::string program_;
   const Wiring wiring_;
-  // Both are only touched with the GIL, so that a running launch keeps what it began with.
+  // Only touched with the GIL, so that a running launch keeps what it began with.
   std::shared_ptr<BoundArrays> bound_;
-  std::shared_ptr<BoundArrays> checked_;
   std::shared_ptr<std::mutex> turn_ = std::make_shared<std::mutex>();
   uint64_t generation_;
 };

@@ -23,14 +23,14 @@ constexpr int kFirstOther = 17, kLastOther = 22;
 // Names of attributes.
 struct Names {
   PyObject *layout, *memory, *kind, *offset, *bounds, *is_exposed, *is_untyped, *start, *buffer, *device, *ordinal, *value,
-      *settings, *changes, *owner, *state, *held, *leaves, *fields, *dtype, *data, *indices, *aval, *shape, *weak_type,
+      *settings, *changes, *owner, *state, *cached, *leaves, *fields, *dtype, *data, *indices, *aval, *shape, *weak_type,
       *enable_x64, *is_read_only;
 };
 
 struct Classes {
   PyTypeObject *array, *struct_array, *indexed, *memory, *device_memory, *numpy, *jax, *composite, *structure, *id,
       *geometry;
-  PyObject *read_held, *as_numpy, *config, *options, *jax_config, *trace, *axes, *no_trace, *no_axes;
+  PyObject *slot, *no_slot, *read_cached, *as_numpy, *config, *options, *jax_config, *trace, *axes, *no_trace, *no_axes;
   std::vector<std::pair<PyTypeObject*, int>> numbers;  // the types of NumPy's numbers
   Names names;
 };
@@ -126,9 +126,9 @@ bool LayoutKey::read(PyObject* owner, PyObject* dim, PyObject* block_dim, PyObje
     if (!read_values(PyTuple_GET_ITEM(gradients, 1), Place::kCotangent)) return false;
     if (wanted == Py_None ? !word(0) : !read_values(wanted, Place::kGradient)) return false;
   }
-  if (has_arrays_) return true;  // which have all types, whatever JAX has
+  if (has_arrays_) return has_key_ = true;  // which have all types, whatever JAX has
   PyObject* is_wide = attribute(known->jax_config, known->names.enable_x64);
-  return word(is_wide == Py_True);
+  return has_key_ = word(is_wide == Py_True);
 } catch (const TooMany&) {
   return false;
 }
@@ -203,7 +203,7 @@ bool LayoutKey::read_value(PyObject* value, Place place) {
   if (type == &PyLong_Type) return part(Part::kInt) && leaf(Part::kInt, value);
   if (type == &PyBool_Type) return part(Part::kBool) && leaf(Part::kBool, value);
   if (PyType_IsSubtype(type, known->composite)) return read_composite(value);
-  if (type == known->id || PyType_IsSubtype(type, known->geometry)) return read_held(value);
+  if (type == known->id || PyType_IsSubtype(type, known->geometry)) return read_cached(value);
   if (PyType_IsSubtype(type, known->structure)) return read_struct(value, type);
   if (type == known->struct_array) return read_struct_array(value);
   if (type == known->indexed) return read_indexed(value);
@@ -308,20 +308,20 @@ bool LayoutKey::read_composite(PyObject* value) {
   return kind(Part::kComposite, attribute(value, known->names.kind)) && read_numpy(value, Part::kComposite, false);
 }
 
-bool LayoutKey::read_held(PyObject* value) {
+bool LayoutKey::read_cached(PyObject* value) {
   const Names& names = known->names;
   PyObject* owner = Py_TYPE(value) == known->id ? attribute(value, names.owner) : value;
-  PyObject* held = attribute(owner, names.held);
+  PyObject* cached = attribute(owner, names.cached);
   PyObject* state = attribute(owner, names.state);
-  if (held == Py_None || attribute(held, names.state) != state) {
-    held = keep(PyObject_CallOneArg(known->read_held, value));
-    if (held == Py_None) return false;
+  if (cached == Py_None || attribute(cached, names.state) != state) {
+    cached = keep(PyObject_CallOneArg(known->read_cached, value));
+    if (cached == Py_None) return false;
   }
-  if (!kind(Part::kHeld, attribute(held, names.kind))) return false;
-  PyObject* leaves = attribute(held, names.leaves);
+  if (!kind(Part::kCached, attribute(cached, names.kind))) return false;
+  PyObject* leaves = attribute(cached, names.leaves);
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(leaves); ++k) {
     PyObject* one = PyTuple_GET_ITEM(leaves, k);
-    if (py::isinstance<py::array>(one) ? !read_numpy(one, Part::kHeld, false) : !read_value(one, Place::kInput)) return false;
+    if (py::isinstance<py::array>(one) ? !read_numpy(one, Part::kCached, false) : !read_value(one, Place::kInput)) return false;
   }
   return true;
 }
@@ -376,6 +376,11 @@ py::list LayoutKey::values() const {
   return made;
 }
 
+py::object LayoutKey::slot(PyObject* table) const {
+  if (!has_key_) return py::reinterpret_borrow<py::object>(known->no_slot);
+  return py::handle(known->slot)(py::handle(table), bytes(), values(), kinds());
+}
+
 py::tuple LayoutKey::kinds() const {
   py::tuple made(kind_count_);
   for (size_t k = 0; k < kind_count_; ++k) made[k] = py::handle(kinds_[k]);
@@ -384,11 +389,11 @@ py::tuple LayoutKey::kinds() const {
 
 namespace {
 
-py::object read_call(const py::object& owner, const py::object& dim, const py::object& block_dim, const py::object& inputs,
+py::object read_call(const py::object& table, const py::object& owner, const py::object& dim, const py::object& block_dim, const py::object& inputs,
                      const py::object& outputs, const py::object& gradients) {
   LayoutKey key;
-  if (!key.read(owner.ptr(), dim.ptr(), block_dim.ptr(), inputs.ptr(), outputs.ptr(), gradients.ptr())) return py::none();
-  return py::make_tuple(key.bytes(), key.values(), key.kinds());
+  key.read(owner.ptr(), dim.ptr(), block_dim.ptr(), inputs.ptr(), outputs.ptr(), gradients.ptr());
+  return key.slot(table.ptr());
 }
 
 void set_call_classes(const py::dict& given) {
@@ -406,7 +411,9 @@ void set_call_classes(const py::dict& given) {
   made->structure = type("struct");
   made->id = type("id");
   made->geometry = type("geometry");
-  made->read_held = object("held");
+  made->slot = object("slot");
+  made->no_slot = object("no_slot");
+  made->read_cached = object("cached_content");
   made->as_numpy = object("as_numpy");
   made->config = object("config");
   made->options = object("options");
@@ -425,7 +432,7 @@ void set_call_classes(const py::dict& given) {
            {&n.layout, "layout"}, {&n.memory, "memory"}, {&n.kind, "kind"}, {&n.offset, "offset"}, {&n.bounds, "bounds"},
            {&n.is_exposed, "is_exposed"}, {&n.is_untyped, "is_untyped"}, {&n.start, "start"}, {&n.buffer, "buffer"},
            {&n.device, "device"}, {&n.ordinal, "ordinal"}, {&n.value, "value"}, {&n.settings, "settings"},
-           {&n.changes, "changes"}, {&n.owner, "owner"}, {&n.state, "state"}, {&n.held, "held"}, {&n.leaves, "leaves"},
+           {&n.changes, "changes"}, {&n.owner, "owner"}, {&n.state, "state"}, {&n.cached, "cached"}, {&n.leaves, "leaves"},
            {&n.fields, "fields"}, {&n.dtype, "dtype"}, {&n.data, "data"}, {&n.indices, "indices"}, {&n.aval, "aval"},
            {&n.shape, "shape"}, {&n.weak_type, "weak_type"}, {&n.enable_x64, "value"}, {&n.is_read_only, "is_read_only"}}) {
     *into = intern(name);
@@ -436,9 +443,9 @@ void set_call_classes(const py::dict& given) {
 }  // namespace
 
 void add_layout_key(py::module_& module) {
-  module.def("read_call", &read_call, py::arg("owner"), py::arg("dim"), py::arg("block_dim"), py::arg("inputs"),
+  module.def("read_call", &read_call, py::arg("table"), py::arg("owner"), py::arg("dim"), py::arg("block_dim"), py::arg("inputs"),
              py::arg("outputs"), py::arg("gradients"),
-             "The layout key of a call, its values with structs taken apart, and what the key refers to; None for none.");
+             "The slot of a call in a table of executables: its layout key, and its values with structs taken apart.");
   module.def("set_call_classes", &set_call_classes, py::arg("classes"), "Says what the values of calls look like.");
 }
 

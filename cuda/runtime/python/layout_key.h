@@ -13,7 +13,7 @@ namespace jwarp {
 // What a value is, as a part of a key. What follows tells it apart from others of its kind.
 enum class Part : uint8_t {
   kArray = 1, kDevice, kNumpy, kJax, kFloat, kInt, kBool, kNumber, kNone, kComposite, kStruct, kStructArray, kIndexed,
-  kHeld, kShape, kUnwanted, kWanted, kShared, kValues
+  kCached, kShape, kUnwanted, kWanted, kShared, kValues
 };
 
 const pybind11::detail::PyArray_Proxy& fields_of(PyObject* array);
@@ -47,6 +47,7 @@ class LayoutKey {
   pybind11::bytes bytes() const;
   pybind11::list values() const;
   pybind11::tuple kinds() const;  // the objects whose addresses are in the key
+  pybind11::object slot(PyObject* table) const;  // the place of the call in a table, for callers in Python
 
   bool has_device_arrays() const { return has_device_arrays_; }
   size_t size() const { return leaf_count_; }
@@ -80,7 +81,7 @@ class LayoutKey {
   bool read_numpy(PyObject* value, Part part, bool is_shared);
   bool read_jax(PyObject* value);
   bool read_composite(PyObject* value);
-  bool read_held(PyObject* value);
+  bool read_cached(PyObject* value);
   bool read_struct(PyObject* value, PyTypeObject* type);
   bool read_struct_array(PyObject* value);
   bool read_indexed(PyObject* value);
@@ -93,7 +94,7 @@ class LayoutKey {
   std::array<PyObject*, kMostKept> kept_;
   std::array<PyObject*, kMostKinds> kinds_;
   size_t word_count_ = 0, leaf_count_ = 0, shown_count_ = 0, kept_count_ = 0, kind_count_ = 0;
-  bool has_arrays_ = false, has_device_arrays_ = false;
+  bool has_key_ = false, has_arrays_ = false, has_device_arrays_ = false;
 };
 
 // Whether no transformation of JAX is at work.

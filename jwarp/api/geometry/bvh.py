@@ -25,7 +25,7 @@ from jwarp.api.geometry.pytrees import as_jax, register
 from jwarp.api.geometry.refits import boxes_refitted_here, refit_boxes
 from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.call.held import held, struct_of
+from jwarp.dispatch.call.cached_geometry import cached_content, struct_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
 from jwarp.types import NAMED, Geometry
@@ -111,7 +111,7 @@ class Bvh(Geometry):
         given = self.lowers, self.uppers
         is_known = all(map(is_on_gpu, given)) and is_not_tracing() and self.items.shape[0] > 0
         are_alike = is_known and all(a.ndim == 1 and a.shape == self.items.shape and a.dtype is VEC3 for a in given)
-        return are_alike and held(self) is not None
+        return are_alike and cached_content(self) is not None
 
     def _corners(self) -> tuple[Any, Any]:
         lowers = checked_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))

@@ -32,7 +32,7 @@ from jwarp.api.geometry.sole_owner import is_alone, stay
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.bind.compat import is_not_tracing
-from jwarp.dispatch.call.held import held, struct_of
+from jwarp.dispatch.call.cached_geometry import cached_content, struct_of
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
@@ -161,7 +161,7 @@ class Mesh(Geometry):
         are_rows = points.ndim == indices.ndim == 1 and indices.is_contiguous
         is_read = points.dtype is VEC3 and indices.dtype is int32 and points.device is self.device
         is_whole = are_rows and is_read and not self.support_winding_number and self.items.shape[0] > 0
-        if not is_whole or held(self) is None:
+        if not is_whole or cached_content(self) is None:
             return False
         made = struct_of(self)
         self.edge = on_gpu.refit_faces(made)

@@ -21,13 +21,13 @@ def is_alone(owner: Geometry, names: Sequence[str]) -> bool:
     keeps with it. Where that is of another state, it is let go of here.
     """
     parts, count = vars(owner), 1
-    if parts.get("held") is not None and parts["held"].state is not owner.state:
-        owner.held = None
-    if parts.get("held") is not None:
+    if parts.get("cached") is not None and parts["cached"].state is not owner.state:
+        owner.cached = None
+    if parts.get("cached") is not None:
         # Its struct and its leaves have each array once.
-        if _count(parts, "held") != 1 or not _is_alone(parts["held"].struct):
+        if _count(parts, "cached") != 1 or not _is_alone(parts["cached"].struct):
             return False
-        if sys.getrefcount(parts["held"].struct) != _OF_ITEM or sys.getrefcount(parts["held"].leaves) != _OF_ITEM:
+        if sys.getrefcount(parts["cached"].struct) != _OF_ITEM or sys.getrefcount(parts["cached"].leaves) != _OF_ITEM:
             return False
         count = 3
     if not parts.get("repeat"):
@@ -41,7 +41,7 @@ def is_alone(owner: Geometry, names: Sequence[str]) -> bool:
 def stay(owner: Geometry, numbers: Sequence[str]) -> None:
     """Let launches go on with the arrays of a tree or mesh, which have been written to, and with other numbers."""
     owner.version += 1
-    known = owner.held
+    known = owner.cached
     if known is not None:
         known.state = owner.state
         for name in numbers:

@@ -13,7 +13,7 @@ from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import Tracer, is_not_tracing
 from jwarp.caches import Cache
-from jwarp.dispatch.call.held import held, leaves_of
+from jwarp.dispatch.call.cached_geometry import cached_content, leaves_of
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import ArrayType, Geometry, Struct, StructType, uint64
@@ -149,78 +149,51 @@ def _nothing(kind: StructType, shape: tuple[int, ...], as_arrays: bool) -> list[
 
 
 def _table(name: str, numbered: Numbered, owners: list[Geometry]) -> Struct:
-    kept = [held(owner) for owner in owners]
+    """The struct for ids: the parts of all that they name, one after the other, in copies."""
+    kept = [cached_content(owner) for owner in owners]
     structs = [owner.in_place if one is None else one.struct for one, owner in zip(kept, owners, strict=True)]
     kinds: dict[Any, None] = dict.fromkeys(map(type, structs))
     if len(kinds) > 1:
         shown = ", ".join(sorted({type(owner).__name__ for owner in owners}))
         raise LaunchError(f"'{name}' has ids of several kinds ({shown})", hint="let all name grids, trees or meshes")
     (kind,) = kinds
-
-    def made() -> Table:
-        return Table(kind, numbered, [list(leaves_of(struct)) for struct in structs])
-
-    if None in kept:
-        return made().now()
-    states = numbered, *[one.state for one in kept if one is not None]
-    return _TABLES.made(states, made).now()
-
-
-class Table:
-    """The value that kernels are given for ids: the parts of all that they name, one after the other, in copies."""
-
-    __slots__ = ("_changing", "_kind", "_last")
-
-    def __init__(self, kind: StructType, numbered: Numbered, parts: list[list[Any]]):
-        self._kind = table_type(kind, numbered.leaves[0].ndim)
-        fields = list(self._kind.fields.values())[PARTS:]
-        # Where each one's parts start. The first one is none, and has nothing.
-        starts = np.zeros((len(parts) + 2, len(fields)), np.int32)
-        leaves: list[Any] = [*numbered.leaves, starts]
-        self._changing: dict[int, list[Any]] = {}
-        columns = zip(*parts, strict=True)
-        for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
-            assert isinstance(field, ArrayType)
-            dtype = field.dtype.dtype
-            found = [leaf if isinstance(leaf, (array, Tracer)) else np.asarray(leaf, dtype) for leaf in column]
-            if is_array:
-                starts[2:, k] = np.cumsum([leaf.shape[0] for leaf in found])
-                if array in map(type, found):
-                    self._changing[PARTS + k] = found
-                leaves.append(_joined(found))
-            else:
-                first = found[0]
-                leaves.append(_numpy_of(found).stack([np.zeros(first.shape, first.dtype), *found]))
-        _read_only(starts)
-        # All that changes at once, as other threads see it.
-        self._last: tuple[Struct, list[Any], list[int | None] | None] = self._struct(leaves), leaves, None
-
-    def now(self) -> Struct:
-        """The value that they are given now: another struct where what may change has."""
-        struct, leaves, versions = self._last
-        if not self._changing:
-            return struct
-        found = self._versions()
-        if found != versions or None in found:
-            columns = {k: _joined(column) for k, column in self._changing.items()}
-            # Of memory that others may write to only the content tells: its bits, as 0.0 and -0.0 differ.
-            if any(leaves[k].tobytes() != column.tobytes() for k, column in columns.items()):
-                leaves = [columns.get(k, leaf) for k, leaf in enumerate(leaves)]
-                struct = self._struct(leaves)
-            self._last = struct, leaves, found
-        return struct
-
-    def _struct(self, leaves: list[Any]) -> Struct:
-        struct = unchecked(self._kind, leaves)
-        object.__setattr__(struct, "_seen", (None, object()))  # of no object, and of a state of its own
-        return struct
-
-    def _versions(self) -> list[int | None]:
-        """The versions of the memory of what may change; None for such that others may write to."""
-        return [_version(leaf) for column in self._changing.values() for leaf in column if type(leaf) is array]
+    parts = [one for one in kept if one is not None]
+    versions = [_version(a) for one in parts for a in one.arrays]
+    if len(parts) < len(kept) or None in versions:
+        return _joined_table(kind, numbered, structs)  # which may change unseen
+    states = numbered, *[one.state for one in parts]
+    known = _TABLES.get(states)
+    if known is None or known[0] != versions:
+        known = versions, _joined_table(kind, numbered, structs)
+        _TABLES.replace(states, known)
+    return known[1]
 
 
-_TABLES: Cache[tuple[object, ...], Table] = Cache("what arrays of ids name", 16)
+# By the ids and the states of what they name: the versions of what else may change there, and the struct.
+_TABLES: Cache[tuple[object, ...], tuple[list[int | None], Struct]] = Cache("what arrays of ids name", 16)
+
+
+def _joined_table(kind: StructType, numbered: Numbered, structs: list[Struct]) -> Struct:
+    made = table_type(kind, numbered.leaves[0].ndim)
+    fields = list(made.fields.values())[PARTS:]
+    # Where each one's parts start. The first one is none, and has nothing.
+    starts = np.zeros((len(structs) + 2, len(fields)), np.int32)
+    leaves: list[Any] = [*numbered.leaves, starts]
+    columns = zip(*map(leaves_of, structs), strict=True)
+    for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
+        assert isinstance(field, ArrayType)
+        dtype = field.dtype.dtype
+        found = [leaf if isinstance(leaf, (array, Tracer)) else np.asarray(leaf, dtype) for leaf in column]
+        if is_array:
+            starts[2:, k] = np.cumsum([leaf.shape[0] for leaf in found])
+            leaves.append(_joined(found))
+        else:
+            first = found[0]
+            leaves.append(_numpy_of(found).stack([np.zeros(first.shape, first.dtype), *found]))
+    _read_only(starts)
+    struct = unchecked(made, leaves)
+    object.__setattr__(struct, "_seen", (None, object()))  # of no object, and of a state of its own
+    return struct
 
 
 def _version(value: Any) -> int | None:

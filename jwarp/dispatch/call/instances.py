@@ -15,7 +15,7 @@ from jwarp.bind.compat import Tracer
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch.call.array_arguments import Given
-from jwarp.dispatch.call.held import reader
+from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.ids import kinds_of_nothing, names_nothing, table_of, table_of_nothing
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import INSTANCE, GenericKernel, Seen, seen_array, seen_number, seen_value

@@ -16,7 +16,7 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.view import View
 from jwarp.bind.compat import Tracer
 from jwarp.caches import cached
-from jwarp.dispatch.call.held import held, leaves_of
+from jwarp.dispatch.call.cached_geometry import cached_content, leaves_of
 from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import ScalarType, uint64, unchecked
@@ -72,7 +72,7 @@ def refresh() -> None:
         state = owner.state
         if table.state(number) is state:
             continue
-        known = held(owner)
+        known = cached_content(owner)
         struct = owner.in_place if known is None else known.struct
         if all(map(_is_here, leaves_of(struct))):
             # Values that could change unseen are read each time.

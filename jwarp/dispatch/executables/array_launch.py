@@ -14,6 +14,7 @@ import numpy as np
 from jwarp._native import BoundHostLaunch
 from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.array import array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind import compat
@@ -23,24 +24,28 @@ from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
 from jwarp.devices import CPU, Device
-from jwarp.dispatch.call.aliases import UNORDERED, identical, overlap_error, reads_first, refuse_unordered
 from jwarp.dispatch.call.array_arguments import (
+    UNORDERED,
     check_array,
     device_of_arrays,
     host_of,
+    identical,
     matched_values,
+    overlap_error,
     read_block_dim,
+    reads_first,
+    refuse_unordered,
     shown_on_device,
 )
+from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.call import Call, Kind
-from jwarp.dispatch.call.held import reader
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward
 from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
-from jwarp.dispatch.executables.table import Ready, Slot, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -167,8 +172,10 @@ class ArrayLaunch(Command):
     def own_numbers(self) -> Sequence[Any]:
         """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
         values, params = self.values, self.kernel.params
-        found = [p for p, x in enumerate(values) if isinstance(x, np.ndarray) and params[p].is_value]
-        found = [p for p in found if values[p].flags.writeable or values[p].base is not None]
+        found = []
+        for p, x in enumerate(values):
+            if isinstance(x, np.ndarray) and params[p].is_value and (x.flags.writeable or x.base is not None):
+                found.append(p)
         if not found:
             return values
         of_geometry = {
@@ -218,6 +225,7 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return
         self.values = self.own_numbers()
+        CHANGES.note()
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
@@ -252,7 +260,7 @@ class ArrayLaunch(Command):
         made.executable = made.own_executable()
         return made
 
-    def _slot(self) -> Slot | None:
+    def _slot(self) -> Slot:
         """Its place among the kernel's executables, as a launch of its program."""
         given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
@@ -262,7 +270,7 @@ class ArrayLaunch(Command):
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
         slot = self._slot()
-        if slot is None:
+        if slot.key is None:
             return None
         found = slot.known
         if found is None:
@@ -284,6 +292,7 @@ class ArrayLaunch(Command):
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        CHANGES.note()
         return parts
 
     def replayer(self) -> Callable[[], None]:
@@ -348,6 +357,7 @@ class ArrayLaunch(Command):
         before = self.given, self.values
         if not self.prepared.change(self.take(given)):
             self.__dict__["given"], self.values = before
+            CHANGES.note()
             return False
         return True
 
@@ -425,7 +435,7 @@ def launch(
     outputs: Any,
     block_dim: Any,
     record_tape: bool,
-    slot: Slot | None = None,
+    slot: Slot = NO_SLOT,
     device: Device | None = None,
     again: Command | None = None,
 ) -> None:
@@ -446,11 +456,10 @@ def launch(
     if command.is_functional or listeners.here.capture is not None:
         return submit(command, is_recorded=record_tape)
     executable = None
-    if slot is not None and _are_same(slot.leaves, command.values):
+    if slot.key is not None and _are_same(slot.leaves, command.values):
         executable = command.executable = slot.known or command.made_executable()
     submit(command, is_recorded=record_tape)
-    if slot is not None and executable is not None:
-        slot.keep(executable)
+    slot.keep(executable)
     return None
 
 

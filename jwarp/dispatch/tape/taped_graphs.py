@@ -8,8 +8,10 @@ from typing import Any
 
 import jwarp._native as _native
 from jwarp.arrays.array import array
+from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
-from jwarp.arrays.memory import SAVES, HostMemory, Kept, KeptTogether, Memory, Saved
+from jwarp.arrays.memory import SAVES, Kept, KeptTogether, Memory, Saved, have_changed, will_change
+from jwarp.collector import no_collection
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.executors import Recorded, Scratch, copying, native_steps
@@ -84,6 +86,7 @@ class _Steps:
     ):
         self._native, self._builds = _native.HostGraph(steps), builds
         self._like = config.settings, options.changes
+        self._checked: object = None  # the mark of the last time that gradients and launches were looked at
         flat = list(all_of(commands))
         self._launches = [(c, c.values, c.program) for c in flat if isinstance(c, ArrayLaunch)]
         tapes = list(dict.fromkeys(c.tape for c in flat if isinstance(c, OfTape)))
@@ -95,7 +98,7 @@ class _Steps:
         grads = [g.memory for tape in tapes for g in tape.gradients.values()]
         entries = [entry for _, entries, _ in self._tapes for entry in entries]
         effects = [a.memory for entry in entries for a in entry.side_effects]
-        self._written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads, *effects])
+        written: dict[Memory, None] = dict.fromkeys([*written_by(commands), *grads, *effects])
         self._finding: dict[Any, tuple[LaunchEntry, dict[int, array]]] = {}
         for entry in entries:
             if isinstance(entry, LaunchEntry) and entry.found is not None:
@@ -106,24 +109,35 @@ class _Steps:
             if not kept.is_saved:
                 in_place.setdefault(kept.memory, []).append(kept)
         self._in_place = [KeptTogether(memory, handles) for memory, handles in in_place.items()]
-        self._hosts = [memory for memory in in_place if isinstance(memory, HostMemory)]
+        self._changing = [content for content in self._in_place if content.memory in written]
+        self._all_written = written
+        self._written = [memory for memory in written if memory not in in_place]
 
     def holds(self) -> bool:
         """True if the steps still do what the commands do."""
         settings, changes = self._like
+        latest = CHANGES.latest  # before the looks
         return (
             settings is config.settings
             and changes == options.changes
-            and all(c.values is values and c.program is program for c, values, program in self._launches)
-            and all(a._grad is grad and not a.retain_grad for a, grad in self._graded)
+            and (latest is self._checked or self._has_same_arrays(latest))
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
-            and all(entry.is_apart(mixed.values(), self._written) for entry, mixed in self._finding.values())
+            and all(entry.is_apart(mixed.values(), self._all_written) for entry, mixed in self._finding.values())
             and not any(owner.number for owner in self._builds.changed.values())  # which launches may look up
         )
 
+    def _has_same_arrays(self, latest: object) -> bool:
+        """True if launches have the same arguments, and arrays the same gradients."""
+        if not (
+            all(c.values is values and c.program is program for c, values, program in self._launches)
+            and all(a._grad is grad and not a._retain_grad for a, grad in self._graded)
+        ):
+            return False
+        self._checked = latest
+        return True
+
     def run(self) -> None:
-        for content in self._in_place:
-            content.let_go()
+        gone = will_change(self._changing)
         for memory in self._written:
             if memory.is_watched:
                 memory.will_write()
@@ -136,13 +150,10 @@ class _Steps:
             self._builds.settle()
             for tape, entries, _ in self._tapes:
                 tape.launches[:] = entries
-            for content in self._in_place:
-                content.keep_anew()
-            for host in self._hosts:
-                if (host.exposed_views or host.is_exposed) and host.is_open:
-                    host.will_write()
+            have_changed(self._in_place, gone)
 
 
+@no_collection()  # nearly all that is made is kept
 def _taken(commands: Sequence[Command]) -> _Steps | None:
     """Run the commands, and find their native steps; None where there are none for some of them."""
     for memory in dict.fromkeys(written_by(commands)):

@@ -25,8 +25,20 @@ from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import NO_ARRAY, ArrayRef, Binding, Composite, Number, PythonRef, bind_python
-from jwarp.ir.nodes import Const
-from jwarp.types import OPERATE, PLAIN, ArrayType, CompositeValue, composite, from_dtype, number
+from jwarp.ir.builder import make_block
+from jwarp.ir.evaluate_blocks import Unknown, yielded
+from jwarp.ir.functions import inlined
+from jwarp.ir.nodes import Const, Kernel, Value
+from jwarp.types import (
+    OPERATE,
+    PLAIN,
+    ArrayType,
+    CompositeValue,
+    ScalarType,
+    composite,
+    from_dtype,
+    number,
+)
 from jwarp.types.queries import no_function
 
 # Loops of the library run over the components of vectors and matrices.
@@ -55,8 +67,9 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     keywords = dict(zip(named, rest, strict=True))
     spans = dict.fromkeys(named, span)
     given = Arguments(positional, [span] * len(args), keywords, spans, span, span, [None] * len(args), {})
+    ctx = _context()
     try:
-        found = _applied(_context(), function, given)
+        found = _computed(ctx, _applied(ctx, function, given))
     except UsesTiles:
         raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span) from None
     except JwarpError as error:
@@ -95,6 +108,22 @@ def _applied(ctx: Context, function: Any, given: Arguments) -> Binding:
     if not reading.has_values_only:
         raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", given.span)
     return rule(ctx, function, given)
+
+
+def _computed(ctx: Context, found: Binding) -> Binding:
+    """The numbers that were read, with those after loops whose ends are known when they run."""
+    items: Any = found.items if isinstance(found, Composite) else (found,)
+    if ctx.locals or all(isinstance(x, Const) for x in items):
+        return found
+    if not all(isinstance(x, (Value, Const)) and isinstance(x.type, ScalarType) for x in items):
+        return found
+    body = make_block(ctx.builder.nodes, items)
+    whole = inlined(Kernel("outside", (), 1, body, functions=tuple(ctx.functions.made))).body
+    try:
+        numbers = [Const(x.type, n.item()) for x, n in zip(items, yielded(whole), strict=True)]
+    except Unknown:
+        return found
+    return Composite(found.type, tuple(numbers)) if isinstance(found, Composite) else numbers[0]
 
 
 def _reading(function: Any) -> Callable[[Context, list[Binding]], Binding]:

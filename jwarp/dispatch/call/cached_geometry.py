@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from jwarp.types.handles import Id, mark
 from jwarp.types.structs import unchecked
 
 
-class Held:
+class CachedContent:
     """The content of a grid, tree, mesh or volume, with NumPy's arrays but for those that change or are on a GPU.
 
     Attributes:
@@ -43,30 +44,30 @@ class Held:
 _KINDS: Cache[tuple[Any, ...], object] = Cache("kinds of grids, trees and meshes", 256)
 
 
-def held(value: Any) -> Held | None:
+def cached_content(value: Any) -> CachedContent | None:
     """The present content of a grid, tree, mesh or volume, or of the one of an id.
 
     It is None where that is not in host memory as a whole, or could change unseen, or JAX traces it.
     """
     owner: Geometry = value.owner if type(value) is Id else value
     state = owner.state
-    known: Held | None = owner.held
+    known: CachedContent | None = owner.cached
     if known is not None and known.state is state:
         return known
-    struct = _here(owner.in_place)
+    struct = _changed(owner.in_place, _here)
     if struct is None:
         return None
     if owner.device is not None and owner.device.is_cuda:
-        struct = _copied(struct, owner.device)
+        struct = _changed(struct, functools.partial(_copied, device=owner.device))
     mark(struct, owner)
-    made = Held(struct, state)
-    owner.held = made
+    made = CachedContent(struct, state)
+    owner.cached = made
     return made
 
 
 def struct_of(owner: Geometry) -> Any:
     """The argument for a grid, tree, mesh or volume of a launch that runs now, on mutable arrays."""
-    found = held(owner)
+    found = cached_content(owner)
     return arrays_of(owner) if found is None else found.struct
 
 
@@ -84,41 +85,34 @@ def reader(is_changing: bool) -> Callable[[Geometry], Any]:
     return struct_of if is_not_tracing() else arrays_of
 
 
-def _here(struct: Struct) -> Any:
-    """The struct with arrays as NumPy has them; None where that cannot be."""
+def _changed(struct: Struct, change: Callable[[Any, Any], Any]) -> Any:
+    """The struct with what `change` gives for the type and value of each leaf; None where it gives None for one."""
     parts = {}
     for name, kind in type(struct).fields.items():
         value = getattr(struct, name)
-        if isinstance(value, Struct):
-            value = _here(value)
-        elif isinstance(value, jax.Array):
-            is_known = not isinstance(value, Tracer) and value.is_fully_addressable
-            value = np.asarray(value) if is_known and {x.platform for x in value.devices()} == {"cpu"} else None
-        elif isinstance(value, (np.ndarray, np.generic)):
-            # Someone may write to an array of NumPy's, unless it is read-only and no view. Numbers are copied.
-            if not isinstance(kind, ArrayType) or not kind.dims or not value.size:
-                value = np.array(value)
-            elif value.flags.writeable or value.base is not None:
-                value = None
-        elif type(value) not in (array, int, float, bool):
-            value = None
-        if value is None:
+        parts[name] = _changed(value, change) if isinstance(value, Struct) else change(kind, value)
+        if parts[name] is None:
             return None
-        parts[name] = value
     return unchecked(type(struct), parts)
 
 
-def _copied(struct: Struct, device: Device) -> Any:
-    """The struct with arrays on a GPU for those that are here."""
-    parts = {}
-    for name, kind in type(struct).fields.items():
-        value = getattr(struct, name)
-        if isinstance(value, Struct):
-            value = _copied(value, device)
-        elif isinstance(value, np.ndarray) and isinstance(kind, ArrayType) and kind.dims:
-            value = array(value, dtype=kind.element, device=device)
-        parts[name] = value
-    return unchecked(type(struct), parts)
+def _here(kind: Any, leaf: Any) -> Any:
+    """The leaf with an array as NumPy has it; None where that cannot be."""
+    if isinstance(leaf, jax.Array):
+        is_known = not isinstance(leaf, Tracer) and leaf.is_fully_addressable
+        return np.asarray(leaf) if is_known and {x.platform for x in leaf.devices()} == {"cpu"} else None
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        # Someone may write to an array of NumPy's, unless it is read-only and no view. Numbers are copied.
+        if not isinstance(kind, ArrayType) or not kind.dims or not leaf.size:
+            return np.array(leaf)
+        return None if leaf.flags.writeable or leaf.base is not None else leaf
+    return leaf if type(leaf) in (array, int, float, bool) else None
+
+
+def _copied(kind: Any, leaf: Any, device: Device) -> Any:
+    """The leaf with an array on a GPU for one that is here."""
+    is_array = isinstance(leaf, np.ndarray) and isinstance(kind, ArrayType) and kind.dims
+    return array(leaf, dtype=kind.element, device=device) if is_array else leaf
 
 
 def leaves_of(struct: Struct) -> Iterator[Any]:

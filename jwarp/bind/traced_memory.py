@@ -61,8 +61,8 @@ _made: contextvars.ContextVar[list[weakref.ref[TracedMemory]] | None] = contextv
 def settling() -> Iterator[Callable[[Container[TracedMemory]], None]]:
     """Note the memories that are made inside. The result makes constants of them, but for those that it is given.
 
-    A program may keep arrays that it makes in its first call, such as the points of a quadrature. They hold their content
-    after the trace has ended, if no argument decides on it.
+    A program may keep arrays that it makes in its first call, such as the points of a quadrature. If no argument
+    decides on their content, they still hold it after the trace has ended.
     """
     made: list[weakref.ref[TracedMemory]] = []
     token = _made.set(made)

@@ -33,7 +33,7 @@ def cg(
 ) -> Any:
     """Solve A @ x = b by conjugate gradients, for a matrix that is symmetric and positive definite.
 
-    Tapes record nothing of it. In functions under `wp.functionalize`, the solution is an implicit function of `A` and `b`:
+    Tapes record nothing of it. Under `wp.functionalize`, the solution is an implicit function of `A` and `b`:
     derivatives take one more solution, and are those of an exact one.
 
     Args:

@@ -21,7 +21,7 @@ from jwarp.dispatch.call.array_arguments import (
     read_block_dim,
 )
 from jwarp.dispatch.call.cached_geometry import reader
-from jwarp.dispatch.call.call import Call, read_kernel
+from jwarp.dispatch.call.call import Call, is_mutable, read_kernel
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
@@ -321,13 +321,16 @@ class Launch(Record):
         kernel, written = self.kernel, self._program.written
         parts: dict[int, Any] = {}
         faults = []
+        in_place = any(is_mutable(values.get(u, self._values[u])) for u in self._outputs)
         for u, value in values.items():
             argument, role = kernel.signature[u], self._role(u)
             is_output = role is Role.ZEROS
             leaves = grouping.flatten(kernel.name, argument.name, argument.type, value, is_output=is_output)
             for p, part in zip(kernel.groups[u], leaves, strict=True):
                 parts[p] = part
-                fault = checks.check_part(kernel.params[p], part, grouping.role_of_part(kernel, u, p, role, written))
+                fault = checks.check_part(
+                    kernel.params[p], part, grouping.role_of_part(kernel, u, p, role, written), in_place
+                )
                 if fault is not None:
                     faults.append(fault)
         arguments.raise_faults(kernel.name, faults)

@@ -315,13 +315,13 @@ def _described(param: Param | None, value: Any) -> Argument:
         return Argument(value, "other")
 
 
-def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
-    """The fault of the value of a parameter of the IR, or None."""
+def check_part(param: Param, value: Any, role: Role, in_place: bool = False) -> arguments.Fault | None:
+    """The fault of the value of a parameter of the IR, or None. Launches in place take 64 bits whatever JAX does."""
     if is_borrowed(value):
         return None  # looked at in each launch, as its owner may still change it
     if value is None and not param.is_value:
         return None  # no array at all
-    x64, given = compat.x64_enabled(), values.describe(value, param)
+    x64, given = in_place or compat.x64_enabled(), values.describe(value, param)
     found: Any
     if role is not Role.ZEROS:
         found = arguments.check_input(param, given, x64 or is_mutable(value))

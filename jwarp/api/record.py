@@ -6,17 +6,22 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.arrays.subclasses import plain, plain_values
-from jwarp.compiler.program import program_of
+from jwarp.compiler.derivative_steps import integers_of
+from jwarp.compiler.program import GeneratedProgram, program_of
 from jwarp.config import config
 from jwarp.devices import Device
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.array_arguments import (
     Given,
     check_value,
+    host_of,
     matched_values,
     read_block_dim,
 )
@@ -33,7 +38,7 @@ from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
+from jwarp.launching.record import LaunchDescriptor, Record, Sizes, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.types import StructType, arrays_of, renewed
 from jwarp.wire import Role
@@ -128,6 +133,24 @@ class Launch(Record):
     def wanted(self) -> tuple[str, ...]:
         """The parameters whose gradients an adjoint record returns, by name."""
         return tuple(self.kernel.signature[u].name for u in self._gradients) if self.adjoint else ()
+
+    def sizes(self) -> Sizes | None:
+        if self._dim is None or any(value is UNSET for value in self._values):
+            return None
+        if self._is_in_place:
+            launch = ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim, self._device)
+            call = launch.call(host_of, self._program)
+        else:
+            call = self._call(self._dim)
+        if any(isinstance(x, jax.core.Tracer) or checks.is_borrowed(x) for x in call.matched.values):
+            return None
+        program, threads = call.program.arranged(call.dims, call.block_dim)
+        if not isinstance(program, GeneratedProgram):
+            return None
+        numbers = [
+            np.asarray(x) if p.is_value else None for p, x in zip(program.params, call.matched.values, strict=True)
+        ]
+        return Sizes(threads, checks.extents_in(call, program), integers_of(program, numbers))
 
     @property
     def descriptor(self) -> LaunchDescriptor:

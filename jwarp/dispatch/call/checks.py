@@ -369,12 +369,21 @@ def check_extents(call: Call) -> None:
     if any(is_borrowed(x) for x in call.given.values):
         return  # checked in each launch
     program, threads = call.program.arranged(call.dims, call.block_dim)
+    shapes = _shapes(call, program)
+    program.check(threads, (*extents_of(program.params, shapes), *(shapes[p] for p in program.shadowed)))
+
+
+def extents_in(call: Call, program: Program) -> Extents:
+    """The shapes of a call's arrays, None for numbers."""
+    return extents_of(program.params, _shapes(call, program))
+
+
+def _shapes(call: Call, program: Program) -> list[tuple[int, ...]]:
     matched = call.matched
-    shapes = [
+    return [
         _shape(param, value, is_output=p in matched.outputs)
         for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True))
     ]
-    program.check(threads, (*extents_of(program.params, shapes), *(shapes[p] for p in program.shadowed)))
 
 
 def _shape(param: Param, value: Any, *, is_output: bool) -> tuple[int, ...]:

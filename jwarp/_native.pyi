@@ -44,10 +44,17 @@ class HostExecutable:
     def run(self, values: Sequence[Any]) -> Any: ...
 
 def read_call(
-    owner: object, dim: object, block_dim: object, inputs: object, outputs: object, gradients: tuple[Any, Any] | None
-) -> tuple[bytes, list[Any], tuple[Any, ...]] | None: ...
+    table: object,
+    owner: object,
+    dim: object,
+    block_dim: object,
+    inputs: object,
+    outputs: object,
+    gradients: tuple[Any, Any] | None,
+) -> Any: ...
 def repeat(
-    table: dict[Any, Any],
+    recent: dict[Any, Any],
+    table: object,
     owner: object,
     dim: object,
     block_dim: object,

@@ -19,7 +19,7 @@ from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.instances import choose, instance_for_call, with_handles
 from jwarp.dispatch.executables import route
-from jwarp.dispatch.executables.table import NOT_REPEATED, Slot, repeat, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Slot, repeat
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
@@ -186,12 +186,12 @@ class KernelFunction:
             args = self._in_order(args, named)
         if vmap_method is not None:
             _warn_without_effect(vmap_method=vmap_method)
-        slot = None
+        slot = NO_SLOT
         if launch_dims is None and output_dims is None and self._is_in_order:
             found = repeat(self.kernel, None, None, args, owner=self._identity)
-            if found is not NOT_REPEATED:
+            if type(found) is not Slot:
                 return found
-            slot = slot_of(self.kernel, None, None, args, owner=self._identity)
+            slot = found
         try:
             return self._run(args, launch_dims, output_dims, slot)
         except JwarpError as error:
@@ -199,12 +199,12 @@ class KernelFunction:
             raise
 
     def _run(
-        self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None, slot: Slot | None
+        self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None, slot: Slot
     ) -> tuple[Any, ...]:
         """Run a call that is not repeated; what it finds out is kept in the slot."""
         if self.kernel.handles or self.kernel.id_lists:
             kernel, args, reads_ids, is_numbered = choose(self.kernel, args, None, "")
-            slot = None if reads_ids or is_numbered else slot  # as other numbers have other layouts
+            slot = NO_SLOT if reads_ids or is_numbered else slot  # as other numbers have other layouts
             if kernel is not self.kernel:
                 return self.of(kernel)._run(args, launch_dims, output_dims, slot)
         return route.run(self._read(args, launch_dims, output_dims), None, slot)
@@ -335,12 +335,12 @@ class GenericFunction(KernelFunction):
         self._describe()
 
     def __call__(self, *args: Any, **options: Any) -> tuple[Any, ...]:
-        slot = None
+        slot = NO_SLOT
         if not options:
             found = repeat(self.kernel, None, None, args, owner=self._identity)
-            if found is not NOT_REPEATED:
+            if type(found) is not Slot:
                 return found
-            slot = slot_of(self.kernel, None, None, args, owner=self._identity)
+            slot = found
         if self.kernel.handles:
             _, args = with_handles(self.kernel, args)
         try:
@@ -350,7 +350,7 @@ class GenericFunction(KernelFunction):
             options = {name: options[name] for name in _CALL_KEYWORDS if name in options}
             instance = self._chosen(args, options)
             _warn_without_effect(vmap_method=options.get("vmap_method"))
-            slot = slot if instance._is_in_order else None
+            slot = slot if instance._is_in_order else NO_SLOT
             return instance._run(args, options.get("launch_dims"), options.get("output_dims"), slot)
         except JwarpError as error:
             shorten(error)

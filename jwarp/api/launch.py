@@ -22,7 +22,7 @@ from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
-from jwarp.dispatch.executables.table import NOT_REPEATED, owner_of, repeat, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Slot, owner_of, repeat
 from jwarp.dispatch.steps.backward import launch_adjoint
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -162,7 +162,8 @@ def launch(
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
-    slot = again = owner = None
+    again = owner = None
+    slot = NO_SLOT
     looks_up = reads_ids = False
     if surface.is_warps:
         if block_dim is not None:
@@ -178,11 +179,10 @@ def launch(
     is_once = record_cmd or unknown or stream is not None or type(adjoint) is not bool
     if not is_once:
         found = repeat(kernel, dim, block_dim, inputs, outputs, gradients, owner, record_tape)
-        if found is not NOT_REPEATED:
+        if type(found) is not Slot:
             return found
+        slot = found
     kernel = read_kernel(kernel, "wp.launch")
-    if not is_once:
-        slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
     if slot is None:
         given = inputs, outputs, adj_inputs, adj_outputs
         found = [plain_values(values) for values in given]
@@ -197,7 +197,7 @@ def launch(
         if kernel.handles or kernel.is_generic or kernel.id_lists:
             why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
             kernel, inputs, reads_ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
-            slot = None if is_numbered or reads_ids else slot  # as other numbers have other layouts
+            slot = NO_SLOT if is_numbered or reads_ids else slot  # as other numbers have other layouts
         if looks_up and given.looks_up(kernel):
             return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                                 record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
@@ -293,7 +293,7 @@ def launch_tiled(
     if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
         threads = (*dim, block_dim)
         found = repeat(kernel, threads, block_dim, inputs, outputs)
-        if found is not NOT_REPEATED:
+        if type(found) is not Slot:
             return found
     size = None if block_dim is None else geometry.one_block_dim(block_dim, kernel.name)
     if size is None:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from jwarp import _native
+from jwarp.dispatch.executables.table import Slot
 
 
 @contextlib.contextmanager
@@ -15,7 +16,7 @@ def repeats() -> Iterator[list[bool]]:
 
     def counted(*given):
         found = repeat(*given)
-        made.append(found is not NotImplemented)
+        made.append(type(found) is not Slot)
         return found
 
     _native.repeat = counted

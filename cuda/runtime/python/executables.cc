@@ -289,44 +289,45 @@ namespace {
 
 PyTypeObject* executable_type;
 
-// repeat(table, owner, dim, block_dim, inputs, outputs, gradients, tell)
+// repeat(recent, table, owner, dim, block_dim, inputs, outputs, gradients, tell)
 PyObject* repeat(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  if (count != 8) {
-    PyErr_SetString(PyExc_TypeError, "jwarp: repeat takes 8 arguments");
+  if (count != 9 || !PyDict_CheckExact(given[0])) {
+    PyErr_SetString(PyExc_TypeError, "jwarp: repeat takes a dictionary and 8 more arguments");
     return nullptr;
   }
   return raw_call([&]() -> PyObject* {
-    if (!PyDict_CheckExact(given[0]) || PyDict_GET_SIZE(given[0]) == 0) return Py_NewRef(Py_NotImplemented);
     LayoutKey call;
-    if (!call.read(given[1], given[2], given[3], given[4], given[5], given[6])) return Py_NewRef(Py_NotImplemented);
+    const auto missed = [&] { return call.slot(given[1]).release().ptr(); };
+    if (!call.read(given[2], given[3], given[4], given[5], given[6], given[7])) return missed();
     const py::object found = py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(given[0], call.bytes().ptr()));
-    if (!found) {
-      if (PyErr_Occurred()) return nullptr;
-      return Py_NewRef(Py_NotImplemented);
-    }
+    if (!found) return PyErr_Occurred() ? nullptr : missed();
+    PyObject* tell = given[8];
     if (!PyObject_TypeCheck(found.ptr(), executable_type)) {
       const py::list values = call.values();
-      if (given[7] != Py_None && call.has_device_arrays()) return Py_NewRef(Py_NotImplemented);
+      if (tell != Py_None && call.has_device_arrays()) return missed();
       PyObject* made = PyObject_CallMethodOneArg(found.ptr(), call_name, values.ptr());
-      if (made == Py_None) return Py_DECREF(made), Py_NewRef(Py_NotImplemented);
+      if (made == Py_None) return Py_DECREF(made), missed();
       if (made == Py_True) return Py_DECREF(made), Py_NewRef(Py_None);
       return made;
     }
     const auto& executable = found.cast<const HostExecutable&>();
-    if (given[7] == Py_None || executable.gives_results()) return executable.run(call).release().ptr();
-    if (!is_not_tracing()) return Py_NewRef(Py_NotImplemented);
-    const auto tell = py::reinterpret_borrow<py::tuple>(given[7]);
-    const py::object told = tell[0](found, call.values(), py::handle(given[4]), py::handle(given[5]));
+    if (tell == Py_None || executable.gives_results()) {
+      py::object results = executable.run(call);
+      return results.ptr() == Py_NotImplemented ? missed() : results.release().ptr();
+    }
+    if (!is_not_tracing()) return missed();
+    const auto hooks = py::reinterpret_borrow<py::tuple>(tell);
+    const py::object told = hooks[0](found, call.values(), py::handle(given[5]), py::handle(given[6]));
     if (told.is_none()) return Py_NewRef(Py_None);
     if (executable.run(call).ptr() == Py_NotImplemented) told.attr("run")();
-    tell[1](told);
+    hooks[1](told);
     return Py_NewRef(Py_None);
   });
 }
 
 PyMethodDef functions[] = {
     {"repeat", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(repeat)), METH_FASTCALL,
-     "Repeats a call if its table has an executable for it: what comes back, or NotImplemented where nothing has run."},
+     "Repeats a call if its table has an executable for it: what comes back. Else it is its slot, and nothing has run."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyObject* intern(const char* name) {

@@ -30,7 +30,7 @@ struct Names {
 struct Classes {
   PyTypeObject *array, *struct_array, *indexed, *memory, *device_memory, *numpy, *jax, *composite, *structure, *id,
       *geometry;
-  PyObject *read_cached, *as_numpy, *config, *options, *jax_config, *trace, *axes, *no_trace, *no_axes;
+  PyObject *slot, *no_slot, *read_cached, *as_numpy, *config, *options, *jax_config, *trace, *axes, *no_trace, *no_axes;
   std::vector<std::pair<PyTypeObject*, int>> numbers;  // the types of NumPy's numbers
   Names names;
 };
@@ -126,9 +126,9 @@ bool LayoutKey::read(PyObject* owner, PyObject* dim, PyObject* block_dim, PyObje
     if (!read_values(PyTuple_GET_ITEM(gradients, 1), Place::kCotangent)) return false;
     if (wanted == Py_None ? !word(0) : !read_values(wanted, Place::kGradient)) return false;
   }
-  if (has_arrays_) return true;  // which have all types, whatever JAX has
+  if (has_arrays_) return has_key_ = true;  // which have all types, whatever JAX has
   PyObject* is_wide = attribute(known->jax_config, known->names.enable_x64);
-  return word(is_wide == Py_True);
+  return has_key_ = word(is_wide == Py_True);
 } catch (const TooMany&) {
   return false;
 }
@@ -376,6 +376,11 @@ py::list LayoutKey::values() const {
   return made;
 }
 
+py::object LayoutKey::slot(PyObject* table) const {
+  if (!has_key_) return py::reinterpret_borrow<py::object>(known->no_slot);
+  return py::handle(known->slot)(py::handle(table), bytes(), values(), kinds());
+}
+
 py::tuple LayoutKey::kinds() const {
   py::tuple made(kind_count_);
   for (size_t k = 0; k < kind_count_; ++k) made[k] = py::handle(kinds_[k]);
@@ -384,11 +389,11 @@ py::tuple LayoutKey::kinds() const {
 
 namespace {
 
-py::object read_call(const py::object& owner, const py::object& dim, const py::object& block_dim, const py::object& inputs,
+py::object read_call(const py::object& table, const py::object& owner, const py::object& dim, const py::object& block_dim, const py::object& inputs,
                      const py::object& outputs, const py::object& gradients) {
   LayoutKey key;
-  if (!key.read(owner.ptr(), dim.ptr(), block_dim.ptr(), inputs.ptr(), outputs.ptr(), gradients.ptr())) return py::none();
-  return py::make_tuple(key.bytes(), key.values(), key.kinds());
+  key.read(owner.ptr(), dim.ptr(), block_dim.ptr(), inputs.ptr(), outputs.ptr(), gradients.ptr());
+  return key.slot(table.ptr());
 }
 
 void set_call_classes(const py::dict& given) {
@@ -406,6 +411,8 @@ void set_call_classes(const py::dict& given) {
   made->structure = type("struct");
   made->id = type("id");
   made->geometry = type("geometry");
+  made->slot = object("slot");
+  made->no_slot = object("no_slot");
   made->read_cached = object("cached_content");
   made->as_numpy = object("as_numpy");
   made->config = object("config");
@@ -436,9 +443,9 @@ void set_call_classes(const py::dict& given) {
 }  // namespace
 
 void add_layout_key(py::module_& module) {
-  module.def("read_call", &read_call, py::arg("owner"), py::arg("dim"), py::arg("block_dim"), py::arg("inputs"),
+  module.def("read_call", &read_call, py::arg("table"), py::arg("owner"), py::arg("dim"), py::arg("block_dim"), py::arg("inputs"),
              py::arg("outputs"), py::arg("gradients"),
-             "The layout key of a call, its values with structs taken apart, and what the key refers to; None for none.");
+             "The slot of a call in a table of executables: its layout key, and its values with structs taken apart.");
   module.def("set_call_classes", &set_call_classes, py::arg("classes"), "Says what the values of calls look like.");
 }
 

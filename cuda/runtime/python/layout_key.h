@@ -47,6 +47,7 @@ class LayoutKey {
   pybind11::bytes bytes() const;
   pybind11::list values() const;
   pybind11::tuple kinds() const;  // the objects whose addresses are in the key
+  pybind11::object slot(PyObject* table) const;  // the place of the call in a table, for callers in Python
 
   bool has_device_arrays() const { return has_device_arrays_; }
   size_t size() const { return leaf_count_; }
@@ -93,7 +94,7 @@ class LayoutKey {
   std::array<PyObject*, kMostKept> kept_;
   std::array<PyObject*, kMostKinds> kinds_;
   size_t word_count_ = 0, leaf_count_ = 0, shown_count_ = 0, kept_count_ = 0, kind_count_ = 0;
-  bool has_arrays_ = false, has_device_arrays_ = false;
+  bool has_key_ = false, has_arrays_ = false, has_device_arrays_ = false;
 };
 
 // Whether no transformation of JAX is at work.

@@ -45,7 +45,7 @@ from jwarp.dispatch.executables.device import Forward as DeviceForward
 from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
-from jwarp.dispatch.executables.table import Ready, Slot, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -223,6 +223,7 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return
         self.values = self.own_numbers()
+        CHANGES.note()
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
@@ -257,7 +258,7 @@ class ArrayLaunch(Command):
         made.executable = made.own_executable()
         return made
 
-    def _slot(self) -> Slot | None:
+    def _slot(self) -> Slot:
         """Its place among the kernel's executables, as a launch of its program."""
         given = [owner_of(value) or value for value in self.given] if self.geometry else self.values
         return slot_of(self.kernel, self.dims, self.block_dim, given, owner=self.program)
@@ -267,7 +268,7 @@ class ArrayLaunch(Command):
         if self.executable is not None and self.executable.program is self.program:
             return self.executable
         slot = self._slot()
-        if slot is None:
+        if slot.key is None:
             return None
         found = slot.known
         if found is None:
@@ -432,7 +433,7 @@ def launch(
     outputs: Any,
     block_dim: Any,
     record_tape: bool,
-    slot: Slot | None = None,
+    slot: Slot = NO_SLOT,
     device: Device | None = None,
     again: Command | None = None,
 ) -> None:
@@ -453,11 +454,10 @@ def launch(
     if command.is_functional or listeners.here.capture is not None:
         return submit(command, is_recorded=record_tape)
     executable = None
-    if slot is not None and _are_same(slot.leaves, command.values):
+    if slot.key is not None and _are_same(slot.leaves, command.values):
         executable = command.executable = slot.known or command.made_executable()
     submit(command, is_recorded=record_tape)
-    if slot is not None and executable is not None:
-        slot.keep(executable)
+    slot.keep(executable)
     return None
 
 

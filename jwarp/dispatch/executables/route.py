@@ -7,7 +7,7 @@ from typing import Any
 
 from jwarp.dispatch.call.call import Call, Kind
 from jwarp.dispatch.executables import device, functional, host
-from jwarp.dispatch.executables.table import Ready, Slot, stream_refusal
+from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, stream_refusal
 from jwarp.dispatch.steps import adjoint
 from jwarp.errors import LaunchError
 from jwarp.types import StructArrayType, StructType
@@ -24,7 +24,7 @@ _WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
 }
 
 
-def run(call: Call, stream: Any = None, slot: Slot | None = None) -> Any:
+def run(call: Call, stream: Any = None, slot: Slot = NO_SLOT) -> Any:
     """Check the call, compile what it needs, run it and return its results.
 
     What was found out is kept in the `slot`, for calls of the same layout.
@@ -38,7 +38,7 @@ def run(call: Call, stream: Any = None, slot: Slot | None = None) -> Any:
         raise stream_refusal(call.kernel.name, stream)
     made = ready(call)
     results = made.once(stream)
-    if slot is not None and stream is None and _are_parts(call, slot.leaves):
+    if slot.key is not None and stream is None and _are_parts(call, slot.leaves):
         slot.keep(made.executable(slot.leaves))
     return results
 

@@ -139,25 +139,33 @@ def places_of_gradients(call: Call) -> tuple[dict[int, int], dict[int, int]]:
 
 
 class Slot(NamedTuple):
-    """The place of a call in a table, by its key; `leaves` are its values, structs taken apart."""
+    """The place of a call in a table, by its key; `leaves` are its values, structs taken apart.
 
-    table: Cache[Any, Any]
-    key: Key
-    leaves: list[Any]
+    A call without a key is checked each time.
+    """
+
+    table: Any = None  # a cache of executables by key
+    key: Key | None = None
+    leaves: Sequence[Any] = ()
 
     @property
     def known(self) -> Any:
         """The executable that is there, or None."""
-        return self.table.get(self.key)
+        return None if self.key is None else self.table.get(self.key)
 
     def keep(self, executable: Any) -> None:
         """Repeat calls of this layout by an executable from now on, if there is one."""
-        if executable is not None:
+        if executable is not None and self.key is not None:
             self.table.replace(self.key, executable)
 
 
-# A call that has not been repeated.
-NOT_REPEATED = NotImplemented
+NO_SLOT = Slot()
+
+
+def _slot(table: Cache[Any, Any], words: bytes, leaves: list[Any], kinds: tuple[Any, ...]) -> Slot:
+    key = Key(words)
+    key.kinds = kinds
+    return Slot(table, key, leaves)
 
 
 def slot_of(
@@ -168,18 +176,13 @@ def slot_of(
     outputs: Any = None,
     gradients: tuple[Any, Any] | None = None,
     owner: Any = None,
-) -> Slot | None:
-    """The place of a call in the kernel's table; None where it has no key, so that it is checked each time.
+) -> Slot:
+    """The place of a call in the kernel's table.
 
     It is the call of an adjoint where `gradients` are its adj_inputs and adj_outputs.
     """
-    found = _native.read_call(owner, dim, block_dim, inputs, outputs, gradients)
-    if found is None:
-        return None
-    words, leaves, kinds = found
-    key = Key(words)
-    key.kinds = kinds
-    return Slot(kernel.executables, key, leaves)
+    found: Slot = _native.read_call(kernel.executables, owner, dim, block_dim, inputs, outputs, gradients)
+    return found
 
 
 def repeat(
@@ -192,28 +195,26 @@ def repeat(
     owner: Any = None,
     record_tape: bool = True,
 ) -> Any:
-    """Run a call whose layout is known: what it returns, or `NOT_REPEATED`, and then nothing has run.
+    """Run a call whose layout is known: what it returns. Of other calls it is the `Slot`, and nothing has run.
 
     Recorders hear of launches on mutable arrays if `record_tape`. A capture takes launches itself.
     """
     tell = None
-    if LISTENING:
-        here = listeners.here
-        if here.capture is not None:
-            return NOT_REPEATED
-        tell = _TELL if record_tape and here.recorders else None
     try:
         table = kernel.executables
     except AttributeError:  # no kernel, or one of Warp's
         kernel = as_kernel(kernel)
         if not isinstance(kernel, Kernel):
-            return NOT_REPEATED
+            return NO_SLOT
         table = kernel.executables
-    found = _native.repeat(table.recent, owner, dim, block_dim, inputs, outputs, gradients, tell)
-    if found is NOT_REPEATED and table.rest:
-        slot = slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
-        if slot is not None and slot.known is not None:  # and now among those used last
-            found = _native.repeat(table.recent, owner, dim, block_dim, inputs, outputs, gradients, tell)
+    if LISTENING:
+        here = listeners.here
+        if here.capture is not None:
+            return slot_of(kernel, dim, block_dim, inputs, outputs, gradients, owner)
+        tell = _TELL if record_tape and here.recorders else None
+    found = _native.repeat(table.recent, table, owner, dim, block_dim, inputs, outputs, gradients, tell)
+    if type(found) is Slot and table.rest and found.known is not None:  # and now among those used last
+        found = _native.repeat(table.recent, table, owner, dim, block_dim, inputs, outputs, gradients, tell)
     return found
 
 
@@ -301,6 +302,8 @@ _native.set_call_classes(
         "id": Id,
         "geometry": Geometry,
         "cached_content": cached_content,
+        "slot": _slot,
+        "no_slot": NO_SLOT,
         "as_numpy": np.asarray,
         "config": config,
         "options": options,

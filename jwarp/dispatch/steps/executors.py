@@ -195,18 +195,47 @@ class Scratch:
 def native_steps(recorded: Iterable[Recorded], scratch: Scratch) -> list[Any] | None:
     """The native steps of a list, which work on `scratch` memory; None where there are none for one of its steps."""
     made: list[Any] = []
+    known = _Known()
     for one in recorded:
         scratch.turn()
-        own = _bound(one, scratch)
+        own = _bound(one, scratch, known)
         if own is None:
             return None
         made += own
     return made
 
 
-def _bound(recorded: Recorded, scratch: Scratch) -> list[Any] | None:
+class _Known:
+    """Code and written slots of steps, once for each: the lists are of a few backward passes that come again."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []  # so that an `id` stays that of one object
+        self._written: dict[int, frozenset[Slot]] = {}
+        self._codes: dict[int, tuple[str, bytes, np.ndarray]] = {}
+
+    def written(self, steps: tuple[Step | Native, ...]) -> frozenset[Slot]:
+        """The slots that steps change."""
+        found = self._written.get(id(steps))
+        if found is None:
+            found = Steps(tuple(step for step in steps if not isinstance(step, Native))).written
+            self._written[id(steps)] = found
+            self._kept.append(steps)
+        return found
+
+    def code(self, step: Launch) -> tuple[str, bytes, np.ndarray]:
+        """`code_of` a launch."""
+        found = self._codes.get(id(step))
+        if found is None:
+            found = self._codes[id(step)] = code_of(step)
+            self._kept.append(step)
+        return found
+
+
+def _bound(recorded: Recorded, scratch: Scratch, known: _Known) -> list[Any] | None:
+    if len(recorded.steps) == 1 and isinstance(recorded.steps[0], Native):
+        return [recorded.steps[0].step]
     arrays, made = {slot: there(x) for slot, x in recorded.arrays.items()}, list[Any]()
-    written = Steps(tuple(step for step in recorded.steps if not isinstance(step, Native))).written
+    written = known.written(recorded.steps)
     for step in recorded.steps:
         if isinstance(step, Native):
             made.append(step.step)
@@ -224,7 +253,7 @@ def _bound(recorded: Recorded, scratch: Scratch) -> list[Any] | None:
             made.append((target, source if source.shape == target.shape else np.broadcast_to(source, target.shape)))
         elif isinstance(step, Launch):
             of = [arrays[slot] for slot in step.slots]
-            made.append(_native.BoundHostLaunch(*code_of(step), of, step.launch.operands, step.launch.results))
+            made.append(_native.BoundHostLaunch(*known.code(step), of, step.launch.operands, step.launch.results))
         else:
             source, target = arrays[step.source], arrays[step.target]
             if source.dtype != target.dtype:

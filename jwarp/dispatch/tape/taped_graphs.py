@@ -11,6 +11,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.arrays.memory import SAVES, Kept, KeptTogether, Memory, Saved, have_changed, will_change
+from jwarp.collector import no_collection
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.executors import Recorded, Scratch, copying, native_steps
@@ -152,6 +153,7 @@ class _Steps:
             have_changed(self._in_place, gone)
 
 
+@no_collection()  # nearly all that is made is kept
 def _taken(commands: Sequence[Command]) -> _Steps | None:
     """Run the commands, and find their native steps; None where there are none for some of them."""
     for memory in dict.fromkeys(written_by(commands)):

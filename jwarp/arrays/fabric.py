@@ -12,6 +12,8 @@ from jwarp.arrays.view import read_shape
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import MATRIX, QUATERNION, SCALARS, VECTOR, composite, indexedarray
 from jwarp.types.annotations import is_derived
+from jwarp.types.array_annotations import ArrayAnnotation
+from jwarp.types.indexed import IndexedAnnotation
 
 # The scalar types by Fabric's names.
 _SCALARS = {
@@ -21,6 +23,24 @@ _SCALARS = {
 _SCALARS |= {f"f{n}": f"float{8 * n}" for n in (2, 4, 8)}
 _MATRICES = ("matrix", "transform", "frame")
 _TEXTS = ("text", "path")
+
+
+class FabricAnnotation(ArrayAnnotation):
+    """The type of a parameter that `wp.fabricarray[float]` denotes."""
+
+    __slots__ = ()
+
+    family = "fabricarray"
+    number = 2
+
+
+class IndexedFabricAnnotation(IndexedAnnotation):
+    """The type of a parameter that `wp.indexedfabricarray[float]` denotes."""
+
+    __slots__ = ()
+
+    family = "indexedfabricarray"
+    number = 3
 
 
 class fabricarray(array):
@@ -42,6 +62,8 @@ class fabricarray(array):
         LaunchError: there is no such attribute, what is said of it is malformed, or its buckets do not follow one
             another.
     """
+
+    _annotation = FabricAnnotation
 
     def __new__(cls, *given: Any, **named: Any) -> Any:
         if is_derived(cls):
@@ -146,6 +168,8 @@ class indexedfabricarray(indexedarray):
     Raises:
         KernelTypeError: as for `wp.indexedarray`.
     """
+
+    _annotation = IndexedFabricAnnotation
 
     def __new__(cls, *given: Any, **named: Any) -> Any:
         if is_derived(cls):

@@ -27,6 +27,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.syntax.static_values import defined
 from jwarp.types import Bound, Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
+from jwarp.types.annotations import refuse_unions
 from jwarp.types.patterns import fits
 
 _numbers: dict[str, itertools.count[int]] = {}  # of the functions of each key that were asked for such a name
@@ -341,6 +342,8 @@ def func(
 def _defined_in(frame: types.FrameType, function: Callable) -> Func:
     """The function as one of the overloads that the scope of `frame` has."""
     check_function(function, "@wp.func")
+    if surface.is_warps:
+        refuse_unions(function, "@wp.func")
     known = frame.f_locals.get(function.__name__)
     same = isinstance(known, Func) and known.python.__qualname__ == function.__qualname__
     earlier = known if same else None

@@ -503,7 +503,11 @@ def matrix(shape: Any, dtype: Any) -> CompositeType:
         KernelTypeError: `shape` is no pair of positive integers, or `dtype` no scalar type.
     """
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
-        raise KernelTypeError(f"wp.types.matrix: needs (rows, columns) and a scalar type, not {shape!r}, {dtype!r}")
+        text = f"wp.types.matrix: needs (rows, columns) and a scalar type, not {shape!r}, {dtype!r}"
+        if isinstance(shape, (tuple, list)):
+            count = f"{len(shape)} dimension{'' if len(shape) == 1 else 's'}"
+            text += f": Matrix shape must have exactly two dimensions, got {count} in shape {tuple(shape)}"
+        raise KernelTypeError(text, also=ValueError)
     made: CompositeType = type_of_kind(MATRIX, tuple(shape), dtype)
     return made
 

@@ -15,8 +15,9 @@ import numpy as np
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types.annotations import is_derived, refuse_derived
+from jwarp.types.array_annotations import ArrayAnnotation
 from jwarp.types.array_operators import Operators
-from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType, array_type
+from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType
 from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
@@ -70,6 +71,19 @@ def indexed_type(kind: Any) -> Any:
     return _types.made(kind, lambda: StructType(f"indexed{kind!r}", (Struct,), given))
 
 
+class IndexedAnnotation(ArrayAnnotation):
+    """The type of a parameter that `wp.indexedarray[float]` denotes."""
+
+    __slots__ = ()
+
+    family = "indexedarray"
+    number = 1
+
+    @staticmethod
+    def _of(of_data: Any) -> Any:
+        return indexed_type(of_data)
+
+
 class indexedarray(Operators):
     """The elements of `data` that arrays of indices name: `wp.indexedarray(x, [i, None])` is `x[i, :]`, not copied.
 
@@ -83,13 +97,14 @@ class indexedarray(Operators):
     """
 
     _ndim = 1
+    _annotation: ClassVar[type[ArrayAnnotation]] = IndexedAnnotation
     data: Any
     indices: tuple[Any, ...]
 
     def __class_getitem__(cls, dtype: Any) -> Any:
         refuse_derived(cls)
         is_pair = isinstance(dtype, tuple) and len(dtype) == 2
-        return indexed_type(array_type(*dtype) if is_pair else array_type(dtype, cls._ndim))
+        return cls._annotation(*dtype if is_pair else (dtype, cls._ndim))
 
     def __new__(cls, *given: Any, **named: Any) -> Any:
         if not is_derived(cls) and named.get("data", given[0] if given else None) is None:
@@ -228,7 +243,7 @@ class indexedarray4d(indexedarray):
 
 
 def _annotation(rank: int, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
-    return indexed_type(array_type(dtype, rank if ndim is None else ndim))
+    return IndexedAnnotation(dtype, rank if ndim is None else ndim)
 
 
 def checked_indices(indices: Any, extent: int, axis: int) -> np.ndarray:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from fresh_python import run_program
 
 warp = pytest.importorskip("warp")
 if warp.config.version != "1.19.0":
@@ -149,11 +147,7 @@ for _ in range(2):  # with temporaries from the pool
 def run(text, folder):
     program = folder / "program.py"
     program.write_text(ELEMENTS + textwrap.dedent(text))
-    command = [sys.executable, "-m", "jwarp", "run", str(program)]
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Warning" not in done.stderr
+    assert "Warning" not in run_program(program)
 
 
 @pytest.mark.parametrize("text", [SOLUTION, GRADIENT, POOL], ids=["solution", "gradient", "pool"])

@@ -203,7 +203,7 @@ class HostAdjoint(Ready):
         written = {*(place for p, place in gradients.items() if p not in made.starts), *made.changed, *outputs}
         others = [k for k, value in enumerate(values) if type(value) is compat.Array]
         return Plan(
-            lambda *arrays: run.run(list(arrays)),
+            run.run,
             tuple((k, converts.get(k)) for k in range(len(values))),
             tuple(run.place(Slot("gradient", p)) for p in made.wanted),
             call.names,

@@ -55,10 +55,11 @@ class HostSteps:
 
     def __call__(self, arrays: Mapping[Slot, Any]) -> None:
         """Run the steps on the arrays of the slots."""
-        self.run([arrays[slot] if slot is not None else None for slot in self.slots])
+        self.run(*[None if slot is None else arrays[slot] for slot in self.slots])
 
-    def run(self, arrays: Arrays) -> Arrays:
+    def run(self, *given: Any) -> Arrays:
         """Run them on these arrays; all arrays, with those that the steps have allocated."""
+        arrays = list(given)
         for run in self.code:
             run(arrays)
         return arrays

@@ -6,15 +6,11 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.arrays.subclasses import plain, plain_values
-from jwarp.bind.compat import Tracer
-from jwarp.compiler.derivative_steps import integers_of
-from jwarp.compiler.program import GeneratedProgram, program_of
+from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.devices import Device
 from jwarp.dispatch.call import checks
@@ -142,15 +138,7 @@ class Launch(Record):
             call = launch.call(host_of, self._program)
         else:
             call = self._call(self._dim)
-        if any(isinstance(x, Tracer) or checks.is_borrowed(x) for x in call.matched.values):
-            return None
-        program, threads = call.program.arranged(call.dims, call.block_dim)
-        if not isinstance(program, GeneratedProgram):
-            return None
-        numbers = [
-            np.asarray(x) if p.is_value else None for p, x in zip(program.params, call.matched.values, strict=True)
-        ]
-        return Sizes(threads, checks.extents_in(call, program), integers_of(program, numbers))
+        return checks.sizes_of(call)
 
     @property
     def descriptor(self) -> LaunchDescriptor:

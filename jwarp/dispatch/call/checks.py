@@ -12,13 +12,15 @@ import numpy as np
 
 from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.bind import compat, values
-from jwarp.compiler.program import Program
+from jwarp.compiler.derivative_steps import integers_of
+from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.dispatch.call.call import Call, is_mutable
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import extents_of
+from jwarp.launching.record import Sizes
 from jwarp.types import ArrayType, CompositeValue
 from jwarp.types.arrays import Extents
 from jwarp.wire import Role
@@ -373,9 +375,16 @@ def check_extents(call: Call) -> None:
     program.check(threads, (*extents_of(program.params, shapes), *(shapes[p] for p in program.shadowed)))
 
 
-def extents_in(call: Call, program: Program) -> Extents:
-    """The shapes of a call's arrays, None for numbers."""
-    return extents_of(program.params, _shapes(call, program))
+def sizes_of(call: Call) -> Sizes | None:
+    """What the choice of an adjoint depends on; None where JAX traces values, or GPU arrays are read later."""
+    values = call.matched.values
+    if any(isinstance(x, compat.Tracer) or is_borrowed(x) for x in values):
+        return None
+    program, threads = call.program.arranged(call.dims, call.block_dim)
+    if not isinstance(program, GeneratedProgram):
+        return None
+    numbers = [np.asarray(x) if p.is_value else None for p, x in zip(program.params, values, strict=True)]
+    return Sizes(threads, extents_of(program.params, _shapes(call, program)), integers_of(program, numbers))
 
 
 def _shapes(call: Call, program: Program) -> list[tuple[int, ...]]:

@@ -94,7 +94,7 @@ class Record:
         raise NotImplementedError
 
     def sizes(self) -> Sizes | None:
-        """What the choice of an adjoint depends on; None while something is not set, or JAX traces."""
+        """The facts that the choice of an adjoint depends on; None while something is not set, or JAX traces."""
         raise NotImplementedError
 
 

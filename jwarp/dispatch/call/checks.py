@@ -374,7 +374,7 @@ def check_extents(call: Call) -> None:
 
 
 def sizes_of(call: Call) -> Sizes | None:
-    """The facts that the choice of an adjoint depends on; None where JAX traces values, or GPU arrays are read later."""
+    """The facts that the choice of an adjoint depends on; None where JAX traces, or memory is a GPU's."""
     values = call.matched.values
     if any(isinstance(x, compat.Tracer) or is_borrowed(x) for x in values):
         return None

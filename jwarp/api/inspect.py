@@ -15,7 +15,8 @@ from jwarp.compiler.cuda_text import cuda_text, handwritten_text
 from jwarp.compiler.derive import derive, in_known_order
 from jwarp.compiler.derived import Variant
 from jwarp.compiler.handwritten import Handwritten
-from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
+from jwarp.compiler.handwritten_program import HandwrittenProgram
+from jwarp.compiler.program import GeneratedProgram, Program, program_of
 from jwarp.compiler.stages import passes_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError

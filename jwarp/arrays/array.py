@@ -69,6 +69,7 @@ class array(Operators, Written):
     # Of what stands for an object of a derived class, that object; of such an object, what stands for it.
     __slots__ = ("__dict__", "__weakref__", "_of", "_stand_in")
 
+    plain_class: ClassVar[type]
     memory: Memory
     layout: View
     dtype: Any
@@ -542,9 +543,23 @@ class array(Operators, Written):
         return found.astype(dtype, copy=bool(copy)) if dtype is not None else found.copy() if copy else found
 
 
+array.plain_class = array
 _OWN = {
-    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
-}  # fmt: skip
+    *[
+        "memory",
+        "layout",
+        "dtype",
+        "shape",
+        "strides",
+        "ndim",
+        "size",
+        "device",
+        "token",
+        "_host",
+        "_grad",
+        "_retain_grad",
+    ]
+}
 
 
 def _restored(

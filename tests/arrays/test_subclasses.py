@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.arrays.subclasses import original, plain, plain_values
+from jwarp.arrays.stand_ins import original
+from jwarp.arrays.subclasses import plain, plain_values
 
 
 class Tagged(wp.array):

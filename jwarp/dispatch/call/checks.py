@@ -60,14 +60,12 @@ class Use(enum.Enum):
     READ      it is read; a scalar is an array of shape ()
     IN_OUT    it is written where it is
     COPY      a copy that the launch makes each time is written; the array is read
-    ADD       what the kernel makes of zeros is added to it after the last thread
     SCRATCH   its content is of no account, before and after: it starts as zeros
     """
 
     READ = Role.READ, False
     IN_OUT = Role.IN_OUT, True
     COPY = Role.IN_OUT, False
-    ADD = Role.ZEROS, True
     SCRATCH = Role.ZEROS, False
 
     def __init__(self, role: Role, changes: bool):

@@ -18,7 +18,7 @@ from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Convert, DeviceReader, Place, Reader, Use, converter, read_contents
-from jwarp.dispatch.executables.host import prepare, refuse_shared, without_aliases
+from jwarp.dispatch.executables.host import refuse_shared, without_aliases
 from jwarp.dispatch.executables.table import Plan, Ready, places_of_gradients
 from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
@@ -134,8 +134,6 @@ class HostAdjoint(Ready):
         self.made = made = _Adjoint(call, call.program.on_host(adjoint=True), ON_HOST)
         self.by_slot = by_slot = {slot: x.array for slot, x in made.by_slot.items()}
         _refuse_overlaps(made.steps, by_slot)
-        for step in made.steps.launches:
-            prepare(step.launch, step.shapes)
         self._run = HostSteps(made.steps.steps)
         self._native: _native.HostGraph | None = None
         self._has_run = False
@@ -256,7 +254,7 @@ def _refuse_overlaps(steps: Steps, arrays: Mapping[Slot, np.ndarray]) -> None:
         places = []
         for slot, shape in zip(step.slots, step.shapes, strict=True):
             if slot in targets:
-                places.append(Place(arrays[targets[slot]].reshape(shape), Use.ADD))
+                places.append(Place(arrays[targets[slot]].reshape(shape), Use.IN_OUT))
             elif slot.kind == "primal" and slot in step.written:
                 places.append(Place(arrays[slot], Use.IN_OUT))
             elif slot in copied and copied[slot] in arrays:

@@ -12,12 +12,11 @@ import numpy as np
 from jwarp import _native
 from jwarp.arrays.cuda_arrays import borrow
 from jwarp.arrays.rematerialised import Remade, there
-from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.checks import Place
 from jwarp.dispatch.executables.device_launch import Content, Work, device_of
+from jwarp.dispatch.executables.host import code_of, prepare
 from jwarp.errors import LaunchError
-from jwarp.launching.descriptor import extents_of
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Shape, Slot, Step, Steps
 from jwarp.wire import Role
 
@@ -47,7 +46,7 @@ class HostSteps:
                 if step.value is not None and step.slot not in written:
                     self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
-                _require(step)
+                prepare(step.launch, step.shapes)
 
     def place(self, slot: Slot) -> int:
         """The number of a slot's array."""
@@ -92,23 +91,8 @@ class HostSteps:
         return lambda arrays: arrays.append(np.full(shape, value, dtype))
 
 
-def _require(step: Launch) -> None:
-    """Compile the version of a kernel that a launch needs."""
-    program = step.launch.program
-    extents = extents_of(program.kernel.params, step.shapes)
-    lower_kernel(program.kernel, program.settings).require(step.launch.geometry.dims, extents)
-
-
-def code_of(step: Launch) -> tuple[str, bytes, np.ndarray]:
-    """The kernel and the numbers of a launch, compiled, as the native module takes them."""
-    _require(step)
-    program = step.launch.program
-    kernel = lower_kernel(program.kernel, program.settings)
-    return kernel.fingerprint, kernel.program, step.launch.numbers
-
-
 def _launching(step: Launch, places: tuple[int, ...]) -> Run:
-    native = _native.HostLaunch(*code_of(step), step.launch.operands, step.launch.results)
+    native = _native.HostLaunch(*code_of(step.launch), step.launch.operands, step.launch.results)
     return lambda arrays: native([arrays[k] for k in places])
 
 
@@ -227,7 +211,8 @@ class _Known:
         """`code_of` a launch."""
         found = self._codes.get(id(step))
         if found is None:
-            found = self._codes[id(step)] = code_of(step)
+            prepare(step.launch, step.shapes)
+            found = self._codes[id(step)] = code_of(step.launch)
             self._kept.append(step)
         return found
 

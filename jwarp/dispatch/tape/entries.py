@@ -13,7 +13,7 @@ import numpy as np
 from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
-from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.commands import Call, Command, SteppedCall
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
@@ -22,7 +22,6 @@ from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.executors import Recorded, moving
-from jwarp.dispatch.tape.native_steps import SteppedCall
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot
 from jwarp.types.all_memory import MEMORY

@@ -45,12 +45,14 @@ if jax.__version_info__ < (0, 11):  # later releases have no such flag, and XLA 
     _FAST += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", _FAST)
 
-# JAX makes a context of MLIR for each program, which takes as long as to lower most of those that are here. Programs of
-# a thread share one, as those of later releases do, until the memory of compiled programs is given back.
+# JAX makes a context of MLIR for each program, which takes as long as to lower most of those that are here. Those of
+# the main thread share one, as those of later releases do, until the memory of compiled programs is given back.
 _make_context, _contexts = mlir.make_ir_context, threading.local()
 
 
 def _shared_context():
+    if threading.current_thread() is not threading.main_thread():
+        return _make_context()  # XLA partitions programs in threads of its own, and a context must not end with one
     if not hasattr(_contexts, "shared"):
         _contexts.shared = _make_context()
     return _contexts.shared

@@ -183,7 +183,7 @@ def launch(
             return found
         slot = found
     kernel = read_kernel(kernel, "wp.launch")
-    if slot is None:
+    if slot.key is None:
         given = inputs, outputs, adj_inputs, adj_outputs
         found = [plain_values(values) for values in given]
         if any(x is not y for x, y in zip(found, given, strict=True)):

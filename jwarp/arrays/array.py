@@ -7,7 +7,7 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,36 +23,8 @@ from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.annotations import refuse_derived
+from jwarp.types.array_annotations import ArrayAnnotation, element_or_any
 from jwarp.types.array_operators import Operators
-from jwarp.types.arrays import element_of
-from jwarp.types.patterns import ANY
-
-
-class _ArrayAnnotation(Written):
-    """The type of a parameter or field that `wp.array[float]` denotes."""
-
-    __slots__ = ("array_type", "dtype", "ndim")
-
-    def __init__(self, dtype: Any, ndim: Any):
-        self.array_type = array_type(dtype, ndim)
-        self.dtype, self.ndim = _element(self.array_type), self.array_type.dims
-
-    def __repr__(self) -> str:
-        return repr(self.array_type)
-
-    def __reduce__(self) -> Any:
-        return _ArrayAnnotation, (self.dtype, self.ndim)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Written) and self.array_type == other.array_type
-
-    def __hash__(self) -> int:
-        return hash(self.array_type)
-
-
-def _element(kind: Any) -> Any:
-    return Any if (found := getattr(kind, "element", None) or element_of(kind)) is ANY else found
-
 
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
@@ -97,6 +69,7 @@ class array(Operators, Written):
     # Of what stands for an object of a derived class, that object; of such an object, what stands for it.
     __slots__ = ("__dict__", "__weakref__", "_of", "_stand_in")
 
+    plain_class: ClassVar[type]
     memory: Memory
     layout: View
     dtype: Any
@@ -107,11 +80,12 @@ class array(Operators, Written):
     device: Device | None
     _owner: Deleting | None = None  # of the memory at `ptr`
     _is_read = False  # what Warp notes for its checks of tapes, which programs save and restore
+    _annotation: ClassVar[type[ArrayAnnotation]] = ArrayAnnotation
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:
         refuse_derived(cls)
-        return _ArrayAnnotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
+        return cls._annotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
@@ -164,7 +138,7 @@ class array(Operators, Written):
 
     def _annotate(self, dtype: Any, ndim: int) -> None:
         self.array_type = array_type(dtype, ndim)
-        self.dtype, self.ndim, self.size = _element(self.array_type), ndim, 0
+        self.dtype, self.ndim, self.size = element_or_any(self.array_type), ndim, 0
         self.shape = self.strides = (0,) * ndim
         self.device, self._grad, self._retain_grad = None, None, False
 
@@ -569,9 +543,23 @@ class array(Operators, Written):
         return found.astype(dtype, copy=bool(copy)) if dtype is not None else found.copy() if copy else found
 
 
+array.plain_class = array
 _OWN = {
-    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
-}  # fmt: skip
+    *[
+        "memory",
+        "layout",
+        "dtype",
+        "shape",
+        "strides",
+        "ndim",
+        "size",
+        "device",
+        "token",
+        "_host",
+        "_grad",
+        "_retain_grad",
+    ]
+}
 
 
 def _restored(
@@ -587,7 +575,9 @@ def _restored(
 def _of_rank(rank: int) -> Any:
     class Ranked(array):
         def __class_getitem__(cls, dtype: Any) -> Any:
-            return _ArrayAnnotation(dtype, rank)
+            if isinstance(dtype, tuple):
+                raise KernelTypeError(f"wp.array{rank}d[…] takes a single type parameter, not {len(dtype)}")
+            return ArrayAnnotation(dtype, rank)
 
         def __new__(cls, *args: Any, **named: Any) -> Any:
             return array(*args, **{"ndim": rank, **named})

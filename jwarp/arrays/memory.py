@@ -61,6 +61,11 @@ class Memory(abc.ABC):
         """Where it was made, in words."""
         return "the array made at {}:{}".format(*self.origin)
 
+    @property
+    def is_known(self) -> bool:
+        """True if the content can be read now: not where JAX traces it, and arguments of the function decide on it."""
+        return True
+
     @abc.abstractmethod
     def read(self, view: View) -> Any:
         """The content that a view of it shows now: of host memory the elements themselves, with component axes."""

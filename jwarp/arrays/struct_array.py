@@ -264,6 +264,7 @@ def _of_structs(kind: type) -> type:
     return type(kind.__name__, (kind, StructArray), {"__module__": kind.__module__})
 
 
+StructArray.plain_class = StructArray
 OF_STRUCTS.append(_of_structs)
 
 

@@ -121,6 +121,7 @@ from jwarp.types.scalars import uint8 as uint8
 from jwarp.types.scalars import uint16 as uint16
 from jwarp.types.scalars import uint32 as uint32
 from jwarp.types.scalars import uint64 as uint64
+from jwarp.types.struct_fields import assigned as assigned
 from jwarp.types.structs import Struct as Struct
 from jwarp.types.structs import has_arrays as has_arrays
 from jwarp.types.structs import is_empty as is_empty

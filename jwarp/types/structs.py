@@ -74,14 +74,18 @@ class Struct(metaclass=StructType):
                 raise KernelTypeError(f"{kind!r}: field '{name}' is given twice")
             values[name] = value
         for name, field in kind.fields.items():
-            object.__setattr__(self, name, values[name] if name in values else _zero(field))
+            if name in values and surface.is_warps:
+                setattr(self, name, values[name])
+            else:
+                object.__setattr__(self, name, values[name] if name in values else _zero(field))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in type(self).fields:
             names = ", ".join(type(self).fields)
             raise KernelTypeError(f"{type(self)!r} has no field '{name}'; there are {names}")
-        if surface.is_warps and _is_plain(value):
-            value = value._copied()  # as Warp's structs have the memory of those inside of them
+        if surface.is_warps:
+            # Warp's structs have the memory of those inside of them.
+            value = value._copied() if _is_plain(value) else ASSIGNED[0](type(self), name, value)
         object.__setattr__(self, name, value)
 
     def _copied(self) -> Any:
@@ -161,6 +165,8 @@ def _zero(field: AnyType) -> Any:
     kind = user_type(field)
     if isinstance(kind, (StructType, CompositeType)):
         return kind()
+    if surface.is_warps and isinstance(kind, ScalarType) and kind.kind != "bool":
+        return kind(0)  # Warp's fields are numbers of their types
     return {"float": 0.0, "bool": False}.get(kind.kind, 0) if isinstance(kind, ScalarType) else None
 
 
@@ -172,6 +178,9 @@ def unchecked(kind: StructType, values: Mapping[str, Any] | list[Any] | tuple[An
         object.__setattr__(made, name, value)
     return made
 
+
+# The value of a field for what a program gives: set where all types are known.
+ASSIGNED: list[Callable[[Any, str, Any], Any]] = []
 
 # The dtype of a struct type, and a struct as an element of it: set where arrays of structs are known.
 LAYOUT: list[Callable[[Any], Any]] = []

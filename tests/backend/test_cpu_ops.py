@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled_variants import TARGETS, Compiled, Variant
+from fuzz_profiles import LONG
 from op_kernels import (
     CASTS,
     PURE,
@@ -27,7 +28,7 @@ from jwarp.config import Settings
 from jwarp.ir.evaluate import as_constant
 from jwarp.ir.nodes import Param
 from jwarp.ir.ops import ELEMENTARY, OPS
-from jwarp.types import FLOATS, INTS, SCALARS, ArrayType, bool_, float16
+from jwarp.types import FLOATS, INTS, SCALARS, ArrayType, ScalarType, bool_, float16
 
 
 def check(ops: Ops, name: str, target: str, inputs: list, count: int) -> None:
@@ -54,12 +55,21 @@ def compare(ops: Ops, results: list, expected: list, inputs: list, target: str) 
 
 # The older targets differ in instructions, the others in width.
 SOME_TARGETS = [name for name in ("16", "avx2", "sse") if name in TARGETS]
+
+
+def targets_of(number: int, type_: ScalarType) -> list[str]:
+    """All for one integer and one float; for other types the widest, and of the older ones one, in turns."""
+    if type_.name in ("int32", "float32"):
+        return [*TARGETS]
+    # Processors without instructions for float16 are too old to matter.
+    older = [name for name in SOME_TARGETS[1:] if (type_, name) != (float16, "sse")]
+    return [*SOME_TARGETS[:1], *(older if LONG else older[number % len(older) :][:1] if older else [])]
+
+
 TYPES_AND_TARGETS = [
     pytest.param(type_, target, id=f"{type_}-{target}", marks=[pytest.mark.quick] if target == "16" else [])
-    for type_ in SCALARS.values()
-    for target in (TARGETS if type_.name in ("int32", "float32") else SOME_TARGETS)
-    # Processors without instructions for float16 are too old to matter.
-    if (type_, target) != (float16, "sse")
+    for number, type_ in enumerate(SCALARS.values())
+    for target in targets_of(number, type_)
 ]
 
 

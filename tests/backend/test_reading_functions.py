@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from compiled_variants import TARGETS, Compiled, Variant
+from compiled_variants import VARIANTS, Compiled
 
 import jwarp as wp
 from jwarp.analysis.independence import independent_axes
@@ -101,15 +101,14 @@ def test_the_kernel_has_functions_that_read():
     assert any("call 0 supported" in line for line in format_kernel(kernel).splitlines())
 
 
-@pytest.mark.parametrize("version", ["launcher", "checked"])
-@pytest.mark.parametrize("target", TARGETS)
-def test_code_gives_what_the_interpreter_gives(target, version):
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_code_gives_what_the_interpreter_gives(variant):
     kernel = searched.ir()
     expected = run(inlined(kernel), (SIZE,), arguments())
     assert len(np.unique(expected[-1])) > 10  # threads go several ways
     for found in (
         run(kernel, (SIZE,), arguments()),
-        Compiled(kernel, Variant(target, version)).run((SIZE,), arguments()),
+        Compiled(kernel, variant).run((SIZE,), arguments()),
     ):
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_array_equal(x, y)

@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from compiled_variants import TARGETS, Compiled, Variant
+from compiled_variants import TARGETS, VARIANTS, Compiled, Variant
+from fuzz_profiles import LONG
 from op_kernels import same
 
 import jwarp as wp
@@ -104,18 +105,17 @@ def made(monkeypatch):
     return CpuKernel(repeated.ir(), Settings(cache_dir=""))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_as_the_interpreter(made, target):
-    for version in ("launcher", "checked"):
-        compiled = Compiled(made, Variant(target, version))
-        for one in (0, 2):
-            given = arguments(one)
-            results, wanted = compiled.run((SIZE,), given), run(made.kernel, (SIZE,), given)
-            for k, (result, expected) in enumerate(zip(results, wanted, strict=True)):
-                if k == 8:  # the order of additions
-                    np.testing.assert_allclose(result, expected, rtol=1e-5)
-                else:
-                    assert same(result, expected), f"{version}, one: {one}, array {k}"
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_as_the_interpreter(made, variant):
+    compiled = Compiled(made, variant)
+    for one in (0, 2):
+        given = arguments(one)
+        results, wanted = compiled.run((SIZE,), given), run(made.kernel, (SIZE,), given)
+        for k, (result, expected) in enumerate(zip(results, wanted, strict=True)):
+            if k == 8:  # the order of additions
+                np.testing.assert_allclose(result, expected, rtol=1e-5)
+            else:
+                assert same(result, expected), f"one: {one}, array {k}"
 
 
 def test_blocks_are_written_once(made):
@@ -192,7 +192,7 @@ def test_functions_of_other_copies(monkeypatch):
     assert all(same(result, x) for result, x in zip(results, wanted, strict=True))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", list(TARGETS)[:: 1 if LONG else 3])
 def test_every_block_is_a_function(monkeypatch, target):
     """Casts to other types are no copies; blocks in blocks are called by functions."""
     monkeypatch.setattr(body, "MAX_NODES_IN_LINE", 0)

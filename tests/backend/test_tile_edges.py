@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from compiled_variants import TARGETS, Compiled, Variant
+from fuzz_profiles import each_value
 from tile_kernels import TileBuilder
 
 from jwarp.backend.interpreter.machine import run
@@ -32,8 +33,10 @@ def narrowing(source, target):
     return Kernel("narrowing", params, 1, make_block(b.nodes), block_dim=4), place
 
 
-@pytest.mark.parametrize("target", [bool_, int8, int16, bfloat16, float16], ids=str)
-@pytest.mark.parametrize("processor", TARGETS)
+TYPES = (bool_, int8, int16, bfloat16, float16)
+
+
+@pytest.mark.parametrize("target, processor", each_value(TYPES, list(TARGETS)), ids=str)
 def test_gaps_keep_what_they_hold(target, processor):
     if target is float16 and not TARGETS[processor].half:
         pytest.skip("float16 needs the processor's conversions")

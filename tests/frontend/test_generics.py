@@ -376,8 +376,8 @@ def test_annotations():
         MATRIX, wp.array[VECTOR], wp.array[float, Literal[2]], wp.array[Any, 2], wp.types.matrix((2, Any), wp.Scalar),
     ]  # fmt: skip
     assert list(map(str, shown)) == [
-        "array[Any]", "array2d[Float]", "array3d[Any]", "array[T]", "array4d[T]", "vector(Any, Float)",
-        "matrix((Any, Any), Any)", "array[vector(Any, Float)]", "array2d[float32]", "array2d[Any]",
+        "wp.array[Any]", "wp.array2d[Float]", "array3d[Any]", "array[T]", "wp.array4d[T]", "vector(Any, Float)",
+        "matrix((Any, Any), Any)", "wp.array[vector(Any, Float)]", "wp.array2d[wp.float32]", "wp.array2d[Any]",
         "matrix((2, Any), Scalar)",
     ]  # fmt: skip
 

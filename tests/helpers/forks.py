@@ -6,6 +6,7 @@ A fork stands where a fresh process stands after its imports: JAX has no backend
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -75,6 +76,8 @@ def serve(modules: Sequence[str]) -> None:
     """Run the server: fork for each line of its input, and print how that process ended."""
     for module in modules:
         dir(importlib.import_module(module))  # jwarp imports its parts when a name is asked for
+    gc.collect()
+    gc.freeze()  # or each fork would get its own copy of all objects when it looks for garbage
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
+import forks
 import numpy as np
 from compiled_variants import Compiled, whole_launch
 
@@ -51,7 +49,6 @@ def run(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], at_end: 
 
 def check_script(path: str, *arguments: str) -> None:
     """Run a script in a process of its own, which touching a fence ends; it prints what it does before it does it."""
-    command = [sys.executable, path, *arguments]
-    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False)
-    last = "\n".join(done.stdout.splitlines()[-1:])
-    assert done.returncode == 0, f"ended with {done.returncode} in: {last}\n{done.stderr[-3000:]}"
+    code = f"import runpy, sys\nsys.argv = {[path, *arguments]!r}\nrunpy.run_path({path!r}, run_name='__main__')"
+    status, text = forks.server("jwarp", "numpy", "pytest", "guard_pages").run(code, {}, 300)
+    assert status == 0, f"ended with {status}\n{text[-3000:]}"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 import textwrap
 import types
 from pathlib import Path
 
 import pytest
-from fresh_python import run_forked
+from fresh_python import run_forked, run_program
 
 from jwarp.programs.modules import _names as names_of
 from jwarp.programs.own_python import is_run_as_it_is
@@ -174,7 +172,7 @@ def test_jacobians_of_warps_own_autograd(tmp_path):
             """
         )
     )
-    subprocess.run([sys.executable, "-m", "jwarp", "run", str(program)], check=True, capture_output=True)
+    run_program(program)
 
 
 def test_without_an_installed_warp_they_say_so():

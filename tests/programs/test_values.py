@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from fresh_python import run_forked
+from fresh_python import run_forked, run_program
 
 # Each line is evaluated and shown with the type of what comes out, or the kind of error.
 LINES = """
@@ -197,7 +194,7 @@ for product in (lambda: wp.float32(2.0) * a, lambda: a * wp.float32(2.0)):
 
 def test_kernels_take_the_values(tmp_path):
     (tmp_path / "program.py").write_text(KERNEL)
-    subprocess.run([sys.executable, "-m", "jwarp", "run", str(tmp_path / "program.py")], check=True, timeout=120)
+    run_program(tmp_path / "program.py")
 
 
 NUMBERS = """
@@ -220,7 +217,7 @@ assert (c.numpy() == given.astype(np.int32)).all()
 
 def test_int_and_float_by_warps_names_in_kernels(tmp_path):
     (tmp_path / "numbers.py").write_text(NUMBERS)
-    subprocess.run([sys.executable, "-m", "jwarp", "run", str(tmp_path / "numbers.py")], check=True)
+    run_program(tmp_path / "numbers.py")
 
 
 OVERLOAD = """
@@ -263,7 +260,7 @@ else:
 
 def test_small_parts_of_the_surface(tmp_path):
     (tmp_path / "overload.py").write_text(OVERLOAD)
-    subprocess.run([sys.executable, "-m", "jwarp", "run", str(tmp_path / "overload.py")], check=True)
+    run_program(tmp_path / "overload.py")
 
 
 def test_components_set_to_values_of_another_shape_are_refused():
@@ -284,4 +281,27 @@ def test_components_set_to_values_of_another_shape_are_refused():
     """)
     assert [line.split(" of a ")[0] for line in shown.splitlines()] == [
         "True components of shape (2,)", "True components of shape (2,)", "True components of shape ()",
+    ]  # fmt: skip
+
+
+LEGACY = """
+import warp as wp
+wp.config.legacy_scalar_return_types = True
+half = wp.types.vector(3, wp.float16)(1.0, 2.0, 3.0)[0]
+print(type(half), type(wp.sin(wp.float64(1.23))), type(wp.types.vector(3, wp.int16)(1, 2, 3)[0]))
+wp.config.legacy_scalar_return_types = False
+print(isinstance(wp.types.vector(3, wp.float16)(1.0, 2.0, 3.0)[0], wp.float16))
+
+
+class Derived(wp.float32):
+    pass
+
+
+print(np.dtype(Derived), Derived.bits, Derived.is_float)
+"""
+
+
+def test_numbers_of_python_by_a_setting():
+    assert run_forked("import jwarp.as_warp\nimport numpy as np\n" + LEGACY).splitlines() == [
+        "<class 'float'> <class 'float'> <class 'int'>", "True", "float32 32 True"
     ]  # fmt: skip

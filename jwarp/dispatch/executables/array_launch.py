@@ -172,8 +172,10 @@ class ArrayLaunch(Command):
     def own_numbers(self) -> Sequence[Any]:
         """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
         values, params = self.values, self.kernel.params
-        found = [p for p, x in enumerate(values) if isinstance(x, np.ndarray) and params[p].is_value]
-        found = [p for p in found if values[p].flags.writeable or values[p].base is not None]
+        found = []
+        for p, x in enumerate(values):
+            if isinstance(x, np.ndarray) and params[p].is_value and (x.flags.writeable or x.base is not None):
+                found.append(p)
         if not found:
             return values
         of_geometry = {

@@ -49,7 +49,7 @@ class BackwardPass:
 
     Attributes:
         program: What the launch has to run, so that both agree on the order of threads that count.
-        steps: What it does. Their slots are `primal` and `given`.
+        steps: What it does, with arrays for the `slots`, which are `primal` and `given`.
         reads: The parameters whose content before the launch it needs.
         changes: The parameters whose arrays custom gradients write to, as they are now.
     """
@@ -57,12 +57,13 @@ class BackwardPass:
     def __init__(self, program: GeneratedProgram, steps: Steps, *, for_gpu: bool):
         self.program, self.steps, self._for_gpu = program, steps, for_gpu
         self.changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
-        self.reads = frozenset(slot.param for slot in steps.given if slot.kind == "primal") - self.changes
+        self.slots = steps.given
+        self.reads = frozenset(slot.param for slot in self.slots if slot.kind == "primal") - self.changes
 
     @functools.cached_property
     def run(self) -> HostSteps | DeviceSteps:
         """The function of its arrays, which is compiled when the first cotangent comes by."""
-        return DeviceSteps(self.program, self.steps.steps) if self._for_gpu else HostSteps(self.steps.steps)
+        return DeviceSteps(self.program, self.steps) if self._for_gpu else HostSteps(self.steps)
 
 
 class ArrayBackward:
@@ -150,12 +151,17 @@ class ArrayBackward:
         backward_pass: BackwardPass,
         values: Sequence[Any],
         content: Callable[[int], Any],
-        gradients: Mapping[int, Any],
+        gradient: Callable[[int], Any],
     ) -> dict[Slot, Any]:
         """The arrays of a backward pass: `content` is that of a parameter before the launch."""
-        arrays = {Slot("given", p): gradient for p, gradient in gradients.items()}
-        arrays |= {Slot("primal", p): content(p) for p in backward_pass.reads}
-        return arrays | {Slot("primal", p): self.now(p, values[p]) for p in backward_pass.changes}
+        arrays: dict[Slot, Any] = {}
+        for slot in backward_pass.slots:
+            kind, p = slot
+            if kind == "given":
+                arrays[slot] = gradient(p)
+            else:
+                arrays[slot] = self.now(p, values[p]) if p in backward_pass.changes else content(p)
+        return arrays
 
     def changed(
         self, backward_pass: BackwardPass, values: Sequence[Any], gradients: Iterable[array]
@@ -295,11 +301,12 @@ class ArrayAdjoint(Command):
         gradients = self.gradients
         will_change([a.memory for a in (*gradients, *backward.changed(self.backward_pass, values, gradients))])
         stays = {p for p in self.is_given if p in backward.written and p not in backward.read}
-        given = {
-            p: backward.copied(own) if p in stays and not self._is_grad(p) else backward.shown(own)
-            for p, own in self.into.items()
-        }
-        arrays = backward.arrays_of(self.backward_pass, values, lambda p: backward.now(p, values[p]), given)
+
+        def gradient(p: int) -> Any:
+            own = self.into[p]
+            return backward.copied(own) if p in stays and not self._is_grad(p) else backward.shown(own)
+
+        arrays = backward.arrays_of(self.backward_pass, values, lambda p: backward.now(p, values[p]), gradient)
         self.backward_pass.run(arrays)
 
     def _is_grad(self, p: int) -> bool:

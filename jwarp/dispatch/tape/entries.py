@@ -13,7 +13,7 @@ import numpy as np
 from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
-from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.commands import Call, Command, SteppedCall
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
@@ -22,7 +22,6 @@ from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.executors import Recorded, moving
-from jwarp.dispatch.tape.native_steps import SteppedCall
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot
 from jwarp.types.all_memory import MEMORY
@@ -380,7 +379,7 @@ class LaunchEntry(Entry):
         assert backward is not None and backward_pass is not None
         if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
             return None
-        return [Recorded(backward_pass.steps.steps, self._given(backward, backward_pass, remakes=False))]
+        return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
 
     def _refuse(self) -> None:
         if self.refusal is not None and self.is_asked:
@@ -450,8 +449,8 @@ class LaunchEntry(Entry):
             of = self.values[p]
             return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
 
-        gradients = {p: backward.shown(self.values[p]._grad) for p in self.moving}
-        return backward.arrays_of(backward_pass, self.values, content, gradients)
+        values = self.values
+        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(values[p]._grad))
 
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""

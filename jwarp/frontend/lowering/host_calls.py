@@ -112,15 +112,15 @@ def _applied(ctx: Context, function: Any, given: Arguments) -> Binding:
 
 def _computed(ctx: Context, found: Binding) -> Binding:
     """The numbers that were read, with those after loops whose ends are known when they run."""
-    items = found.items if isinstance(found, Composite) else (found,)
+    items: Any = found.items if isinstance(found, Composite) else (found,)
     if ctx.locals or all(isinstance(x, Const) for x in items):
         return found
     if not all(isinstance(x, (Value, Const)) and isinstance(x.type, ScalarType) for x in items):
         return found
-    body = make_block(ctx.builder.nodes, items)  # type: ignore[arg-type]
+    body = make_block(ctx.builder.nodes, items)
     whole = inlined(Kernel("outside", (), 1, body, functions=tuple(ctx.functions.made))).body
     try:
-        numbers = [Const(x.type, n.item()) for x, n in zip(items, yielded(whole), strict=True)]  # type: ignore[union-attr]
+        numbers = [Const(x.type, n.item()) for x, n in zip(items, yielded(whole), strict=True)]
     except Unknown:
         return found
     return Composite(found.type, tuple(numbers)) if isinstance(found, Composite) else numbers[0]

@@ -167,7 +167,7 @@ def check_value(kernel: Kernel, index: int, value: Any) -> None:
     for p, leaf in zip(kernel.groups[index], leaves, strict=True):
         if type(leaf) is array:
             check_array(kernel.name, kernel.params[p], leaf)
-        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ)) is not None:
+        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ, in_place=True)) is not None:
             arguments.raise_faults(kernel.name, [fault])
 
 

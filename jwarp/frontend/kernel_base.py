@@ -105,6 +105,14 @@ class Kernel(ByName):
         """The kernel for structs of these types in the place of some of the parameters `handles`."""
         raise NotImplementedError(f"{self!r} takes no grids, trees and meshes")
 
+    @property
+    def has_looked_up(self) -> bool:
+        """True if the store says that a kernel of this content looks numbers up, which none was read to find out."""
+        return False
+
+    def keep_look_ups(self) -> None:
+        """Let the store say that it looks numbers up."""
+
     def with_memory(self) -> Kernel:
         """The kernel with one more parameter, all memory, so that it looks numbers up when it runs."""
         raise NotImplementedError(f"{self!r} looks no numbers up")

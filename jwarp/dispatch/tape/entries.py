@@ -380,7 +380,7 @@ class LaunchEntry(Entry):
         assert backward is not None and backward_pass is not None
         if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
             return None
-        return [Recorded(backward_pass.steps.steps, self._given(backward, backward_pass, remakes=False))]
+        return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
 
     def _refuse(self) -> None:
         if self.refusal is not None and self.is_asked:

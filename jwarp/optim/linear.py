@@ -33,7 +33,8 @@ def cg(
 ) -> Any:
     """Solve A @ x = b by conjugate gradients, for a matrix that is symmetric and positive definite.
 
-    Tapes record nothing of it. It has gradients in functions under `wp.functionalize` that say `max_trips`.
+    Tapes record nothing of it. Under `wp.functionalize`, the solution is an implicit function of `A` and `b`:
+    derivatives take one more solution, and are those of an exact one.
 
     Args:
         A: An array of shape (n, n), one of shape (n,) for a diagonal, or a `LinearOperator`, which may have several
@@ -48,7 +49,7 @@ def cg(
         callback: Called as `callback(iterations, residual, tolerance)` before the first iteration and at each check.
             With `check_every=0` it is a kernel, launched with one thread on three arrays after each iteration.
         check_every: The number of iterations after which the residual is looked at. With 0, nothing is read on the way:
-            the solver can be captured, or traced by `wp.functionalize`, and arrays come back.
+            the solver can be captured, and arrays come back. So they do while JAX traces, whatever is given.
         use_cuda_graph: Has no effect here.
         run: False for a `CG` to be called later.
         restart: After so many iterations, the residual is found anew, and the search begins again; None for never.

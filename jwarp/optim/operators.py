@@ -129,7 +129,7 @@ def _multiply(multiply: Any, A: array, x: array, y: array, z: array, alpha: Any,
     launch(multiply, vectors[2].size, [matrix, *vectors, scale(alpha), scale(beta)], record_tape=False)
 
 
-@kernel(enable_backward=False)
+@kernel
 def _dense(A: array2d[Any], x: array[Any], y: array[Any], z: array[Any], alpha: Any, beta: Any) -> None:
     i = tid()
     total = A.dtype(0.0)
@@ -141,7 +141,7 @@ def _dense(A: array2d[Any], x: array[Any], y: array[Any], z: array[Any], alpha: 
     z[i] = total
 
 
-@kernel(enable_backward=False)
+@kernel
 def _diagonal(A: array[Any], x: array[Any], y: array[Any], z: array[Any], alpha: Any, beta: Any) -> None:
     i = tid()
     total = alpha * A[i] * x[i]

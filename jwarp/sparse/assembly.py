@@ -103,7 +103,7 @@ def bsr_set_from_triplets(
     kept = empty(rows.size, dtype=int32, device=dest.device)
     given_entries = [dest.nrow, dest.ncol, rows, columns, count, kept]
     launch(_choose_entries, rows.size, given_entries, device=dest.device, record_tape=False)
-    if prune_numerical_zeros and given is not None:
+    if prune_numerical_zeros and given is not None and given.memory.is_known:
         launch(_leave_out_zeros, rows.size, [given, kept], device=dest.device, record_tape=False)
     if topology == "masked":
         scatter_entries(dest, kept, columns, given, is_fresh=True)
@@ -153,7 +153,7 @@ def bsr_compress(
     kept = empty(count, dtype=int32, device=src.device)
     listed = [src.nrow, src.ncol, rows, columns, None, kept]
     launch(_choose_entries, count, listed, device=src.device, record_tape=False)
-    if prune_numerical_zeros and old is not None:
+    if prune_numerical_zeros and old is not None and old.memory.is_known:
         launch(_leave_out_zeros, count, [old, kept], device=src.device, record_tape=False)
     if topology == "compact":
         made = make_compact(src, kept, columns)

@@ -189,7 +189,7 @@ def _find_blocks(
     elif most_new is not None:
         nnz = number("bsr_mm", "max_new_nnz", most_new) + (0 if old is None else old.nnz)
         launch(_limit, z.nrow + 1, [nnz, offsets], device=z.device, record_tape=False)
-    elif z.device.is_capturing or offsets.memory.is_traced:
+    elif z.device.is_capturing or not offsets.memory.is_known:
         raise LaunchError(
             "bsr_mm: the number of blocks of a product is not known while a capture is made, or JAX traces",
             hint="give nnz_max= or max_new_nnz=, or topology='masked' or 'padded'",

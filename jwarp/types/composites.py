@@ -168,6 +168,9 @@ class CompositeType(type):
         return matrix((cls.shape[1], cls.shape[0]), cls.dtype)
 
 
+# Gives the value of a type at an address: from above, where arrays are known.
+AT_ADDRESS: list[Callable[[Any, int], Any]] = []
+
 # The function that applies an operator as kernels do: set where the operators are known.
 OPERATE: list[Callable[[str, Any, Any], Any]] = []
 
@@ -340,6 +343,18 @@ class Composite(CompositeValue, metaclass=CompositeType):
     def from_buffer_copy(cls, source: Any, offset: int = 0) -> Any:
         """As `from_buffer`, with memory of its own."""
         return cls.from_buffer(source, offset).copy()
+
+    @classmethod
+    def from_ptr(cls, ptr: int) -> Any:
+        """The value whose components are at an address, as in Warp: that of an element of a living array.
+
+        Raises:
+            KernelTypeError: the address is 0.
+            LaunchError: no array that is alive on the host has this address.
+        """
+        if not ptr:
+            raise KernelTypeError(f"{cls.name}.from_ptr: the address is 0: NULL pointer exception")
+        return AT_ADDRESS[0](cls, ptr)
 
     @classmethod
     def _over(cls, values: np.ndarray) -> Any:
@@ -564,12 +579,12 @@ NAMED: dict[str, CompositeType] = {name: type for kind in KINDS.values() for nam
 
 
 def transform_expand(t: Any) -> Any:
-    """The transform of the seven numbers in `t`: a position, and a quaternion x, y, z, w.
+    """The transform with the seven numbers in `t`: a position, and a quaternion x, y, z, w.
 
-    It is for code outside kernels; in them, `wp.transform(*t)`.
+    For use outside kernels; in kernels, write `wp.transform(*t)`.
 
     Raises:
-        KernelTypeError: there are not seven numbers.
+        KernelTypeError: `t` does not have seven numbers.
     """
     numbers = list(t)
     if len(numbers) != 7:

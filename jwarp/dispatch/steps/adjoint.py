@@ -104,7 +104,7 @@ class DeviceAdjoint(Ready):
         program = generated(self.call.program)
         handle = read_stream(program.name, stream)
         made = _Adjoint(self.call, program, DeviceReader(handle))
-        DeviceSteps(program, made.steps.steps)(made.by_slot, handle, waits=stream is None)
+        DeviceSteps(program, made.steps)(made.by_slot, handle, waits=stream is None)
         return self.call.results(dict(self.call.gradients.wanted))
 
 
@@ -134,7 +134,7 @@ class HostAdjoint(Ready):
         self.made = made = _Adjoint(call, call.program.on_host(adjoint=True), ON_HOST)
         self.by_slot = by_slot = {slot: x.array for slot, x in made.by_slot.items()}
         _refuse_overlaps(made.steps, by_slot)
-        self._run = HostSteps(made.steps.steps)
+        self._run = HostSteps(made.steps)
         self._native: _native.HostGraph | None = None
         self._has_run = False
         self._turn = threading.Lock()
@@ -158,7 +158,7 @@ class HostAdjoint(Ready):
             return
         with self._turn:
             if self._native is None:
-                bound = native_steps([Recorded(self.made.steps.steps, self.by_slot)], Scratch())
+                bound = native_steps([Recorded(self.made.steps, self.by_slot)], Scratch())
                 assert bound is not None  # gradients have the type of their parameters
                 self._native = _native.HostGraph(bound, self._watched())
             self._native()
@@ -195,7 +195,7 @@ class HostAdjoint(Ready):
         borrowed = (cotangents[p] for p in made.cotangents)
         converts |= {place: np.asarray for place in borrowed if type(values[place]) is compat.Array}
         new = [Allocate(Slot("gradient", p), made.extents[p] or (), made.program.dtypes[p], 0) for p in made.starts]
-        run = HostSteps((*new, *made.steps.steps), slots)
+        run = HostSteps(Steps((*new, *made.steps.steps)), slots)
         # JAX's memory may be memory that is written, and is not in the key of the call.
         outputs = (q for q in call.matched.outputs if made.contents[q] is not None)
         written = {*(place for p, place in gradients.items() if p not in made.starts), *made.changed, *outputs}

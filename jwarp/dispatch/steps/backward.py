@@ -63,7 +63,7 @@ class BackwardPass:
     @functools.cached_property
     def run(self) -> HostSteps | DeviceSteps:
         """The function of its arrays, which is compiled when the first cotangent comes by."""
-        return DeviceSteps(self.program, self.steps.steps) if self._for_gpu else HostSteps(self.steps.steps)
+        return DeviceSteps(self.program, self.steps) if self._for_gpu else HostSteps(self.steps)
 
 
 class ArrayBackward:

@@ -115,7 +115,7 @@ def _copy(command: Copy) -> list[Recorded] | None:
 
 
 def _native_step(step: Any) -> Recorded:
-    return Recorded((Native(step),), {})
+    return Recorded(Native(step), {})
 
 
 def _is_here(a: array) -> bool:

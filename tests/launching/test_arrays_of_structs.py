@@ -207,7 +207,6 @@ class Found:
 
 @wp.kernel
 def words(found: Found, listed: wp.array[Found], number: wp.uint64, out: wp.array[wp.uint64]):
-    i = wp.tid()
     out[0] = found.grid
     out[1] = listed[0].grid
     out[2] = number

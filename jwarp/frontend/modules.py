@@ -172,6 +172,12 @@ def known_modules() -> dict[str, Module]:
     return {**_modules.rest, **_modules.recent}
 
 
+def forget_module(name: str) -> None:
+    """Have the next one who asks for the module make another one."""
+    _modules.recent.pop(name, None)
+    _modules.rest.pop(name, None)
+
+
 def get_module(name: str) -> Module:
     """The module of a name. Kernels of it need not exist yet."""
     return _modules.made(name, lambda: Module(name))

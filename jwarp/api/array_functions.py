@@ -80,15 +80,16 @@ def have_same_device(where: str, **arrays: Any) -> None:
 
 
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
-    """Sums up to each element, with it or, if not `inclusive`, without, in the order of the elements.
+    """Cumulative sums, inclusive or exclusive, in the order of the elements.
 
     Args:
-        in_array: Of int32, int64, float32 or float64, or vectors of these, which are summed by components.
-        out_array: Of the same type and size; it may be `in_array`.
+        in_array: Elements of int32, int64, float32 or float64, or vectors of these, which are summed by component.
+        out_array: An array of the same type and size. It may be `in_array`.
+        inclusive: Whether the sum includes the element itself.
 
     Raises:
-        KernelTypeError: other types.
-        LaunchError: the sizes differ, or an array of several dimensions is not contiguous.
+        KernelTypeError: The arrays have other types.
+        LaunchError: The sizes differ, or an array of several dimensions is not contiguous.
     """
     where = "wp.utils.array_scan"
     have_same_device(where, in_array=in_array, out_array=out_array)
@@ -264,13 +265,12 @@ def _reduced(
 
 
 def array_cast(in_array: array, out_array: array, count: int | None = None) -> None:
-    """Convert the elements of an array into those of another type, all or, of one dimension, the first `count`.
+    """Convert the elements of an array to another type: all elements, or the first `count` of a one-dimensional array.
 
-    It is a launch, with the derivatives of one. Where dimensions or components differ, all numbers are converted in
-    their order.
+    It is a launch, with derivatives. If dimensions or components differ, all numbers are converted in order.
 
     Raises:
-        LaunchError: the shapes differ, `count` is too large, or there is one for several dimensions.
+        LaunchError: The shapes differ, `count` is too large, or `count` is given for several dimensions.
     """
     where = "wp.utils.array_cast"
     have_same_device(where, in_array=in_array, out_array=out_array)

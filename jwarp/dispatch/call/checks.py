@@ -349,7 +349,7 @@ def shape_of(kernel_name: str, param: Param, value: Any) -> tuple[int, ...]:
         KernelTypeError, LaunchError: it does not.
     """
     given = values.describe(value)
-    fault = arguments.check_input(param, given, compat.x64_enabled())
+    fault = arguments.check_input(param, given, x64=True)  # what JAX cannot hold is refused where it becomes an operand
     arguments.raise_faults(kernel_name, [fault] if fault else [])
     return given.shape or ()
 

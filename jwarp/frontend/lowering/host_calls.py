@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.subclasses import type_of_value
+from jwarp.config import surface
 from jwarp.errors import JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, OUTSIDE
 from jwarp.frontend.context import Context, Frame, UsesTiles
@@ -149,7 +150,12 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return program((x, y))
     span = _place()
     sides = _typed([_bound(side, span) for side in (x, y)], span)
-    found = operator_table.binary(_context(), SYMBOLS[name], name, sides[0], sides[1], span)
+    try:
+        found = operator_table.binary(_context(), SYMBOLS[name], name, sides[0], sides[1], span)
+    except KernelTypeError as error:
+        if not surface.is_warps:
+            raise
+        raise KernelTypeError(no_function(name, (x, y)), hint=error.diagnostic.message) from None
     return _value(found, f"`{SYMBOLS[name]}`", span)
 
 

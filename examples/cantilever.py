@@ -1,14 +1,14 @@
-"""A beam whose material is found by its gradient, with Warp's finite elements
-===========================================================================
+"""Topology optimisation of a beam by gradients, with Warp's finite elements
+=========================================================================
 
-A cantilever is fixed on the left and pulled down at the middle of its right end. Half of its area may be material. The
-program looks for the density of each cell that makes the beam stiffest: it minimises the compliance, the work of the
-load.
+A cantilever is fixed on the left and pulled down at the middle of its right end. Half of its area may be material.
+The program looks for the density of each cell that makes the beam stiffest: it minimises the compliance, the work of
+the load.
 
-`warp.fem` is Warp's own code. Here one function assembles the elasticity matrix, fixes the left side, and solves by
-conjugate gradients. `wp.functionalize` makes a JAX function of it, and `jax.grad` takes one more solution of the same
-system. The stiffness of a cell is the cube of its density (SIMP; Bendsøe and Sigmund, 1999). Densities are smoothed,
-and updated by the optimality criterion (Sigmund, A 99 line topology optimization code, 2001).
+`warp.fem` is Warp's own code. One function assembles the elasticity matrix, fixes the left side, and solves by
+conjugate gradients. `wp.functionalize` makes a JAX function from it, and `jax.grad` needs one more solution of the
+same system. The stiffness of a cell is the cube of its density (SIMP; Bendsøe and Sigmund, 1999). Densities are
+smoothed, and updated by the optimality criterion (Sigmund, A 99 line topology optimization code, 2001).
 
 To run it::
 

@@ -17,7 +17,7 @@ from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.living import table
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
-from jwarp.arrays.view import View, read_shape
+from jwarp.arrays.view import View, read_shape, refuse_long
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
@@ -157,6 +157,7 @@ class array(Operators, Written):
         element, content = elements_of(data, dtype, shape)
         rank = content.ndim - len(View(element, (), ()).full_shape)
         extents = content.shape[:rank]
+        refuse_long(extents)
         if not copy and device.is_cuda and isinstance(data, array) and data.device is device:
             layout = data.layout if element == data.dtype else data.layout.seen_as(element)
             return self._bind(data.memory, layout if extents == layout.shape else layout.reshaped(extents))
@@ -545,21 +546,8 @@ class array(Operators, Written):
 
 array.plain_class = array
 _OWN = {
-    *[
-        "memory",
-        "layout",
-        "dtype",
-        "shape",
-        "strides",
-        "ndim",
-        "size",
-        "device",
-        "token",
-        "_host",
-        "_grad",
-        "_retain_grad",
-    ]
-}
+    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
+}  # fmt: skip
 
 
 def _restored(

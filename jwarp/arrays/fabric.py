@@ -44,23 +44,22 @@ class IndexedFabricAnnotation(IndexedAnnotation):
 
 
 class fabricarray(array):
-    """An attribute of Omniverse's Fabric as a `wp.array`; without one, the type of a parameter, that of a `wp.array`.
+    """A `wp.array` of an attribute of Omniverse's Fabric; without data, the type of a parameter.
 
-    The memory is Fabric's, in buckets that have to follow one another, as in memory that was allocated at once. It has
-    to live as long as the array, which keeps `data` alive.
+    The memory belongs to Fabric. Its buckets must be contiguous. The array keeps `data` alive, and Fabric's memory must
+    live as long as the array.
 
     Args:
-        data: What Fabric says of its memory: an object with `__fabric_arrays_interface__`, or the dict that it is.
+        data: Fabric's description of its memory: an object with `__fabric_arrays_interface__`, or its dict.
         attrib: The name of the attribute.
-        dtype: The type of the elements, where there is no data.
-        ndim: The number of dimensions, where there is no data.
+        dtype: The type of the elements, if there is no data.
+        ndim: The number of dimensions, if there is no data.
         read_only: Has no effect.
-        device: Has no effect: the memory is where Fabric says.
+        device: Has no effect: the memory is on Fabric's device.
 
     Raises:
-        KernelTypeError: `data` is no such object, or the attribute has elements that kernels do not know.
-        LaunchError: there is no such attribute, what is said of it is malformed, or its buckets do not follow one
-            another.
+        KernelTypeError: `data` is not such an object, or kernels do not support the type of the elements.
+        LaunchError: There is no such attribute, its description is malformed, or its buckets are not contiguous.
     """
 
     _annotation = FabricAnnotation
@@ -207,14 +206,14 @@ class indexedfabricarrayarray(fabricarrayarray):
 
 
 class fixedarray(array):
-    """The annotation of an array that a thread makes in a kernel, `wp.zeros(shape=(2, 3), dtype=int)` there.
+    """The annotation of a local array in a kernel, such as `wp.zeros(shape=(2, 3), dtype=int)`.
 
     Args:
         dtype: The type of the elements.
         shape: The extents, an int or up to four ints.
 
     Raises:
-        KernelTypeError: there is data: no such arrays are outside of kernels.
+        KernelTypeError: Data is given; such arrays exist only in kernels.
     """
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = 1, **others: Any) -> Any:

@@ -20,6 +20,7 @@ from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
 from jwarp.bind import compat
 from jwarp.bind.known_values import known_value
+from jwarp.bind.values import as_it_is_now
 from jwarp.devices import CPU
 from jwarp.errors import KernelTypeError, LaunchError
 
@@ -182,9 +183,9 @@ class TracedMemory(Memory):
 
     def write(self, view: View, value: Any) -> None:
         if isinstance(value, jax.Array) and value.shape == view.full_shape and _is_all(view, self.value):
-            self.value = jnp.asarray(value, self.dtype)
+            self.value = jnp.asarray(as_it_is_now(value), self.dtype)
             return
-        given = jnp.broadcast_to(jnp.asarray(value, view.dtype), view.full_shape)
+        given = jnp.broadcast_to(jnp.asarray(as_it_is_now(value), view.dtype), view.full_shape)
         given, places = _cast(given, self.dtype), _places(view, self.value.shape, self.dtype.itemsize)
         if places == ():
             self.value = jnp.reshape(given, self.value.shape)
@@ -356,7 +357,7 @@ class _Tracing:
             return None
         element, given = elements_of(Shaped(data), dtype, shape)
         layout = View.whole(element, given.shape[: given.ndim - len(components_of(element))])
-        return TracedMemory(jnp.reshape(jnp.asarray(data, layout.dtype), layout.full_shape)), layout
+        return TracedMemory(jnp.reshape(jnp.asarray(as_it_is_now(data), layout.dtype), layout.full_shape)), layout
 
     def pointed_to(self, ptr: Any, layout: View) -> tuple[Memory, View] | None:
         if not isinstance(ptr, Token):

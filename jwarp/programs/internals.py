@@ -8,7 +8,7 @@ import os
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from jwarp.arrays.commands import listeners, set_recorders
 from jwarp.config import config
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
 from jwarp.frontend.by_name import full_name
-from jwarp.frontend.modules import known_modules
+from jwarp.frontend.modules import forget_module, get_module, known_modules
 from jwarp.frontend.options import caller
 from jwarp.programs import type_tables
 from jwarp.programs.context_functions import MEMBERS
@@ -132,6 +132,32 @@ def _allocation_report(sort_order: int = 0, max_items: int = 10) -> str:
     return allocation_counts.report(is_chronological=sort_order == 1, max_items=max_items)
 
 
+class _UserModules(MutableMapping[str, Any]):
+    """The modules of kernels by name. One that is deleted is made anew when a kernel of it is asked for its module."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return get_module(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in known_modules() or name in sys.modules
+
+    def __setitem__(self, name: str, module: Any) -> None:
+        raise TypeError("modules are made by wp.get_module")
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        forget_module(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(known_modules())
+
+    def __len__(self) -> int:
+        return len(known_modules())
+
+
 def _context() -> dict[str, Any]:
     public = _public("jwarp")
     return {
@@ -142,7 +168,7 @@ def _context() -> dict[str, Any]:
         **MEMBERS,
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
-        "user_modules": known_modules(),
+        "user_modules": _UserModules(),
         "get_warp_version": lambda: config.version,
         "get_llvm_version": lambda: version("llvmlite"),
         "register_api_function": register_api_function,

@@ -579,12 +579,12 @@ NAMED: dict[str, CompositeType] = {name: type for kind in KINDS.values() for nam
 
 
 def transform_expand(t: Any) -> Any:
-    """The transform of the seven numbers in `t`: a position, and a quaternion x, y, z, w.
+    """The transform with the seven numbers in `t`: a position, and a quaternion x, y, z, w.
 
-    It is for code outside kernels; in them, `wp.transform(*t)`.
+    For use outside kernels; in kernels, write `wp.transform(*t)`.
 
     Raises:
-        KernelTypeError: there are not seven numbers.
+        KernelTypeError: `t` does not have seven numbers.
     """
     numbers = list(t)
     if len(numbers) != 7:

@@ -85,15 +85,15 @@ class IndexedAnnotation(ArrayAnnotation):
 
 
 class indexedarray(Operators):
-    """The elements of `data` that arrays of indices name: `wp.indexedarray(x, [i, None])` is `x[i, :]`, not copied.
+    """Selected elements of an array: `wp.indexedarray(x, [i, None])` is `x[i, :]`, without a copy.
 
-    `data` is a JAX or NumPy array, `indices` an array of int32, or a list of one for each axis, None for all of an
-    axis. It is a pytree with these as its leaves. As an annotation, `wp.indexedarray[float]`,
-    `wp.indexedarray2d[wp.vec3]` or `wp.indexedarray(dtype=float, ndim=2)`, it is the type of a parameter. Kernels read
-    and write the elements of `data`.
+    `data` is a JAX or NumPy array. `indices` is an array of int32, or a list of one for each axis, with None for all of
+    an axis. An indexed array is a pytree with these as leaves. As an annotation, `wp.indexedarray[float]`,
+    `wp.indexedarray2d[wp.vec3]` or `wp.indexedarray(dtype=float, ndim=2)` is the type of a parameter. Kernels read and
+    write the elements of `data`.
 
     Raises:
-        KernelTypeError: there are more arrays of indices than axes, or the type of the elements is unknown.
+        KernelTypeError: There are more index arrays than axes, or the type of the elements is unknown.
     """
 
     _ndim = 1
@@ -159,23 +159,23 @@ class indexedarray(Operators):
         return False
 
     def assign(self, src: Any) -> None:
-        """Set the elements that are named to those of `src`, an array of the same shape and type, or what makes one.
+        """Set the selected elements to those of `src`, an array of the same shape and type, or data for such an array.
 
         Raises:
-            KernelTypeError, LaunchError: it does not fit.
+            KernelTypeError, LaunchError: `src` does not match.
         """
         COPY[0](self, src)
 
     def fill_(self, value: Any) -> None:
-        """Set the elements that are named to `value`, as `fill_` of the array does; the others stay what they are.
+        """Set the selected elements to `value`; the others do not change.
 
         Raises:
-            KernelTypeError: it is no value of the type of the elements, or `data` is no `wp.array`.
+            KernelTypeError: `value` does not have the type of the elements, or `data` is not a `wp.array`.
         """
         FILL[0](self, value)
 
     def zero_(self) -> None:
-        """Set the elements that are named to zero."""
+        """Set the selected elements to zero."""
         FILL[0](self, 0)
 
     def list(self) -> list[Any]:
@@ -183,18 +183,18 @@ class indexedarray(Operators):
         return type(self.data)(self.numpy(), dtype=self.data.dtype).list()
 
     def contiguous(self) -> Any:
-        """An array of the elements that are named, as `wp.clone` makes it: a tape records the copy.
+        """A contiguous copy of the selected elements, as by `wp.clone`. A tape records the copy.
 
         Raises:
-            KernelTypeError: `data` is no `wp.array`.
+            KernelTypeError: `data` is not a `wp.array`.
         """
         return CLONE[0](self)
 
     def to(self, device: Any) -> Any:
-        """The same on a device: itself where it is there, else an indexed array of copies.
+        """The indexed array on a device: itself if it is there, otherwise an indexed array of copies.
 
         Raises:
-            LaunchError: there is no such device.
+            LaunchError: There is no such device.
         """
         data = self.data.to(device)
         indices = tuple(i if i is None else i.to(device) for i in self.indices)

@@ -467,3 +467,24 @@ def test_what_declarations_refuse():
 
         @wp.overload
         def fill(a: wp.array[float], value): ...
+
+
+def test_stubs_of_overloads_find_kernels_by_their_function():
+    def named_twice(x: Any, y: wp.array[float]):
+        y[0] = float(x)
+
+    function = named_twice
+    first = wp.kernel(function, name="named_once")
+
+    @wp.overload
+    def named_twice(x: int, y: wp.array[float]): ...
+
+    assert named_twice is first and len(first.overloads) == 1
+    del named_twice
+    again = wp.kernel(function, name="named_again")
+    with pytest.raises(wp.KernelTypeError, match="Ambiguous kernel lookup: named_again, named_once are kernels of"):
+
+        @wp.overload
+        def named_twice(x: float, y: wp.array[float]): ...
+
+    assert again.key == "named_again"

@@ -305,3 +305,17 @@ def test_numbers_of_python_by_a_setting():
     assert run_forked("import jwarp.as_warp\nimport numpy as np\n" + LEGACY).splitlines() == [
         "<class 'float'> <class 'float'> <class 'int'>", "True", "float32 32 True"
     ]  # fmt: skip
+
+
+def test_operators_that_there_are_not():
+    lines = run_forked("""
+import jwarp.as_warp
+import warp as wp
+try:
+    wp.mat22() * wp.mat22d()
+except RuntimeError as error:
+    print(error, error.__notes__)
+""").splitlines()
+    assert lines[0].startswith(
+        "Couldn't find a function 'mul' compatible with the arguments 'mat22f, mat22d' ['  help:"
+    )

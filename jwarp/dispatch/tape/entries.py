@@ -343,7 +343,8 @@ class LaunchEntry(Entry):
         if self.found is not None and self.kernel.enable_backward:
             self._check_found(self.backward, self.found)
             made.append(SteppedCall(self._check_apart, list))
-        if not [a for a in self.written if a._grad is not None]:
+        values = self.values
+        if not [p for p in self.changed if isinstance(a := values[p], array) and a._grad is not None]:
             return []
         backward = self.backward
         if backward is not None and self._moving(backward) != self.moving:
@@ -355,7 +356,7 @@ class LaunchEntry(Entry):
         if backward is None or self.backward_pass is None:
             return made
         made.append(SteppedCall(self.go_back, self._steps))
-        written = [a for p in self.moving if (a := self.values[p]).retain_grad and p in backward.written]
+        written = [a for p in self.moving if (a := values[p]).retain_grad and p in backward.written]
         if not written:
             return made
         self._refuse_retained(backward)

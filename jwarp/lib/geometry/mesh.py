@@ -48,9 +48,9 @@ MeshArrays.stands_for = uint64
 
 @struct
 class MeshQueryPoint:
-    """The result of a query for the closest or farthest point; all zero where `result` is False.
+    """The result of a query for the closest or farthest point; all fields are zero if `result` is False.
 
-    The point is that of `mesh_eval_position(id, face, u, v)`; a `sign` below zero says that the place is inside.
+    The point is `mesh_eval_position(id, face, u, v)`. A negative `sign` means that the query point is inside.
     """
 
     result: bool_

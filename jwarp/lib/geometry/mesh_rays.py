@@ -32,10 +32,10 @@ BEAM = 16.0  # how wide a beam of rays may be that go together, in sides of face
 
 @struct
 class MeshQueryRay:
-    """The result of a query for the intersection of a ray with a mesh; all zero where `result` is False.
+    """The result of a query for the intersection of a ray with a mesh; all fields are zero if `result` is False.
 
-    The point is `start + t * dir`, and that of `mesh_eval_position(id, face, u, v)`. The sign is above zero where the
-    ray comes from the side to which the face's normal points.
+    The point is `start + t * dir`, or `mesh_eval_position(id, face, u, v)`. The sign is positive if the ray comes from
+    the side to which the face's normal points.
     """
 
     result: bool_

@@ -546,21 +546,8 @@ class array(Operators, Written):
 
 array.plain_class = array
 _OWN = {
-    *[
-        "memory",
-        "layout",
-        "dtype",
-        "shape",
-        "strides",
-        "ndim",
-        "size",
-        "device",
-        "token",
-        "_host",
-        "_grad",
-        "_retain_grad",
-    ]
-}
+    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
+}  # fmt: skip
 
 
 def _restored(

@@ -32,19 +32,20 @@ class Case:
     """A program, and for each of SIZES the arguments or the edits of its text that give it.
 
     In `arguments` and `edit`, `{}` stands for an item of `sizes`, each for one of SIZES. `edit` is a text of
-    the program, and the text that replaces it.
+    the program, and the text that replaces it. A program of this folder has another name where it is for several cases.
     """
 
     name: str
     sizes: tuple[object, ...]
     arguments: str = "--headless"
     edit: tuple[str, str] | None = None
+    own: str = ""
 
     def program(self, size: object) -> trials.Program:
         known = next((each for each in trials.PROGRAMS if each.name == self.name), trials.Program(self.name))
         edits = {**known.edits, **({self.edit[0]: self.edit[1].format(size)} if self.edit else {})}
         kind = trials.Program if "/" in self.name else Own
-        return kind(self.name, tuple(self.arguments.format(size).split()), edits)
+        return kind(self.own or self.name, tuple(self.arguments.format(size).split()), edits)
 
 
 class Own(trials.Program):
@@ -84,6 +85,10 @@ CASES = [
         (256, 64, 32),
         "--headless --spin-up-steps=2 --lead-steps=3 --train-iters=1",
         ("N_GRID = 512", "N_GRID = {}"),
+    ),
+    *(
+        Case(f"diffsim_{name}", (1,), f"--example=diffsim.example_diffsim_{name}", own="newton_example")
+        for name in ("spring_cage", "ball", "drone", "soft_body", "cloth")
     ),
     Case("tile/tile_nbody", (2048, 640, 192), "--headless --num-frames=1 -N={}"),
     Case("tile/tile_mcgp", (32, 10, 4), "--headless --slices=1 --height={}"),

@@ -1,15 +1,15 @@
-"""Discs that hit each other form a letter: their first velocities are found by a gradient through all collisions
-==============================================================================================================
+"""Colliding discs form a letter: a gradient through all collisions finds their initial velocities
+===============================================================================================
 
-Two thousand discs lie in a box. A step has four kernels. `sort_into_cells` hashes discs to the cells of a grid, where
-atomic counters give each one a slot; `find_contacts` looks around in neighbouring cells, and a counter compacts what it
-finds to a list of contacts; `push_apart` goes through the list, each contact a damped spring (Cundall and Strack 1979,
-"A discrete numerical model for granular assemblies", Géotechnique 29); `move` takes the step. The derivative goes
-through slots that counters gave.
+Two thousand discs lie in a box. A step launches four kernels. `sort_into_cells` assigns discs to the cells of a grid,
+where atomic counters give each disc a slot. `find_contacts` searches neighbouring cells, and a counter compacts the
+pairs that touch to a list of contacts. `push_apart` processes the list; each contact is a damped spring (Cundall and
+Strack 1979, "A discrete numerical model for granular assemblies", Géotechnique 29). `move` integrates. The derivative
+goes through the slots that the counters gave out.
 
-Each disc has a place of its own in the letter. Five hundred steps are a `lax.scan` of scans with `jax.checkpoint`
-around the inner ones; the gradient of the squared distances at the end, by all velocities at the start, is descended
-from rest. The first step throws each disc straight at its place; the further ones undo what collisions blur.
+Each disc has a target in the letter. The loss is the sum of the squared distances to the targets after five hundred
+steps: a `lax.scan` of scans, with `jax.checkpoint` around the inner ones. Gradient descent on the initial velocities
+starts from rest. Its first step throws each disc straight at its target; further steps correct for collisions.
 
 To run it::
 

@@ -1,14 +1,14 @@
 """A dam breaks: fifty thousand particles of water find their neighbours by a hash grid
-=======================================================================================
+====================================================================================
 
-A column of water stands behind a wall that is taken away, and runs through a tank against a pillar. Water is particles
-that carry mass (smoothed particle hydrodynamics: Monaghan 1992, "Smoothed Particle Hydrodynamics", Annual Review of
-Astronomy and Astrophysics 30). A step builds a `wp.HashGrid` of them anew, and two kernels go over each particle's
-neighbours: `densities` adds up what lies around it, and `pushes` what pressure and viscosity do. The pressure is that
-of a fluid which gives way a little (Becker and Teschner 2007, "Weakly compressible SPH for free surface flows").
+A column of water is released, runs through a tank and hits a pillar. The water consists of particles that carry mass
+(smoothed particle hydrodynamics: Monaghan 1992, "Smoothed Particle Hydrodynamics", Annual Review of Astronomy and
+Astrophysics 30). A step builds a `wp.HashGrid`, and two kernels visit the neighbours of each particle: `densities`
+sums up their mass, and `pushes` computes the forces of pressure and viscosity. The fluid is weakly compressible
+(Becker and Teschner 2007, "Weakly compressible SPH for free surface flows").
 
-A step is a JAX function, the grid is built inside of it, and a run is a `lax.scan` in `jax.jit`: it could be batched
-over tanks, and differentiated.
+A step is a JAX function that builds its grid, and a run is a `lax.scan` inside `jax.jit`. So it could be batched over
+tanks, and differentiated.
 
 To run it::
 

@@ -1,10 +1,10 @@
-"""Where did it rain? A gradient through every step of a flood finds the rain from the water that stands on the land
-=================================================================================================================
+"""Where did it rain? A gradient through every step of a flood finds the rain from the water on the land
+=====================================================================================================
 
-The flood is that of `terrain_rain.py`, on a coarser map. All that is known is how much water stands where, some time
-after a storm began whose rain differs from place to place. The gradient of the misfit, by the rain on each cell, goes
-back through every step, and optax walks along it. The steps are a `lax.scan` of scans with `jax.checkpoint` around the
-inner ones, so that few states have to be kept.
+The flood is that of `terrain_rain.py`, on a coarser map. Known is only how much water stands in each cell, some time
+after the start of a storm whose rain differs from place to place. The gradient of the misfit with respect to the rain
+on each cell goes back through every step, and optax minimises the misfit. The steps are a `lax.scan` of scans with
+`jax.checkpoint` around the inner ones, so that few states have to be stored.
 
 To run it::
 

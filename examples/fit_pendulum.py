@@ -1,10 +1,10 @@
-"""A pendulum is found by gradients: its length and its drag, from where its bobs are seen ten times in a second
-=============================================================================================================
+"""Gradients find a pendulum's length and drag from ten observations of its bobs
+=============================================================================
 
-The kernel is that of `pendulum_batch.py`: a loop of Runge and Kutta's steps, whose parameters are numbers. JAX
-differentiates it in both modes. `jax.value_and_grad` goes back through the loop of every launch and gives the slope of
-the misfit; `jax.jacfwd` goes forward with the two parameters and gives the Jacobian, of which Gauss and Newton's method
-makes its step. The picture shows the misfit before each step, and the way that length and drag take.
+The kernel is that of `pendulum_batch.py`: a loop of Runge-Kutta steps, whose parameters are numbers. JAX
+differentiates it in both modes. `jax.value_and_grad` goes back through the loop of each launch and returns the
+gradient of the misfit. `jax.jacfwd` goes forward with the two parameters and returns the Jacobian, which the
+Gauss-Newton method needs. The picture shows the misfit before each step, and the path of length and drag.
 
 To run it::
 

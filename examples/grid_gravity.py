@@ -1,10 +1,10 @@
-"""The grid step of a material-point method, and which way each cell of the grid would like to change
-==================================================================================================
+"""The grid step of a material-point method, and how each cell of the grid would like to change
+============================================================================================
 
-A material-point method throws the mass and the momentum of its particles onto a grid. The kernel here is what happens
-there: momentum divided by mass is velocity, gravity acts for one time step, and what would leave the box is stopped.
-Gravity and the time step are plain numbers, of which nobody asks a gradient: `argnums` names mass and momentum alone.
-The loss is how far velocities are from those wanted; its gradients are held against the closed form.
+A material-point method transfers the mass and the momentum of its particles to a grid. This kernel is the step on the
+grid: velocity is momentum divided by mass, gravity acts for one time step, and velocities that point out of the box
+are set to zero. Gravity and the time step are plain numbers without gradients: `argnums` names only mass and
+momentum. The loss is the distance of the velocities from given ones. Its gradients are compared with the closed form.
 
 To run it::
 

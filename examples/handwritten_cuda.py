@@ -1,12 +1,12 @@
 """A loss written in CUDA C++, with its adjoint, as a JAX function: it trains eight classifiers at once
 ====================================================================================================
 
-`softmax_cross_entropy.cu` has two kernels: the fused loss of a classifier, which reads the logits once where XLA reads
-them several times, and its adjoint. `wp.cuda_kernel` registers both, with JAX functions that compute the same on the
-CPU. Then it is a function like any: `jax.jit`, `jax.grad`, and `jax.vmap` over eight networks that learn to tell the
-arms of a spiral apart, in one launch for all. Before it trains, the program compares the loss and its gradient with
-JAX's own. Without a GPU the CPU's functions run, and the kernels are still compiled for four generations of GPUs:
-what they take is printed.
+`softmax_cross_entropy.cu` has two kernels: the fused loss of a classifier, which reads the logits once where XLA
+reads them several times, and its adjoint. `wp.cuda_kernel` registers both, with JAX functions that compute the same
+on the CPU. The result is an ordinary JAX function: for `jax.jit`, `jax.grad`, and `jax.vmap` over eight networks that
+learn to separate the arms of a spiral, with one launch for all. Before training, the program compares the loss and
+its gradient with JAX's own. Without a GPU, the JAX functions run, and the kernels are still compiled for four
+generations of GPUs: the program prints the resources that they need.
 
 To run it::
 

@@ -1,14 +1,13 @@
-"""A learned pair potential beside Lennard-Jones, in one kernel, trained through 200 steps of dynamics
+"""A learned pair potential next to Lennard-Jones, in one kernel, trained through 200 steps of dynamics
 ====================================================================================================
 
-Atoms in a periodic box attract and repel each other by Lennard-Jones, and by something more that nobody has told us:
-here a shallow well one and a half diameters away. All that we have are films of how they move. Can a small network
-learn from these what is missing?
+Atoms in a periodic box interact by Lennard-Jones, and by an unknown force: here a shallow well at one and a half
+diameters. All we have are films of their motion. Can a small network learn the missing force from them?
 
-The physics is a loop over neighbours, as a simulation has it; the network is an ordinary module of equinox, called in
-the middle of that loop. `wp.jax_func` makes the function of `jax.numpy` around it callable in the kernel, where it
-becomes machine code. The force is `jax.grad` of the energy, taken there. The gradient of the loss by the weights goes
-back through all 200 steps, and optax walks along it.
+The physics is a loop over neighbours, as in any simulation. The network is an ordinary equinox module, called inside
+this loop. `wp.jax_func` makes the `jax.numpy` function around the module callable in the kernel, where it becomes
+machine code. The force is `jax.grad` of the energy, taken in the kernel. The gradient of the loss with respect to the
+weights goes back through all 200 steps, and optax updates the weights.
 
 To run it: `python examples/learned_potential.py` writes learned_potential.png, `--quick` trains for a few seconds.
 Needs equinox, matplotlib, optax and tqdm.

@@ -1,10 +1,10 @@
-"""Gradients through mujoco_warp as it is: a cartpole swings up, and a hopper hops, by gradient descent
-====================================================================================================
+"""Gradients through unmodified mujoco_warp: gradient descent swings up a cartpole and makes a hopper hop
+======================================================================================================
 
-mujoco_warp is written for NVIDIA Warp and has no derivatives. Here its own `step` is a function of JAX:
+mujoco_warp is written for NVIDIA Warp and has no derivatives. Here its `step` becomes a JAX function:
 `wp.functionalize` traces its launches, `jax.lax.scan` repeats them, and `jax.value_and_grad` goes back through all of
-it, the solver of contacts included. What is looked for are the controls: those that leave the pole upright and at rest,
-and those that lift the hopper's torso. The pictures show the motion before and after, and the loss.
+them, including the contact solver. The unknowns are the controls: those that bring the pole upright and to rest, and
+those that lift the hopper's torso. The pictures show the motion before and after, and the loss.
 
 To run it::
 

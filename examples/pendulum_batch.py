@@ -1,12 +1,12 @@
-"""Ten thousand double pendulums: one kernel swings one of them, `jax.vmap` swings them all
-========================================================================================
+"""Ten thousand double pendulums: one kernel integrates one of them, `jax.vmap` integrates all
+===========================================================================================
 
-Each pendulum has a twin, released a hair's breadth beside it. On the left, the picture shows for every length of the
-lower arm and every air drag how long the twins stay together; on the right, the twins of three of these pendulums.
-A kernel holds the whole integration (Runge-Kutta of fourth order), as it would be written for one pendulum, and takes
-its parameters as numbers; `jax.jit(jax.vmap(…))` makes one launch of it for the whole map. Before it draws, the
-program checks that no energy is lost without drag. The next two lessons use the same kernel: `fit_pendulum.py` finds a
-pendulum by gradients, and `pendulum_race.py` measures what the same costs in `jax.numpy`.
+Each pendulum has a twin that starts at a slightly different angle. The left picture shows for each length of the
+lower arm and each air drag how long the twins stay together. On the right are the twins of three of these pendulums.
+The kernel contains the whole integration (Runge-Kutta of fourth order) of one pendulum, with numbers as parameters.
+`jax.jit(jax.vmap(…))` makes it one launch for the whole map. Before it draws, the program checks that energy is
+conserved without drag. The next two lessons use the same kernel: `fit_pendulum.py` finds a pendulum by gradients, and
+`pendulum_race.py` compares the cost with `jax.numpy`.
 
 To run it::
 

@@ -1,10 +1,10 @@
-"""One loop, three ways: a kernel under `jax.vmap`, a kernel with a thread to each pendulum, and `jax.numpy`
-=========================================================================================================
+"""One loop, three ways: a kernel under `jax.vmap`, a kernel with a thread per pendulum, and `jax.numpy`
+=====================================================================================================
 
-The pendulums are those of `pendulum_batch.py`. A kernel for one pendulum takes numbers, and `jax.vmap` makes one launch
-of it; a kernel for all takes arrays, and each thread swings the pendulum of its number: both are the same code in the
-end. In `jax.numpy` the loop is a `lax.fori_loop` over arrays, which go through memory in every step. The three agree,
-and are timed in turns.
+The pendulums are those of `pendulum_batch.py`. A kernel for one pendulum takes numbers, and `jax.vmap` makes it one
+launch. A kernel for all pendulums takes arrays, and each thread integrates one pendulum. Both become the same code.
+In `jax.numpy`, the loop is a `lax.fori_loop` over arrays, which go through memory in every step. The three agree, and
+are timed in turn.
 
 To run it::
 

@@ -1,19 +1,19 @@
-"""A shape, its place and the light are found from a picture: gradients through a ray caster of meshes
-=====================================================================================================
+"""Finding a shape, its position and the light from a picture: gradients through a ray caster of meshes
+====================================================================================================
 
-Each pixel sends a ray to a mesh (`wp.mesh_query_ray`), and has the colour of the light that falls on the face there: a
-red, a green and a blue lamp shine from three sides (Woodham 1980, "Photometric method for determining surface
-orientation from multiple images"). The picture is a function of the points of the mesh, of where it stands, and of the
-lamps, and JAX differentiates it: by where a ray hits a face, by the weights of its corners, and by their normals. The
-tree that rays go through is built inside of `jax.jit`, of the points of each step; it has no derivative, and needs
-none.
+Each pixel sends a ray to a mesh (`wp.mesh_query_ray`). Its colour is that of the light on the face that the ray hits:
+a red, a green and a blue lamp shine from three sides (Woodham 1980, "Photometric method for determining surface
+orientation from multiple images"). The picture is a function of the vertices, the position of the mesh and the lamps,
+and JAX differentiates it: through the point where a ray hits a face, the barycentric weights and the normals. The
+tree for the rays is built inside `jax.jit` from the vertices of each step. It has no derivative, and needs none.
 
-At the outline a picture has no gradient, as it is a matter of hit or miss. So each ray asks as well how far it passes
-from the mesh, or how deep in it goes (`wp.mesh_query_point_no_sign`), where it is closest to the middle: where a
-ray hits that should miss, or the other way round, that distance counts.
+At the silhouette, where a ray changes from hit to miss, the picture has no gradient. So each ray also asks how far it
+passes from the mesh, or how deep it enters (`wp.mesh_query_point_no_sign`), at its point closest to the centre. If a
+ray hits that should miss, or the reverse, this distance contributes to the loss.
 
-From a ball, the search is for a carved one: how high each point of it is, where it is, and from where the light comes.
-Heights follow a smoothed gradient (Nicolet, Jacobson and Jakob 2021, "Large Steps in Inverse Rendering of Geometry").
+The search starts from a ball and looks for a carved one: the height of each vertex, the position of the ball, and the
+directions of the lamps. Heights follow a smoothed gradient (Nicolet, Jacobson and Jakob 2021, "Large Steps in Inverse
+Rendering of Geometry").
 
 To run it::
 

@@ -1,11 +1,11 @@
-"""A lander finds its thrust: a forward and an adjoint launch, recorded once and replayed on NumPy buffers
-=======================================================================================================
+"""A lander finds its thrust: a forward and an adjoint launch, recorded once and replayed on NumPy arrays
+======================================================================================================
 
-The kernel flies a craft for some seconds under gravity, drag and its own thrust, and adds up what is wrong with the
-landing: the distance to the pad, the speed there, and the fuel. Two records share their buffers. One launch writes the
-path and the cost, the other adds the gradient of the thrust to an array, and plain NumPy takes the step downhill.
-Nothing is traced, nothing is copied, and a replay has no argument left to check. At the end it prints what a step of
-that loop costs, beside the same by `wp.launch` each time, and beside one jitted `lax.scan` over `jax.value_and_grad`.
+The kernel flies a craft for some seconds under gravity, drag and thrust, and sums up the cost of the landing: the
+distance to the pad, the final speed, and the fuel. Two records share their arrays. One launch writes the path and the
+cost, the other adds the gradient of the thrust to an array, and plain NumPy makes the descent step. Nothing is traced
+or copied, and a replay has no argument left to check. At the end, the program prints the time of a step of this loop,
+compared with `wp.launch` in each step, and with one jitted `lax.scan` over `jax.value_and_grad`.
 
 To run it::
 

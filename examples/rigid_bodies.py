@@ -1,12 +1,12 @@
-"""Rigid bodies turn by quaternions: T-handles that tumble in space, and a chain of them, integrated by one kernel
-===============================================================================================================
+"""Rigid bodies rotate by quaternions: tumbling T-handles and a chain of them, integrated by one kernel
+====================================================================================================
 
-A T-handle that spins about its middle axis turns over, again and again (Dzhanibekov 1985); the less it is tilted, the
-longer it waits. One kernel holds all time steps of a free chain of handles, joined at their ends by stiff springs; a
-handle is a chain of one. A step turns each body about its own axes, one after the other, each turn exactly (Reich
-1994), so momentum is kept to rounding, and the error of the energy stays small: the program checks both, and then a
-gradient through a thousand steps of the chain against finite differences, in float64. `tumbling_map.py` batches the
-same kernel.
+A T-handle that spins about its middle axis flips again and again (Dzhanibekov 1985); the less it is tilted, the
+longer it waits. One kernel contains all time steps of a free chain of handles, joined at their ends by stiff springs.
+A single handle is a chain of one. A step rotates each body about its own axes, one after the other, each rotation
+exactly (Reich 1994). So momentum is conserved up to rounding, and the error of the energy stays small. The program
+checks both, and then compares a gradient through a thousand steps of the chain with finite differences, in float64.
+`tumbling_map.py` batches the same kernel.
 
 To run it::
 

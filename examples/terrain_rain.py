@@ -1,11 +1,11 @@
 """Rain on real hills: a shallow-water flood written as Warp kernels, stepped inside one jitted `lax.scan`
 =======================================================================================================
 
-Two kernels do the physics. `flow` finds how much water moves between neighbouring cells: the local inertial
-equation with Manning friction of Bates, Horritt and Fewtrell (2010), "A simple inertial formulation of the
-shallow water equations for efficient two-dimensional flood inundation modelling", Journal of Hydrology 387.
-`settle` moves that water and adds the rain. What leaves one cell enters its neighbour, so water is lost only
-over the rim of the map, and at the end the books are checked.
+Two kernels compute the physics. `flow` computes the flow of water between neighbouring cells, by the local inertial
+equation with Manning friction of Bates, Horritt and Fewtrell (2010), "A simple inertial formulation of the shallow
+water equations for efficient two-dimensional flood inundation modelling", Journal of Hydrology 387. `settle` moves
+the water and adds the rain. Water that leaves one cell enters its neighbour, so it is lost only at the border of the
+map. At the end, the program checks the balance.
 
 To run it::
 

@@ -1,10 +1,10 @@
-"""A photograph as a small neural network: from the place of a pixel to its colour
-===============================================================================
+"""A photograph as a small neural network: from the position of a pixel to its colour
+==================================================================================
 
-The network is a multi-layer perceptron on sines and cosines of the coordinates. One kernel, fused, computes it for a
-tile of pixels at a time, and the squared miss of each tile; the weights are read as tiles, too, and the products of
-tiles are the layers. Its adjoint, which only `jax.grad` asks for, has the products for the gradients. Adam, from
-optax, follows them.
+The network is a multi-layer perceptron on sines and cosines of the coordinates. One fused kernel computes it for a
+tile of pixels at a time, and the squared error of each tile. The weights are read as tiles, too, and the layers are
+products of tiles. The adjoint, which is compiled only for `jax.grad`, has the products for the gradients. Adam, from
+optax, updates the weights.
 
 To run it::
 

@@ -1,9 +1,9 @@
-"""Sixteen thousand T-handles tumble by one launch: a map of which way up they end
-===============================================================================
+"""Sixteen thousand T-handles tumble in one launch: a map of their final orientation
+=================================================================================
 
 The kernel is that of `rigid_bodies.py`, written for one chain of handles. `jax.vmap` over angular momenta and moments
-of inertia makes one launch of it for all handles of the map, whose tilt grows upwards and whose middle moment of
-inertia grows to the right. Quaternions are arrays of four numbers to JAX.
+of inertia makes it one launch for all handles of the map. The initial tilt grows upwards, and the middle moment of
+inertia grows to the right. In JAX, quaternions are arrays of four numbers.
 
 To run it::
 

@@ -1253,10 +1253,10 @@ def add(a: Linear, b: Linear) -> Linear: ...
 @_overload
 def add(a: tile[T], b: tile[T]) -> tile[T]: ...
 def argmax(a: Vector[Any, Any]) -> uint32:
-    """The position of the first greatest component; NaNs are passed over."""
+    """The index of the first largest component. NaNs are ignored."""
 
 def argmin(a: Vector[Any, Any]) -> uint32:
-    """The position of the first least component; NaNs are passed over."""
+    """The index of the first smallest component. NaNs are ignored."""
 
 def asin(x: Float) -> Float:
     """The angle whose sine is x, -pi/2 to pi/2; x is clamped to [-1, 1]."""
@@ -1269,10 +1269,10 @@ def atan2(y: Float, x: Float) -> Float:
 
 @_overload
 def atomic_add(arr: array[T], i: Index, value: T) -> T:
-    """Add to an element of an array, in one indivisible step.
+    """Add to an element of an array, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1283,10 +1283,10 @@ def atomic_add(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ..
 def atomic_add(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def atomic_and(arr: array[T], i: Index, value: T) -> T:
-    """Combine an element of an array of integers by bitwise and, in one indivisible step.
+    """Combine an element of an array of integers by bitwise and, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1297,10 +1297,10 @@ def atomic_and(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ..
 def atomic_and(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
-    """Store a value in an element of an array where it equals `compare` bit by bit, in one indivisible step.
+    """Store a value in an element of an array where it equals `compare` bit by bit, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1311,10 +1311,10 @@ def atomic_cas(arr: array3d[T], i: Index, j: Index, k: Index, compare: T, value:
 def atomic_cas(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, compare: T, value: T) -> T: ...
 @_overload
 def atomic_exch(arr: array[T], i: Index, value: T) -> T:
-    """Store a value in an element of an array, in one indivisible step.
+    """Store a value in an element of an array, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1325,10 +1325,10 @@ def atomic_exch(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: .
 def atomic_exch(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def atomic_max(arr: array[T], i: Index, value: T) -> T:
-    """Store the larger of the value and an element of an array, in one indivisible step.
+    """Replace an element of an array by the larger of it and the value, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1339,10 +1339,10 @@ def atomic_max(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ..
 def atomic_max(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def atomic_min(arr: array[T], i: Index, value: T) -> T:
-    """Store the smaller of the value and an element of an array, in one indivisible step.
+    """Replace an element of an array by the smaller of it and the value, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1353,10 +1353,10 @@ def atomic_min(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ..
 def atomic_min(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def atomic_or(arr: array[T], i: Index, value: T) -> T:
-    """Combine an element of an array of integers by bitwise or, in one indivisible step.
+    """Combine an element of an array of integers by bitwise or, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1367,10 +1367,10 @@ def atomic_or(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
 def atomic_or(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def atomic_sub(arr: array[T], i: Index, value: T) -> T:
-    """Subtract from an element of an array, in one indivisible step.
+    """Subtract from an element of an array, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1381,10 +1381,10 @@ def atomic_sub(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ..
 def atomic_sub(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def atomic_xor(arr: array[T], i: Index, value: T) -> T:
-    """Combine an element of an array of integers by bitwise exclusive or, in one indivisible step.
+    """Combine an element of an array of integers by bitwise exclusive or, atomically.
 
-    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-    Gives what the element held before; zero, where the array has no such element.
+    Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+    Returns the old value of the element; zero if the index is outside the array.
     """
 
 @_overload
@@ -1395,18 +1395,18 @@ def atomic_xor(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ..
 def atomic_xor(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
 @_overload
 def bit_and(a: Int, b: Int) -> Int:
-    """a & b: bitwise and, of bools and."""
+    """a & b: bitwise and; for bools, logical and."""
 
 @_overload
 def bit_and(a: Composite, b: Composite) -> Composite: ...
 @_overload
 def bit_and(a: tile[T], b: tile[T]) -> tile[T]: ...
 def bit_count(x: Int) -> int:
-    """How many bits of x are set, as int32."""
+    """The number of bits of x that are set, as int32."""
 
 @_overload
 def bit_or(a: Int, b: Int) -> Int:
-    """a | b: bitwise or, of bools or."""
+    """a | b: bitwise or; for bools, logical or."""
 
 @_overload
 def bit_or(a: Composite, b: Composite) -> Composite: ...
@@ -1414,63 +1414,63 @@ def bit_or(a: Composite, b: Composite) -> Composite: ...
 def bit_or(a: tile[T], b: tile[T]) -> tile[T]: ...
 @_overload
 def bit_xor(a: Int, b: Int) -> Int:
-    """a ^ b: bitwise exclusive or, of bools `!=`."""
+    """a ^ b: bitwise exclusive or; for bools, `!=`."""
 
 @_overload
 def bit_xor(a: Composite, b: Composite) -> Composite: ...
 @_overload
 def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
 def block_dim() -> int:
-    """How many threads a block of this launch has."""
+    """The number of threads in a block."""
 
 def breakpoint() -> None:
-    """Do nothing: a place where Warp's own debug builds stop in a debugger.
+    """Does nothing. (In Warp's debug builds, it stops in a debugger.)
 
-    Kernels here are no source that a debugger could show. Print values, or set `wp.config.debug`.
+    Debuggers cannot show the source of kernels. Print values, or set `wp.config.debug`.
     """
 
 def bvh_get_group_root(id: uint64, group: int) -> int:
     """The `root` of queries for the boxes of one group; -1, which is all boxes, where there is no such group."""
 
 def bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuery:
-    """The boxes of a tree that meet the box from `low` to `high`: a loop goes over their numbers.
+    """The boxes of a tree that intersect the box from `low` to `high`: a loop iterates over their indices.
 
-    `root` is what `bvh_get_group_root` gives, for the boxes of one group. Boxes and queries with a corner that is no
-    number meet nothing.
+    `root` from `bvh_get_group_root` restricts the query to the boxes of one group. Boxes and queries with a
+    NaN intersect nothing.
     """
 
 def bvh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> BvhQueryTiled:
-    """`tile_bvh_query_aabb` by its older name."""
+    """`tile_bvh_query_aabb` under its older name."""
 
 def bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery:
     """The boxes of a tree that a ray intersects when they are grown by `radius` on all sides, as `bvh_query_ray`."""
 
 def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool:
-    """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
+    """Set `index` to the next box of a query and return True; return False if there is none.
 
     Of rays, only boxes that they enter before `max_dist` count.
     """
 
 def bvh_query_next_tiled(query: BvhQueryTiled) -> tile[int]:
-    """`tile_bvh_query_next` by its older name."""
+    """`tile_bvh_query_next` under its older name."""
 
 def bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery:
-    """The boxes of a tree that a ray from `start` along `dir` intersects, in no order. A loop gives their numbers."""
+    """The boxes of a tree that a ray from `start` along `dir` intersects: a loop iterates over their indices."""
 
 def bvh_query_ray_tiled(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled:
-    """`tile_bvh_query_ray` by its older name."""
+    """`tile_bvh_query_ray` under its older name."""
 
 def bvh_query_sphere(id: uint64, center: vec3, radius: float, root: int = -1) -> BvhQuery:
-    """The boxes of a tree that are within `radius` of `center`: a loop goes over their numbers."""
+    """The boxes of a tree within `radius` of `center`: a loop iterates over their indices."""
 
 def cast(a: Any, dtype: type[T]) -> T:
-    """The bits of a number, vector, matrix or struct, read as another type of the same size.
+    """The bits of a number, vector, matrix or struct, reinterpreted as another type of the same size.
 
     To convert the value, call the type: wp.float32(x).
     """
 
 def cbrt(x: Float) -> Float:
-    """The cube root of x, negative where x is."""
+    """The cube root of x, with the sign of x."""
 
 def ceil(x: Float) -> Float:
     """The smallest integer not below x, as a float."""
@@ -1499,7 +1499,7 @@ def cross(a: AnyVector, b: AnyVector) -> AnyVector:
 
 @_overload
 def curlnoise(state: uint32, xy: vec2, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec2:
-    """A field without divergence: the curl of Perlin noise, summed over `octaves`.
+    """A divergence-free field: the curl of Perlin noise, summed over `octaves`.
 
     Each octave has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
     """
@@ -1509,13 +1509,13 @@ def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = ..., lacunarity: float
 @_overload
 def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec3: ...
 def cw_div(a: Composite, b: Composite) -> Composite:
-    """The quotient of two vectors or matrices of one type, component by component."""
+    """The quotient of two vectors or matrices of the same type, component by component."""
 
 def cw_mul(a: Composite, b: Composite) -> Composite:
-    """The product of two vectors or matrices of one type, component by component."""
+    """The product of two vectors or matrices of the same type, component by component."""
 
 def ddot(a: Matrix[Number, Any], b: Matrix[Number, Any]) -> Number:
-    """The sum of the products of the entries of two matrices of one type."""
+    """The sum of the products of the entries of two matrices of the same type."""
 
 def degrees(x: Float) -> Float:
     """x radians in degrees."""
@@ -1528,7 +1528,7 @@ def diag(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
 
 @_overload
 def div(a: Number, b: Number) -> Number:
-    """a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set."""
+    """a / b. Integer quotients are truncated towards zero; an integer divided by 0 is -1, all bits set."""
 
 @_overload
 def div(a: Linear, b: Number) -> Linear: ...
@@ -1552,7 +1552,7 @@ def div_approx(a: tile[T], b: Any) -> tile[T]: ...
 def div_approx(a: Any, b: tile[T]) -> tile[T]: ...
 @_overload
 def dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number:
-    """The sum of the products of the components of two vectors, or quaternions, of one type."""
+    """The dot product of two vectors, or quaternions, of the same type."""
 
 @_overload
 def dot(a: Quaternion[Float], b: Quaternion[Float]) -> Float: ...
@@ -1575,13 +1575,13 @@ def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
 def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
 @_overload
 def empty(shape: int, dtype: type[T]) -> array[T]:
-    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
+    """An array of zeros: in a kernel, a thread-private array; outside kernels, a mutable array.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.
-        KernelTypeError: `dtype` is no such type.
+        KernelTypeError: `dtype` is not such a type.
     """
 
 @_overload
@@ -1606,7 +1606,7 @@ def erf(x: Float) -> Float:
     """The error function of x."""
 
 def erfc(x: Float) -> Float:
-    """1 - erf(x), without its cancellation."""
+    """1 - erf(x), without cancellation."""
 
 def erfcinv(x: Float) -> Float:
     """The inverse of erfc: infinite at 0 and 2, NaN outside."""
@@ -1618,34 +1618,34 @@ def exp(x: Float) -> Float:
     """e to the power x."""
 
 def expect_eq(a: T, b: T) -> None:
-    """Say that two values of one type are equal, numbers or vectors, matrices and the like.
+    """Check that two values of the same type are equal: numbers, vectors, matrices or other composites.
 
-    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
-    ends with an error that says where and for which thread.
+    If the check fails, the thread prints a line with both values, and the kernel continues. In debug mode, the launch
+    ends with an error that names the line and the thread.
     """
 
 def expect_near(a: T, b: T, tolerance: Any = 1e-6) -> None:
-    """Say that two floats, or all components, are no further apart than `tolerance`; NaNs are not near.
+    """Check that two floats, or all components, differ by at most `tolerance`. NaN is near nothing.
 
-    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
-    ends with an error that says where and for which thread.
+    If the check fails, the thread prints a line with both values, and the kernel continues. In debug mode, the launch
+    ends with an error that names the line and the thread.
     """
 
 def expect_neq(a: T, b: T) -> None:
-    """Say that two values of one type differ.
+    """Check that two values of one type differ.
 
-    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
-    ends with an error that says where and for which thread.
+    If the check fails, the thread prints a line with both values, and the kernel continues. In debug mode, the launch
+    ends with an error that names the line and the thread.
     """
 
 def floor(x: Float) -> Float:
     """The largest integer not above x, as a float."""
 
 def floordiv(a: Number, b: Number) -> Number:
-    """a // b: the quotient rounded down; an integer over 0 is -1, all bits set."""
+    """a // b: the quotient rounded down; an integer divided by 0 is -1, all bits set."""
 
 def fma(x: Float, y: Float, z: Float) -> Float:
-    """x * y + z, rounded once where the target has the instruction."""
+    """x * y + z, rounded once if the target has the instruction."""
 
 def frac(x: Float) -> Float:
     """x - trunc(x), which has the sign of x."""
@@ -1678,14 +1678,14 @@ def hash_grid_query(id: uint64, point: vec3h, max_dist: float16) -> HashGridQuer
 @_overload
 def hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery[float16]: ...
 def hash_grid_query_next(query: HashGridQuery[Any], index: int) -> bool:
-    """Let `index` be the number of the next point of a query; False, and `index` as it was, if there is none."""
+    """Set `index` to the next point of a query and return True; return False if there is none."""
 
 def identity(n: int, dtype: Any) -> Any:
     """The n by n matrix of a scalar type with ones on the diagonal and zeros elsewhere; n is a constant."""
 
 @_overload
 def intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3) -> int:
-    """1 where two triangles, by their corners, have a point in common, else 0.
+    """1 if two triangles, given by their corners, have a common point, otherwise 0.
 
     A corner that is closer to the plane of the other triangle than 1e-6 over the length of its normal is in the
     plane.
@@ -1694,37 +1694,37 @@ def intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3
 @_overload
 def intersect_tri_tri(v0: vec3d, v1: vec3d, v2: vec3d, u0: vec3d, u1: vec3d, u2: vec3d) -> int: ...
 def inverse(a: AnyMatrix) -> AnyMatrix:
-    """The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero where it is singular."""
+    """The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero if it is singular."""
 
 def inverse_approx(a: AnyMatrix) -> AnyMatrix:
     """The same as `inverse`."""
 
 @_overload
 def invert(a: Int) -> Int:
-    """~a: bitwise complement, of bools not."""
+    """~a: bitwise complement; for bools, logical not."""
 
 @_overload
 def invert(a: Composite) -> Composite: ...
 @_overload
 def isfinite(a: Float) -> bool:
-    """Whether a, or every component of it, is neither infinite nor NaN."""
+    """True if a, or every component of it, is neither infinite nor NaN."""
 
 @_overload
 def isfinite(a: AnyLinear) -> bool: ...
 @_overload
 def isinf(a: Float) -> bool:
-    """Whether a, or any component of it, is infinite."""
+    """True if a, or any component of it, is infinite."""
 
 @_overload
 def isinf(a: AnyLinear) -> bool: ...
 @_overload
 def isnan(a: Float) -> bool:
-    """Whether a, or any component of it, is NaN."""
+    """True if a, or any component of it, is NaN."""
 
 @_overload
 def isnan(a: AnyLinear) -> bool: ...
 def len(a: Any) -> int:
-    """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has."""
+    """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, its length."""
 
 @_overload
 def length(a: Vector[Float, Any]) -> Float:
@@ -1745,17 +1745,17 @@ def lerp(a: Float, b: Float, t: Float) -> Float:
 @_overload
 def lerp(a: Linear, b: Linear, t: Float) -> Linear: ...
 def log(x: Float) -> Float:
-    """The natural logarithm of x; NaN where x is negative."""
+    """The natural logarithm of x; NaN if x is negative."""
 
 def log10(x: Float) -> Float:
-    """The logarithm of x to base 10; NaN where x is negative."""
+    """The logarithm of x to base 10; NaN if x is negative."""
 
 def log2(x: Float) -> Float:
-    """The logarithm of x to base 2; NaN where x is negative."""
+    """The logarithm of x to base 2; NaN if x is negative."""
 
 @_overload
 def lower_bound(arr: array[Number], value: Number) -> int:
-    """The index of the first element of a sorted array that is not below `value`; that of the last if all are.
+    """The index of the first element of a sorted array that is at least `value`; the last index if there is none.
 
     It looks at the elements from `arr_begin` up to, and without, `arr_end`, or at all.
     """
@@ -1764,7 +1764,7 @@ def lower_bound(arr: array[Number], value: Number) -> int:
 def lower_bound(arr: array[Number], arr_begin: int, arr_end: int, value: Number) -> int: ...
 @_overload
 def lshift(a: Int, b: Int) -> Int:
-    """a << b; 0 where b is not below the width of the type in bits."""
+    """a << b; 0 if b is at least the width of the type in bits."""
 
 @_overload
 def lshift(a: Composite, b: Composite) -> Composite: ...
@@ -1775,16 +1775,16 @@ def matrix(*values: Any, shape: tuple[int, int] | None = None, dtype: Any = None
     """
 
 def matrix_from_cols(*args: Vector[Any, Any]) -> Any:
-    """The matrix with these columns, vectors of one type."""
+    """The matrix with these columns, vectors of the same type."""
 
 def matrix_from_rows(*args: Vector[Any, Any]) -> Any:
-    """The matrix with these rows, vectors of one type."""
+    """The matrix with these rows, vectors of the same type."""
 
 @_overload
 def max(a: Number, b: Number) -> Number:
     """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
 
-    Of a number and NaN it is the number, as C's fmax; 0 is above -0.
+    If one argument is NaN, the result is the other one, as in C's fmax. 0 is larger than -0.
     """
 
 @_overload
@@ -1795,7 +1795,7 @@ def mesh_eval_face_normal(id: uint64, face: int) -> vec3:
     """The normal of a face, of length 1; zero for no face, and for one without an area."""
 
 def mesh_eval_position(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3:
-    """The point of a face where its first two corners have the weights `bary_u` and `bary_v`; zero for no face."""
+    """The point of a face whose first two corners have the weights `bary_u` and `bary_v`; zero for no face."""
 
 def mesh_eval_velocity(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3:
     """The velocity of that point of a face; zero for no face, and where the mesh has no velocities."""
@@ -1819,22 +1819,22 @@ def mesh_get_velocity(id: uint64, index: int) -> vec3:
     """The velocity of the point of corner `index`; zero where there is none."""
 
 def mesh_query_aabb(id: uint64, low: vec3, high: vec3) -> MeshQueryAABB:
-    """The faces of a mesh whose boxes meet the box from `low` to `high`: a loop goes over their numbers."""
+    """The faces of a mesh whose boxes intersect the box from `low` to `high`: a loop iterates over their indices."""
 
 def mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool:
-    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+    """Set `index` to the next face of a query and return True; return False if there is none."""
 
 def mesh_query_aabb_next_tiled(query: MeshQueryAABBTiled) -> tile[int]:
-    """`tile_mesh_query_aabb_next` by its older name."""
+    """`tile_mesh_query_aabb_next` under its older name."""
 
 def mesh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> MeshQueryAABBTiled:
-    """`tile_mesh_query_aabb` by its older name."""
+    """`tile_mesh_query_aabb` under its older name."""
 
 @_overload
 def mesh_query_furthest_point_no_sign(id: uint64, point: vec3, min_dist: float) -> MeshQueryPoint:
     """The point of a mesh that is farthest from `point`, if one is farther away than `min_dist`: a corner of a face.
 
-    With places for its face and weights, it says whether there is one, and else leaves them as they are.
+    With output arguments, it returns True if there is one, and otherwise does not change them.
     """
 
 @_overload
@@ -1842,16 +1842,16 @@ def mesh_query_furthest_point_no_sign(
     id: uint64, point: vec3, min_dist: float, face: int, bary_u: float, bary_v: float
 ) -> bool: ...
 def mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool:
-    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+    """Set `index` to the next face of a query and return True; return False if there is none."""
 
 @_overload
 def mesh_query_point(id: uint64, point: vec3, max_dist: float) -> MeshQueryPoint:
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
-    Three rays along the axes say it, which is right for meshes without holes.
+    Three rays along the axes decide the side, which is right for meshes without holes.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are.
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them.
     """
 
 @_overload
@@ -1862,8 +1862,8 @@ def mesh_query_point(
 def mesh_query_point_no_sign(id: uint64, point: vec3, max_dist: float) -> MeshQueryPoint:
     """The point of a mesh that is closest to `point`, if one is closer than `max_dist`.
 
-    With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
-    an area, or with a corner that is no number, are not found.
+    With output arguments, it returns True if there is one, and otherwise does not change them. Faces without
+    an area, or with a NaN corner, are not found.
     """
 
 @_overload
@@ -1872,13 +1872,13 @@ def mesh_query_point_no_sign(
 ) -> bool: ...
 @_overload
 def mesh_query_point_sign_normal(id: uint64, point: vec3, max_dist: float, epsilon: float = 1.0e-3) -> MeshQueryPoint:
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
-    The normals of the faces there say it, those as close up to `epsilon` mean lengths of a side: quick, and right for
+    The normals of the closest faces (within `epsilon` mean edge lengths) decide the side: fast, and right for
     meshes without holes and with normals that point outward.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are.
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them.
     """
 
 @_overload
@@ -1896,13 +1896,13 @@ def mesh_query_point_sign_normal(
 def mesh_query_point_sign_parity(
     id: uint64, point: vec3, max_dist: float, n_sample: int = 1, perturbation_scale: float = 0.1
 ) -> MeshQueryPoint:
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
-    Rays from the point say it: `n_sample` of them about (1, 1, 1), changed by up to `perturbation_scale`, count the
-    faces that they meet.
+    `n_sample` rays along (1, 1, 1), perturbed by up to `perturbation_scale`, decide the side by the number of faces
+    that they intersect.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are.
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them.
     """
 
 @_overload
@@ -1921,13 +1921,13 @@ def mesh_query_point_sign_parity(
 def mesh_query_point_sign_winding_number(
     id: uint64, point: vec3, max_dist: float, accuracy: float = 2.0, threshold: float = 0.5
 ) -> MeshQueryPoint:
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
     It is inside where the winding number is above `threshold`, also of meshes with holes; the mesh needs
     `support_winding_number=True`. Parts farther away than `accuracy` times their size are approximated.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are.
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them.
     """
 
 @_overload
@@ -1944,11 +1944,11 @@ def mesh_query_point_sign_winding_number(
 ) -> bool: ...
 @_overload
 def mesh_query_ray(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> MeshQueryRay:
-    """Where a ray from `start` first intersects a mesh, if it does so before `start + max_t * dir`.
+    """The first intersection of a ray from `start` with a mesh, if there is one before `start + max_t * dir`.
 
-    With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
-    faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
-    nothing. `root` is what `mesh_get_group_root` gives, for the faces of one group.
+    With output arguments, it returns True if there is one, else it does not change them. No ray passes between two
+    faces that share an edge. A ray without a direction, and faces without an area or with a NaN corner, intersect
+    nothing. `root` from `mesh_get_group_root` restricts the query to the faces of one group.
     """
 
 @_overload
@@ -1969,16 +1969,16 @@ def mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root
     """True if a ray intersects a mesh before `start + max_t * dir`."""
 
 def mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int:
-    """How many faces of a mesh a ray intersects."""
+    """The number of faces of a mesh that a ray intersects."""
 
 def mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery:
-    """The faces of a mesh with a point within `radius` of `center`: a loop goes over their numbers."""
+    """The faces of a mesh with a point within `radius` of `center`: a loop iterates over their indices."""
 
 @_overload
 def min(a: Number, b: Number) -> Number:
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
 
-    Of a number and NaN it is the number, as C's fmin; -0 is below 0.
+    If one argument is NaN, the result is the other one, as in C's fmin. -0 is smaller than 0.
     """
 
 @_overload
@@ -1987,7 +1987,7 @@ def min(a: Composite, b: Composite) -> Composite: ...
 def min(a: Vector[Number, Any]) -> Number: ...
 @_overload
 def mod(a: Number, b: Number) -> Number:
-    """The remainder of a / b with the sign of a, as in C; a itself for integers where b is 0."""
+    """The remainder of a / b with the sign of a, as in C. For integers and b == 0, it is a."""
 
 @_overload
 def mod(a: Composite, b: Composite) -> Composite: ...
@@ -2026,7 +2026,7 @@ def neg(x: Linear) -> Linear: ...
 def neg(x: tile[T]) -> tile[T]: ...
 @_overload
 def noise(state: uint32, x: float) -> float:
-    """Perlin noise at a place, smooth and zero at integers. `state` chooses the field and stays as it is."""
+    """Perlin noise at a position: smooth, and zero at integers. `state` selects the field and does not change."""
 
 @_overload
 def noise(state: uint32, xy: vec2) -> float: ...
@@ -2035,28 +2035,28 @@ def noise(state: uint32, xyz: vec3) -> float: ...
 @_overload
 def noise(state: uint32, xyzt: vec4) -> float: ...
 def nonzero(x: Number) -> Number:
-    """0 where x is 0, else 1."""
+    """0 if x is 0, otherwise 1."""
 
 def norm_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
     """Half the square of |v| up to delta, from there on linear."""
 
 def norm_l1(v: Vector[Float, Any]) -> Float:
-    """The sum of the absolute values of the components; of integers, a float."""
+    """The sum of the absolute values of the components; for integers, a float."""
 
 def norm_l2(v: Vector[Float, Any]) -> Float:
-    """The length of v; of integers, a float."""
+    """The length of v; for integers, a float."""
 
 def norm_pseudo_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
     """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
 
 @_overload
 def normalize(a: AnyVector) -> AnyVector:
-    """a / length(a); where the length is zero, a vector of zeros, or the quaternion 0, 0, 0, 1."""
+    """a / length(a). If the length is zero: a vector of zeros, or the quaternion 0, 0, 0, 1."""
 
 @_overload
 def normalize(a: AnyQuaternion) -> AnyQuaternion: ...
 def outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix:
-    """The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths."""
+    """The matrix of the products a[i] * b[j] of two vectors with the same component type; lengths may differ."""
 
 @_overload
 def pnoise(state: uint32, x: float, px: int) -> float:
@@ -2069,7 +2069,7 @@ def pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float: ...
 @_overload
 def pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float: ...
 def poisson(state: uint32, lam: float) -> uint32:
-    """A count with Poisson's distribution of mean `lam`. It takes some random numbers, none where `lam` is 0."""
+    """A number with the Poisson distribution of mean `lam`. It uses several random numbers, none if `lam` is 0."""
 
 @_overload
 def polar(A: mat22) -> tuple[mat22, mat22]:
@@ -2099,15 +2099,15 @@ def pow(x: Float, y: Float) -> Float:
     """x to the power y."""
 
 def print(*values: Any) -> None:
-    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread.
+    """Print a line with strings, numbers, vectors and matrices to the standard output for each thread.
 
     A tile is written once for its block, as `[1 2 3] = tile(shape=(3))`, of at most 256 elements.
     """
 
 def printf(fmt: str, *args: Any) -> None:
-    """Write text to the standard output for each thread, formatted as in C.
+    """Print to the standard output for each thread, formatted as in C.
 
-    `fmt` is a constant text with %d %i %u %x %X %o %c %f %e %g and %%; there is one number for each.
+    `fmt` is a constant string with %d %i %u %x %X %o %c %f %e %g and %%; there is one number for each.
 
     Raises:
         CompileError: the format is not constant, or asks for another number of values.
@@ -2133,7 +2133,7 @@ def qr3(A: mat33h) -> tuple[mat33h, mat33h]: ...
 def qr3(A: mat33h, Q: mat33h, R: mat33h) -> None: ...
 @_overload
 def quat_between_vectors(a: vec3, b: vec3) -> quat:
-    """The least turn that takes the direction of a to that of b; of opposite ones, half a turn about some axis.
+    """The smallest rotation from the direction of a to that of b; for opposite ones, by pi about a perpendicular axis.
 
     The derivative grows without bound towards opposite directions; at them it is zero. Where one is zero there is no
     turn.
@@ -2145,7 +2145,7 @@ def quat_between_vectors(a: vec3d, b: vec3d) -> quatd: ...
 def quat_between_vectors(a: vec3h, b: vec3h) -> quath: ...
 @_overload
 def quat_from_axis_angle(axis: vec3, angle: float) -> quat:
-    """The turn about an axis of length 1 by an angle in radians: axis * sin(angle / 2), cos(angle / 2)."""
+    """The rotation about an axis of length 1 by an angle in radians: axis * sin(angle / 2), cos(angle / 2)."""
 
 @_overload
 def quat_from_axis_angle(axis: vec3d, angle: float64) -> quatd: ...
@@ -2153,7 +2153,7 @@ def quat_from_axis_angle(axis: vec3d, angle: float64) -> quatd: ...
 def quat_from_axis_angle(axis: vec3h, angle: float16) -> quath: ...
 @_overload
 def quat_from_euler(e: vec3, i: int, j: int, k: int) -> quat:
-    """The turn by e[i] about axis i, then by e[j] about axis j, then by e[k] about axis k, axes that stay; in radians.
+    """The rotation by e[i] about axis i, then e[j] about axis j, then e[k] about axis k, with fixed axes; in radians.
 
     Axes are 0, 1 and 2, and e has the angle about each: with k == i the first and the third are the same.
     """
@@ -2181,7 +2181,7 @@ def quat_from_matrix(mat: mat33h) -> quath: ...
 @_overload
 def quat_from_matrix(mat: mat44h) -> quath: ...
 def quat_identity(dtype: Any = None) -> Any:
-    """The quaternion 0, 0, 0, 1 of a float type (float32 where none is given), which turns nothing."""
+    """The identity rotation, the quaternion 0, 0, 0, 1, of a float type (default float32)."""
 
 @_overload
 def quat_inverse(quat: quat) -> quat:
@@ -2193,7 +2193,7 @@ def quat_inverse(quat: quatd) -> quatd: ...
 def quat_inverse(quat: quath) -> quath: ...
 @_overload
 def quat_rotate(quat: quat, vec: vec3) -> vec3:
-    """The vector turned by a quaternion of length 1.
+    """The vector rotated by a quaternion of length 1.
 
     It is (2 w^2 - 1) vec + 2 (u . vec) u + 2 w u x vec, where u is x, y, z.
     """
@@ -2204,7 +2204,7 @@ def quat_rotate(quat: quatd, vec: vec3d) -> vec3d: ...
 def quat_rotate(quat: quath, vec: vec3h) -> vec3h: ...
 @_overload
 def quat_rotate_inv(quat: quat, vec: vec3) -> vec3:
-    """The vector turned by the inverse of a quaternion of length 1."""
+    """The vector rotated by the inverse of a quaternion of length 1."""
 
 @_overload
 def quat_rotate_inv(quat: quatd, vec: vec3d) -> vec3d: ...
@@ -2212,7 +2212,7 @@ def quat_rotate_inv(quat: quatd, vec: vec3d) -> vec3d: ...
 def quat_rotate_inv(quat: quath, vec: vec3h) -> vec3h: ...
 @_overload
 def quat_rpy(roll: float, pitch: float, yaw: float) -> quat:
-    """The turn by roll about x, then by pitch about y, then by yaw about z, axes that stay; in radians."""
+    """The rotation by roll about x, then pitch about y, then yaw about z, with fixed axes; in radians."""
 
 @_overload
 def quat_rpy(roll: float64, pitch: float64, yaw: float64) -> quatd: ...
@@ -2220,10 +2220,10 @@ def quat_rpy(roll: float64, pitch: float64, yaw: float64) -> quatd: ...
 def quat_rpy(roll: float16, pitch: float16, yaw: float16) -> quath: ...
 @_overload
 def quat_slerp(a: quat, b: quat, t: float) -> quat:
-    """The turn on the way from a to b, both of length 1: a at t = 0, b or -b at t = 1, with constant speed.
+    """The rotation between a and b, both of length 1: a at t = 0, b or -b at t = 1, with constant speed.
 
-    It is a * (conjugate(a) * b)^t along the shorter way (Shoemake 1985). Of turns that are half a turn apart, where
-    both ways are as long, it takes that of w >= 0 in conjugate(a) * b, and has its derivative.
+    It is a * (conjugate(a) * b)^t along the shorter way (Shoemake 1985). For rotations that are pi apart, where
+    both ways are equally long, it uses w >= 0 in conjugate(a) * b, and has this derivative.
     """
 
 @_overload
@@ -2232,10 +2232,10 @@ def quat_slerp(a: quatd, b: quatd, t: float64) -> quatd: ...
 def quat_slerp(a: quath, b: quath, t: float16) -> quath: ...
 @_overload
 def quat_to_axis_angle(quat: quat) -> tuple[vec3, float]:
-    """The axis, of length 1, and the angle, 0 to pi, of the turn that a quaternion of any length is.
+    """The axis, of length 1, and the angle, 0 to pi, of the rotation by a quaternion of any length.
 
-    Where there is no turn the axis is zero, and so are the derivatives of both: there is no direction to follow. At
-    half a turn the axis changes its sign with w, and the derivative is that of the side of w >= 0.
+    For the identity, the axis and all derivatives are zero, because there is no direction. At
+    a rotation by pi, the axis changes its sign with w, and the derivative is that for w >= 0.
     """
 
 @_overload
@@ -2283,9 +2283,9 @@ def quat_to_rpy(q: quatd) -> vec3d: ...
 def quat_to_rpy(q: quath) -> vec3h: ...
 @_overload
 def quat_twist(axis: vec3, q: quat) -> quat:
-    """The part of a turn that is about an axis of length 1: its twist, of length 1.
+    """The twist of a rotation: its part about an axis of length 1, as a quaternion of length 1.
 
-    Where q is half a turn about an axis perpendicular to that one, no part is: it is 0, 0, 0, 1, with derivative zero.
+    If q is a rotation by pi about a perpendicular axis, the twist is 0, 0, 0, 1 with derivative zero.
     """
 
 @_overload
@@ -2294,9 +2294,9 @@ def quat_twist(axis: vec3d, q: quatd) -> quatd: ...
 def quat_twist(axis: vec3h, q: quath) -> quath: ...
 @_overload
 def quat_twist_angle(axis: vec3, q: quat) -> float:
-    """The angle, in radians, of the part of a turn that is about an axis of length 1, without its sign.
+    """The unsigned angle, in radians, of the twist of a rotation about an axis of length 1.
 
-    It is 0 to pi for w >= 0, else pi to 2 pi. It has a kink where that part is nothing, and derivative zero there.
+    It is 0 to pi for w >= 0, otherwise pi to 2 pi. It has a kink at angle 0, with derivative zero there.
     """
 
 @_overload
@@ -2305,9 +2305,9 @@ def quat_twist_angle(axis: vec3d, q: quatd) -> float64: ...
 def quat_twist_angle(axis: vec3h, q: quath) -> float16: ...
 @_overload
 def quat_twist_angle_signed(axis: vec3, q: quat) -> float:
-    """The angle, in radians, of the part of a turn that is about an axis of length 1, by the rule of the right hand.
+    """The angle, in radians, of the twist of a rotation about an axis of length 1, by the right-hand rule.
 
-    It is -pi to pi for w >= 0, else -2 pi to 2 pi.
+    It is -pi to pi for w >= 0, otherwise -2 pi to 2 pi.
     """
 
 @_overload
@@ -2332,22 +2332,22 @@ def radians(x: Float) -> Float:
 
 @_overload
 def rand_init(seed: int) -> uint32:
-    """A state for the random numbers of a thread. `offset`, the thread's number say, chooses one of many sequences."""
+    """The initial state of a random generator. `offset`, such as the thread index, selects one of many sequences."""
 
 @_overload
 def rand_init(seed: int, offset: int) -> uint32: ...
 @_overload
 def randf(state: uint32) -> float:
-    """A float between 0 and 1, or `low` and `high`, and below; it has derivatives by these.
+    """A float in [0, 1), or in [low, high), with derivatives with respect to `low` and `high`.
 
-    Between 0 and 1 it is a multiple of 2**-24. The next `state` is left in the variable.
+    Between 0 and 1 it is a multiple of 2**-24. The variable `state` advances.
     """
 
 @_overload
 def randf(state: uint32, low: float, high: float) -> float: ...
 @_overload
 def randi(state: uint32) -> int:
-    """A random int32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+    """A random int32, or one in [low, high). The variable `state` advances."""
 
 @_overload
 def randi(state: uint32, low: int, high: int) -> int: ...
@@ -2356,13 +2356,13 @@ def randn(state: uint32) -> float:
 
 @_overload
 def randu(state: uint32) -> uint32:
-    """A random uint32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+    """A random uint32, or one in [low, high). The variable `state` advances."""
 
 @_overload
 def randu(state: uint32, low: uint32, high: uint32) -> uint32: ...
 @_overload
 def range(stop: Index, /) -> Range:
-    """The integers that a for statement runs over; a loop over constants may be unrolled."""
+    """The integers of a `for` loop. A loop with constant bounds may be unrolled."""
 
 @_overload
 def range(start: Index, stop: Index, step: Index = 1, /) -> Range: ...
@@ -2374,7 +2374,7 @@ def round(x: Float) -> Float:
 
 @_overload
 def rshift(a: Int, b: Int) -> Int:
-    """a >> b, arithmetic for signed integers; all sign bits where b is not below the width of the type in bits."""
+    """a >> b, arithmetic for signed integers; all sign bits if b is at least the width of the type in bits."""
 
 @_overload
 def rshift(a: Composite, b: Composite) -> Composite: ...
@@ -2382,41 +2382,41 @@ def sample_cdf(state: uint32, cdf: array[float]) -> int:
     """The index of the first element of `cdf`, sorted numbers up to 1, that is not below a random float."""
 
 def sample_triangle(state: uint32) -> vec2:
-    """Two of the barycentric coordinates of a point in a triangle, each point as likely as another."""
+    """Two barycentric coordinates of a uniformly distributed point in a triangle."""
 
 def sample_unit_cube(state: uint32) -> vec3:
-    """A point in the cube of side 1 around the origin."""
+    """A uniformly distributed point in the cube of side 1 around the origin."""
 
 def sample_unit_disk(state: uint32) -> vec2:
-    """A point in the disk of radius 1."""
+    """A uniformly distributed point in the unit disk."""
 
 def sample_unit_hemisphere(state: uint32) -> vec3:
-    """A point in the half of the ball of radius 1 where z is not negative."""
+    """A uniformly distributed point in the half of the unit ball with z >= 0."""
 
 def sample_unit_hemisphere_surface(state: uint32) -> vec3:
-    """A point on the half of the sphere of radius 1 where z is not negative."""
+    """A uniformly distributed point on the half of the unit sphere with z >= 0."""
 
 def sample_unit_ring(state: uint32) -> vec2:
-    """A point on the circle of radius 1."""
+    """A uniformly distributed point on the unit circle."""
 
 def sample_unit_sphere(state: uint32) -> vec3:
-    """A point in the ball of radius 1."""
+    """A uniformly distributed point in the unit ball."""
 
 def sample_unit_sphere_surface(state: uint32) -> vec3:
-    """A point on the sphere of radius 1."""
+    """A uniformly distributed point on the unit sphere."""
 
 def sample_unit_square(state: uint32) -> vec2:
-    """A point in the square of side 1 around the origin."""
+    """A uniformly distributed point in the square of side 1 around the origin."""
 
 @_overload
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
-    """As `where`, with the values in the other order."""
+    """Like `where`, with the values in the other order."""
 
 @_overload
 def select(arr: array[Any], value_if_false: T, value_if_true: T) -> T: ...
 @_overload
 def sign(x: Number) -> Number:
-    """-1 where x < 0, else 1; of each component for vectors and matrices."""
+    """-1 if x < 0, otherwise 1; component by component for vectors and matrices."""
 
 @_overload
 def sign(x: Composite) -> Composite: ...
@@ -2427,7 +2427,7 @@ def sinh(x: Float) -> Float:
     """The hyperbolic sine of x."""
 
 def skew(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
-    """The matrix m of a vector of length 3 for which m @ x == cross(vec, x)."""
+    """The skew-symmetric matrix m of a vector of length 3, with m @ x == cross(vec, x)."""
 
 def smooth_normalize(v: AnyVector, delta: float = 1.0) -> AnyVector:
     """v divided by its pseudo-Huber norm."""
@@ -2490,10 +2490,10 @@ def spatial_top(svec: spatial_vectord) -> vec3d: ...
 @_overload
 def spatial_top(svec: spatial_vectorh) -> vec3h: ...
 def sqrt(x: Float) -> Float:
-    """The square root of x; NaN where x is negative."""
+    """The square root of x; NaN if x is negative."""
 
 def step(x: Number) -> Number:
-    """1 where x < 0, else 0."""
+    """1 if x < 0, otherwise 0."""
 
 @_overload
 def sub(a: Number, b: Number) -> Number:
@@ -2544,12 +2544,12 @@ def tanh(x: Float) -> Float:
     """The hyperbolic tangent of x."""
 
 def tid() -> ThreadIndex:
-    """This thread's coordinates in the launch, each an int32.
+    """The coordinates of this thread in the launch, each an int32.
 
-    `i = wp.tid()` for a launch of one dimension, `i, j = wp.tid()` and so on for up to four.
+    Write `i = wp.tid()` for one launch dimension, `i, j = wp.tid()` for two, and so on for up to four.
 
     Raises:
-        CompileError: it is called in a function, or with several numbers of coordinates in one kernel.
+        CompileError: It is called in a function, or with different numbers of coordinates in one kernel.
     """
 
 @_overload
@@ -2564,10 +2564,10 @@ def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile
 @_overload
 def tile_arange(*args: float, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_argmax(a: tile[Any]) -> tile[int]:
-    """The number of the first largest element, counted row by row, as a tile of one int32."""
+    """The index of the first largest element, counted row by row, as a tile of one int32."""
 
 def tile_argmin(a: tile[Any]) -> tile[int]:
-    """The number of the first smallest element, counted row by row, as a tile of one int32."""
+    """The index of the first smallest element, counted row by row, as a tile of one int32."""
 
 def tile_assign(dst: tile[Any], src: tile[Any], offset: Offset = None) -> None:
     """Copy a tile into a part of another one, from `offset` on, with the elements converted."""
@@ -2592,7 +2592,7 @@ def tile_atomic_add(a: array4d[T], t: tile[T], offset: Offset = None, bounds_che
 def tile_atomic_add_indexed(
     a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]:
-    """As `tile_atomic_add`, where the int32 in the tile `indices` are the indices along `axis`."""
+    """Like `tile_atomic_add`, with the int32 indices in the tile `indices` along `axis`."""
 
 @_overload
 def tile_atomic_add_indexed(
@@ -2638,21 +2638,21 @@ def tile_cholesky_inplace(A: tile[T], fill_mode: str = "lower") -> None:
 
     It is L of L @ L.T == A for the fill mode "lower", U of U.T @ U == A for "upper".
 
-    It takes the place of `A`.
+    The result replaces `A`.
     """
 
 def tile_cholesky_solve(L: tile[T], y: tile[T], fill_mode: str = "lower") -> tile[T]:
-    """The x of A @ x == y, where `L` is what `tile_cholesky` gave for A with the same fill mode.
+    """The x of A @ x == y, where `L` is the result of `tile_cholesky` for A with the same fill mode.
 
-    `y` has one or two dimensions; the columns of two are solved for one by one.
+    `y` has one dimension, or two for several right-hand sides in columns.
     """
 
 def tile_cholesky_solve_inplace(L: tile[T], y: tile[T], fill_mode: str = "lower") -> None:
-    """The x of A @ x == y, where `L` is what `tile_cholesky` gave for A with the same fill mode.
+    """The x of A @ x == y, where `L` is the result of `tile_cholesky` for A with the same fill mode.
 
-    `y` has one or two dimensions; the columns of two are solved for one by one.
+    `y` has one dimension, or two for several right-hand sides in columns.
 
-    It takes the place of `y`.
+    The result replaces `y`.
     """
 
 def tile_diag_add(a: tile[T], d: tile[T]) -> tile[T]:
@@ -2663,10 +2663,10 @@ def tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]:
 
 @_overload
 def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
-    """A tile that is to be written; what is not holds zeros.
+    """A tile to be written; elements that are not written are zeros.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
-    `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
+    `storage` is "register" or "shared"; tiles that are read more than once are in shared memory in any case.
     """
 
 @_overload
@@ -2763,7 +2763,7 @@ def tile_load(
 def tile_load_indexed(
     a: array[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]:
-    """As `tile_load`, where the int32 in the tile `indices` are the indices along `axis`.
+    """Like `tile_load`, with the int32 indices in the tile `indices` along `axis`.
 
     An index that is negative or too large stands for zeros.
     """
@@ -2786,7 +2786,7 @@ def tile_lower_solve(L: tile[T], y: tile[T]) -> tile[T]:
 def tile_lower_solve_inplace(L: tile[T], y: tile[T]) -> None:
     """The x of L @ x == y for a lower triangular tile `L`; `y` has one or two dimensions.
 
-    It takes the place of `y`.
+    The result replaces `y`.
     """
 
 @_overload
@@ -2835,7 +2835,7 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
     """A tile of ones.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
-    `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
+    `storage` is "register" or "shared"; tiles that are read more than once are in shared memory in any case.
     """
 
 @_overload
@@ -2847,7 +2847,7 @@ def tile_query_valid(query: BvhQueryTiled | MeshQueryAABBTiled) -> bool:
 def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:
     """A tile of random floats from 0 to 1, or from `min` to `max`.
 
-    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    `rng` does not change: a tile of other numbers needs another state. The numbers depend on
     the number of threads in a block.
     """
 
@@ -2857,7 +2857,7 @@ def tile_randf(shape: Shape, rng: uint32, min: float, max: float, storage: str =
 def tile_randi(shape: Shape, rng: uint32, storage: str = "register") -> tile[int]:
     """A tile of random int32, or of those from `min` up to, and without, `max`.
 
-    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    `rng` does not change: a tile of other numbers needs another state. The numbers depend on
     the number of threads in a block.
     """
 
@@ -2873,16 +2873,16 @@ def tile_reshape(t: tile[T], shape: Shape) -> tile[T]:
     """A view of another shape with as many elements, row by row; one extent may be -1."""
 
 def tile_scan_exclusive(a: tile[T]) -> tile[T]:
-    """A new tile: for each element the sum of those before it, row by row; 0 for the first."""
+    """A new tile with the exclusive cumulative sums, row by row; the first is 0."""
 
 def tile_scan_inclusive(a: tile[T]) -> tile[T]:
-    """A new tile: for each element the sum up to and with it, row by row."""
+    """A new tile with the inclusive cumulative sums, row by row."""
 
 def tile_scan_max_inclusive(a: tile[T]) -> tile[T]:
-    """A new tile: for each element the largest one up to it, row by row."""
+    """A new tile with the inclusive cumulative maxima, row by row."""
 
 def tile_scan_min_inclusive(a: tile[T]) -> tile[T]:
-    """A new tile: for each element the smallest one up to it, row by row."""
+    """A new tile with the inclusive cumulative minima, row by row."""
 
 @_overload
 def tile_scatter_add(a: tile[T], i: Index, value: T, has_value: bool, atomic: bool = True) -> None:
@@ -2914,8 +2914,8 @@ def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
 def tile_sort(keys: tile[Any], values: tile[Any]) -> None:
     """Sort two tiles of one shape in place, in ascending order of the numbers in `keys`.
 
-    `values`, of any type, go with their keys. Tiles of several dimensions are sorted row by row as one. The order
-    is stable: of equal keys, the first stays the first; NaN come last.
+    `values`, of any type, are reordered with their keys. Tiles of several dimensions are sorted row by row as one.
+    The order is stable: equal keys keep their order. NaN come last.
 
     Raises:
         KernelTypeError: the shapes differ, or the keys are no numbers.
@@ -2925,21 +2925,21 @@ def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
 
 def tile_stack_clear(s: tile_stack[Any]) -> None:
-    """Drop all elements of a stack."""
+    """Remove all elements of a stack."""
 
 def tile_stack_count(s: tile_stack[Any]) -> int:
-    """How many elements a stack has."""
+    """The number of elements of a stack."""
 
 def tile_stack_pop(s: tile_stack[T]) -> tuple[T, int]:
-    """Let each thread pop an element, thread after thread.
+    """Pop one element for each thread, in the order of the threads.
 
-    Gives the element and the slot it was in; zeros and -1 where none was left for this thread.
+    Returns the element and its slot; zeros and -1 if no element was left for this thread.
     """
 
 def tile_stack_push(s: tile_stack[T], value: T, has_value: bool) -> int:
-    """Let each thread that has a value push it, thread after thread.
+    """Push the value of each thread that has one, in the order of the threads.
 
-    Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.
+    Returns the slot of this thread's value; -1 if it has none, or if the stack was full and the value was dropped.
     """
 
 @_overload
@@ -2962,7 +2962,7 @@ def tile_store(
 ) -> None: ...
 @_overload
 def tile_store_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None:
-    """As `tile_store`, where the int32 in the tile `indices` are the indices along `axis`.
+    """Like `tile_store`, with the int32 indices in the tile `indices` along `axis`.
 
     What has an index that is negative or too large is dropped.
     """
@@ -2985,11 +2985,11 @@ def tile_upper_solve(U: tile[T], z: tile[T]) -> tile[T]:
 def tile_upper_solve_inplace(U: tile[T], z: tile[T]) -> None:
     """The x of U @ x == z for an upper triangular tile `U`; `z` has one or two dimensions.
 
-    It takes the place of `z`.
+    The result replaces `z`.
     """
 
 def tile_view(t: tile[T], offset: Any, shape: Shape | None = None) -> tile[T]:
-    """A view of a part of a tile, which is changed with it.
+    """A view of a part of a tile.
 
     With `shape`, as many elements from `offset` on; without, t[offset]: integers leave their axes out, slices keep
     them.
@@ -3000,7 +3000,7 @@ def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[
     """A tile of zeros.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
-    `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
+    `storage` is "register" or "shared"; tiles that are read more than once are in shared memory in any case.
     """
 
 @_overload
@@ -3010,7 +3010,7 @@ def trace(a: Matrix[Number, Any]) -> Number:
 
 @_overload
 def transform_compose(position: vec3, rotation: quat, scale: vec3) -> mat44:
-    """The 4 by 4 matrix that scales along the axes, then turns, then moves."""
+    """The 4 by 4 matrix that scales along the axes, then rotates, then translates."""
 
 @_overload
 def transform_compose(position: vec3d, rotation: quatd, scale: vec3d) -> mat44d: ...
@@ -3052,7 +3052,7 @@ def transform_get_translation(xform: transformd) -> vec3d: ...
 @_overload
 def transform_get_translation(xform: transformh) -> vec3h: ...
 def transform_identity(dtype: Any = None) -> Any:
-    """The transform of a float type (float32 where none is given) that moves and turns nothing."""
+    """The identity transform of a float type (default float32)."""
 
 @_overload
 def transform_inverse(xform: transform) -> transform:
@@ -3064,7 +3064,7 @@ def transform_inverse(xform: transformd) -> transformd: ...
 def transform_inverse(xform: transformh) -> transformh: ...
 @_overload
 def transform_multiply(a: transform, b: transform) -> transform:
-    """a * b: the transform that does b first, then a."""
+    """a * b: the transform that applies b first, then a."""
 
 @_overload
 def transform_multiply(a: transformd, b: transformd) -> transformd: ...
@@ -3072,7 +3072,7 @@ def transform_multiply(a: transformd, b: transformd) -> transformd: ...
 def transform_multiply(a: transformh, b: transformh) -> transformh: ...
 @_overload
 def transform_point(xform: transform, point: vec3) -> vec3:
-    """A point turned and moved: quat_rotate(xform.q, point) + xform.p, or that of mat @ (point, 1)."""
+    """A rotated and translated point: quat_rotate(xform.q, point) + xform.p; or mat @ (point, 1)."""
 
 @_overload
 def transform_point(mat: mat44, point: vec3) -> vec3: ...
@@ -3086,7 +3086,7 @@ def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
 def transform_point(mat: mat44h, point: vec3h) -> vec3h: ...
 @_overload
 def transform_set_rotation(xform: transform, q: quat) -> None:
-    """Change the rotation of a transform: `xform.q = q`."""
+    """Set the rotation of a transform: `xform.q = q`."""
 
 @_overload
 def transform_set_rotation(xform: transformd, q: quatd) -> None: ...
@@ -3094,7 +3094,7 @@ def transform_set_rotation(xform: transformd, q: quatd) -> None: ...
 def transform_set_rotation(xform: transformh, q: quath) -> None: ...
 @_overload
 def transform_set_translation(xform: transform, p: vec3) -> None:
-    """Change the position of a transform: `xform.p = p`."""
+    """Set the position of a transform: `xform.p = p`."""
 
 @_overload
 def transform_set_translation(xform: transformd, p: vec3d) -> None: ...
@@ -3118,7 +3118,7 @@ def transform_twist(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
 def transform_twist(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
 @_overload
 def transform_vector(xform: transform, vec: vec3) -> vec3:
-    """A vector turned, and not moved, or that of mat @ (vec, 0)."""
+    """A rotated vector, without translation; or mat @ (vec, 0)."""
 
 @_overload
 def transform_vector(mat: mat44, vec: vec3) -> vec3: ...
@@ -3158,12 +3158,12 @@ def trunc(x: Float) -> Float:
 
 @_overload
 def unot(a: Number) -> bool:
-    """Whether a is zero or False, or an array without elements: `not a`."""
+    """True if a is zero, False, or an array without elements: `not a`."""
 
 @_overload
 def unot(a: array[Any]) -> bool: ...
 def untile(a: tile[T]) -> T:
-    """This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block."""
+    """The element of this thread in a tile whose last axis has one element for each thread of the block."""
 
 def vector(*values: Any, length: int | None = None, dtype: Any = None) -> Any:
     """A vector of `values`: none for zeros, one for all components, or one for each; or a vector to be converted.
@@ -3181,17 +3181,17 @@ def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
 def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
 @_overload
 def volume_index_to_world(id: uint64, uvw: vec3) -> vec3:
-    """A place in world space, of one in index space."""
+    """A position, from index space to world space."""
 
 @_overload
 def volume_index_to_world(id: uint64, uvw: vec3d) -> vec3d: ...
 def volume_index_to_world_dir(id: uint64, uvw: vec3) -> vec3:
-    """A direction in world space, of one in index space."""
+    """A direction, from index space to world space."""
 
 def volume_lookup(id: uint64, i: int, j: int, k: int, dtype: type[T]) -> T:
-    """The value of a voxel, of a volume of values of type `dtype`.
+    """The value of a voxel, of a volume with values of type `dtype`.
 
-    It is that of the voxel, of the tile it is in, or the background's; zero of a volume of another type.
+    It is the value of the voxel, of its tile, or of the background; zero for a volume of another type.
     """
 
 def volume_lookup_f(id: uint64, i: int, j: int, k: int) -> float:
@@ -3207,7 +3207,7 @@ def volume_lookup_v(id: uint64, i: int, j: int, k: int) -> vec3:
     """`volume_lookup` of a volume of vec3."""
 
 def volume_sample(id: uint64, uvw: vec3, sampling_mode: int, dtype: type[T]) -> T:
-    """The value at a place in index space, of a volume of values of type `dtype`.
+    """The value at a position in index space, of a volume with values of type `dtype`.
 
     The mode is `wp.Volume.CLOSEST` or `wp.Volume.LINEAR`, between the eight voxels around. Derivatives are by the place
     and by the values.
@@ -3240,9 +3240,9 @@ def volume_sample_v(id: uint64, uvw: vec3, sampling_mode: int) -> vec3:
     """`volume_sample` of a volume of vec3."""
 
 def volume_store(id: uint64, i: int, j: int, k: int, value: Any) -> None:
-    """Set the value of a voxel that has one of its own.
+    """Set the value of a voxel that has its own value.
 
-    Others, and volumes with values of another type, stay as they are. Threads that set one voxel are a race.
+    Other voxels, and volumes with values of another type, do not change. Threads that set the same voxel race.
     """
 
 def volume_store_f(id: uint64, i: int, j: int, k: int, value: float) -> None:
@@ -3255,35 +3255,35 @@ def volume_store_v(id: uint64, i: int, j: int, k: int, value: vec3) -> None:
     """`volume_store` in a volume of vec3."""
 
 def volume_voxel_count(id: uint64) -> int:
-    """How many voxels of a volume have an index."""
+    """The number of voxels of a volume that have an index."""
 
 @_overload
 def volume_world_to_index(id: uint64, xyz: vec3) -> vec3:
-    """A place in index space, of one in world space."""
+    """A position, from world space to index space."""
 
 @_overload
 def volume_world_to_index(id: uint64, xyz: vec3d) -> vec3d: ...
 def volume_world_to_index_dir(id: uint64, xyz: vec3) -> vec3:
-    """A direction in index space, of one in world space."""
+    """A direction, from world space to index space."""
 
 @_overload
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
-    """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
+    """`value_if_true` if the condition holds, otherwise `value_if_false`. Both have one type, and both are computed.
 
-    The condition is a bool, a number, or an array, which holds where it has elements.
+    The condition is a bool, a number, or an array, which is true if it has elements.
     """
 
 @_overload
 def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 @_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
-    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
+    """An array of zeros: in a kernel, a thread-private array; outside kernels, a mutable array.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.
-        KernelTypeError: `dtype` is no such type.
+        KernelTypeError: `dtype` is not such a type.
     """
 
 @_overload

@@ -79,7 +79,6 @@ class BoundHostLaunch:
         arrays: Sequence[np.ndarray],
         operands: Sequence[int],
         results: Sequence[int],
-        added: Sequence[tuple[int, int]] = (),
     ) -> None: ...
     def __call__(self) -> None: ...
     @property

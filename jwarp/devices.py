@@ -56,7 +56,7 @@ def at_kernel(error: JwarpError, span: Span) -> JwarpError:
 
 
 class Device:
-    """A device, as Warp describes it. It equals its alias, as in `array.device == "cpu"`, and prints as that."""
+    """A device, as in Warp. It compares equal to its alias (`array.device == "cpu"`), and prints as the alias."""
 
     # Properties of CUDA devices that the host lacks.
     arch: ClassVar[int] = 0
@@ -102,10 +102,10 @@ class Device:
 
     @property
     def stream(self) -> Any:
-        """The stream in use, which only CUDA devices have.
+        """The current stream. Only CUDA devices have one.
 
         Raises:
-            LaunchError: this is none.
+            LaunchError: This is not a CUDA device.
         """
         raise no_cuda_device(self)
 
@@ -115,16 +115,16 @@ class Device:
 
     @property
     def total_memory(self) -> int:
-        """The memory of the machine in bytes; 0 where the system does not say."""
+        """The memory of the machine in bytes; 0 if the system does not report it."""
         return _pages("SC_PHYS_PAGES")
 
     @property
     def free_memory(self) -> int:
-        """The memory of the machine that nobody uses, in bytes; 0 where the system does not say."""
+        """The unused memory of the machine in bytes; 0 if the system does not report it."""
         return _pages("SC_AVPHYS_PAGES")
 
     def can_access(self, other: Any) -> bool:
-        """True if kernels on this device can use the memory of another: each uses only its own."""
+        """True if kernels on this device can access the memory of another device; each accesses only its own."""
         return get_device(other) is self
 
     def make_current(self) -> None:
@@ -134,7 +134,7 @@ class Device:
 
     @property
     def context_guard(self) -> contextlib.AbstractContextManager[None]:
-        """A `with` that does nothing: memory of any device can be used at any time."""
+        """A context manager without effect: memory of any device can be used at any time."""
         return contextlib.nullcontext()
 
     def get_allocator(self, pinned: bool = False) -> Any:
@@ -274,12 +274,12 @@ def _why_no_device() -> str:
 
 
 def set_device(ident: DeviceLike) -> None:
-    """Make a device the one in use: where arrays are made for which no device is named.
+    """Set the current device, on which arrays without a `device` are made.
 
-    It is "cpu" at first; in programs that are run as Warp's it is the first GPU, if there is one.
+    The initial device is "cpu". In programs that run under the name `warp`, it is the first GPU, if there is one.
 
     Raises:
-        LaunchError: there is no such device.
+        LaunchError: There is no such device.
     """
     DEVICES.use(get_device(ident))
 
@@ -290,41 +290,41 @@ def get_devices() -> list[Device]:
 
 
 def get_preferred_device() -> Device:
-    """The first GPU, or the host where there is none."""
+    """The first GPU, or the host if there is none."""
     return DEVICES.cuda[0] if DEVICES.cuda else CPU
 
 
 def get_cuda_devices() -> list[Device]:
-    """The CUDA devices, on which arrays can live."""
+    """The CUDA devices that arrays can be on."""
     return list(DEVICES.cuda)
 
 
 def get_cuda_device_count() -> int:
-    """How many CUDA devices arrays can live on."""
+    """The number of CUDA devices that arrays can be on."""
     return len(DEVICES.cuda)
 
 
 def get_cuda_device(ordinal: int | None = None) -> Device:
-    """A CUDA device by number, or the one in use, or the first.
+    """The CUDA device with a number. Default: the current one, or the first.
 
     Raises:
-        LaunchError: there is no such device.
+        LaunchError: There is no such device.
     """
     return get_device("cuda" if ordinal is None else f"cuda:{ordinal}")
 
 
 def is_cpu_available() -> bool:
-    """True if arrays can live in host memory: always."""
+    """True: arrays can always be in host memory."""
     return True
 
 
 def is_cuda_available() -> bool:
-    """True if there is a GPU that arrays can live on, with a driver that runs kernels of jwarp."""
+    """True if there is a GPU with a driver that runs jwarp's kernels."""
     return bool(DEVICES.cuda)
 
 
 def is_device_available(device: DeviceLike) -> bool:
-    """True if there is such a device."""
+    """True if the device exists."""
     try:
         get_device(device)
     except DeviceError:
@@ -333,19 +333,19 @@ def is_device_available(device: DeviceLike) -> bool:
 
 
 def can_access(device: DeviceLike, resource: Any) -> bool:
-    """True if kernels on a device can use an array, or the memory of another device: each uses only its own.
+    """True if kernels on a device can access an array, or the memory of another device; each accesses only its own.
 
     Raises:
-        LaunchError: there is no such device.
+        LaunchError: There is no such device.
     """
     return get_device(device).can_access(getattr(resource, "device", resource))
 
 
 class ScopedDevice:
-    """`with wp.ScopedDevice("cuda:0"):`, inside of which a device is the one in use in this thread; None: as before.
+    """`with wp.ScopedDevice("cuda:0"):` makes a device the current device of this thread; None changes nothing.
 
     Raises:
-        LaunchError: there is no such device.
+        LaunchError: There is no such device.
     """
 
     def __init__(self, device: DeviceLike) -> None:

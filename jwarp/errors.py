@@ -97,7 +97,7 @@ def _again(error: type[JwarpError], message: str, span: Span, hint: str, also: t
 
 
 class CompileError(JwarpError, SyntaxError):
-    """Kernel source that is not part of the kernel language."""
+    """Kernel source that is not written in the kernel language."""
 
     def __init__(
         self, message: str, span: Span = NO_SPAN, hint: str = "", *, also: type[Exception] | None = None
@@ -107,8 +107,9 @@ class CompileError(JwarpError, SyntaxError):
 
 
 class KernelTypeError(JwarpError, TypeError):
-    """A type that does not fit, in kernel source or in the arguments of a launch."""
+    """A type that does not match, in kernel source or in the arguments of a launch."""
 
+    needs_numbers = False  # of a kernel that computes with ids, if it is read for what they name
     needs_memory = False  # of a kernel that looks numbers up, if it is read without all memory
     wanted_handle: Any = None  # of a function that is given a number: the struct of what that would be the id of
 
@@ -119,12 +120,12 @@ def no_attribute(name: str, owner: str, span: Span, hint: str = "") -> KernelTyp
 
 
 class LaunchError(JwarpError, ValueError):
-    """Arguments of a launch whose count, shape, dims or names do not fit the kernel."""
+    """Arguments of a launch whose count, shape, dims or names do not match the kernel."""
 
 
 class NotDifferentiableError(JwarpError, NotImplementedError):
-    """A derivative was asked for along a path that has no exact rule."""
+    """A derivative along a path without an exact rule."""
 
 
 class KernelWarning(UserWarning):
-    """Kernel source that is allowed, but probably not what was meant."""
+    """Kernel source that is allowed, but probably a mistake."""

@@ -135,8 +135,19 @@ def derivatives(function: Described) -> Iterator[str]:
         yield f"By {name}: ``{text}``." if len(text) < 90 else ""
 
 
-# -- examples, computed
+# -- examples: some are written here, others are computed
 
+WRITTEN = {
+    "tid": "i, j = wp.tid()  # in a kernel that is launched over two dimensions",
+    "range": "for i in range(n):  # in a kernel",
+    "breakpoint": "wp.breakpoint()  # in a kernel",
+    "matrix_from_cols": "m = wp.matrix_from_cols(u, v)  # in a kernel",
+    "matrix_from_rows": "m = wp.matrix_from_rows(u, v)  # in a kernel",
+    "vector": "v = wp.vector(x, y, z)  # in a kernel",
+    "matrix": "m = wp.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2))  # in a kernel",
+    "printf": 'wp.printf("%d: %f\\n", i, x[i])  # in a kernel',
+    "print": 'print("x is", x[i])  # in a kernel',
+}
 VALUES = {
     "Float": (0.5, 0.25, 2.0), "Number": (0.5, 2.0, 0.25), "Scalar": (0.5, 2.0, 0.25), "Int": (6, 4), "int": (6, 4),
     "bool": (True,), "float": (0.5, 0.25), "uint32": (42, 7),
@@ -154,8 +165,8 @@ VALUES["Vector"], VALUES["Matrix"] = VALUES["vec3"], VALUES["AnyMatrix"]
 
 def shown(value: object) -> str:
     """A value as one writes it."""
-    if isinstance(value, (bool, int)):
-        return repr(value)
+    if isinstance(value, (bool, int, np.bool_, np.integer)):
+        return repr(value.item() if isinstance(value, np.generic) else value)
     if isinstance(value, tuple):
         return f"({', '.join(map(shown, value))})"
     numbers = np.asarray(value, np.float64).ravel()
@@ -205,7 +216,9 @@ def lines(function: Described) -> Iterator[str]:
     yield ""
     if told_of := " ".join(filter(None, derivatives(function))):
         yield from (f"   **Derivative.** {told_of}", "")
-    if (found := example(function)) is not None:
+    if function.name in WRITTEN:
+        yield from ("   .. code-block:: python", "", f"      {WRITTEN[function.name]}", "")
+    elif (found := example(function)) is not None:
         yield from ("   .. code-block:: pycon", "", f"      >>> {found[0]}", f"      {found[1]}", "")
     else:
         yield from ("   .. code-block:: python", "", f"      {call(function)}  # in a kernel", "")

@@ -1,6 +1,6 @@
-"""A rope is thrown so that its free end hits a target: a program of Warp's, with arrays that change and a tape.
+"""A rope is thrown so that its free end hits a target: a Warp program with mutable arrays and a tape.
 
-It imports warp and nothing of jwarp, and runs under both:
+It imports only warp, and runs under both:
 
     python rope.py
     python -m jwarp run rope.py

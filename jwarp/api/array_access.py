@@ -14,7 +14,6 @@ from jwarp.api.timers import get_logger
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
 from jwarp.arrays.overlap import views_overlap
-from jwarp.arrays.subclasses import plain
 from jwarp.arrays.view import View
 from jwarp.arrays.writes import Copy
 from jwarp.compiler.program import GeneratedProgram, Program
@@ -58,7 +57,7 @@ def note(command: Command, tape: Any) -> None:
         for p in _read_params(command.program):
             if p in arrays:
                 _add(arrays[p], tape)
-    elif isinstance(command, Copy) and type(plain(command.dest)) is array:
+    elif isinstance(command, Copy) and type(command.dest) is array:
         if is_read(command.dest):
             place = f" by an array copy at {_place()}"
             _warn(f"Array {command.dest!r} {_WARNING.format(place=place)}")

@@ -20,19 +20,19 @@ _MAX = 2**31 - 1
 
 
 def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
-    """Sort the first `count` keys, and the values with them; equal keys stay in their order.
+    """Sort the first `count` keys, and the values with them. The sort is stable.
 
     Args:
-        keys: Of a 32- or 64-bit type of integers or floats. With room for twice `count`, as Warp needs it.
-        values: Of elements of 4 or 8 bytes, with room for twice `count`.
-        count: How many.
-        begin_bit: The lowest bit of the keys that counts.
-        end_bit: The one after the highest that counts; all from `begin_bit` on where it is left out. Bits are those of
-            the keys as unsigned numbers of the same order.
+        keys: 32- or 64-bit integers or floats, with room for twice `count`, as in Warp.
+        values: Elements of 4 or 8 bytes, with room for twice `count`.
+        count: The number of keys.
+        begin_bit: The lowest bit of the keys to compare.
+        end_bit: The bit after the highest one to compare. Default: all bits from `begin_bit` on. Bits are those of
+            unsigned numbers with the same order as the keys.
 
     Raises:
-        KernelTypeError: other types.
-        LaunchError: too little room, arrays that are not contiguous, or no such bits.
+        KernelTypeError: The arrays have other types.
+        LaunchError: An array is too small or not contiguous, or there are no such bits.
     """
     where = "wp.utils.radix_sort_pairs"
     count = number(where, "count", count)
@@ -73,19 +73,19 @@ def segmented_sort_pairs(
     segment_start_indices: array,
     segment_end_indices: array | None = None,
 ) -> None:
-    """Sort the keys of each segment, and the values with them; equal keys stay in their order.
+    """Sort the keys of each segment, and the values with them. The sort is stable.
 
     Args:
-        keys: Of int32 or float32, with room for twice `count`, as Warp needs it.
-        values: Of int32, with room for twice `count`.
-        count: How many there are. What lies in no segment stays.
-        segment_start_indices: Where each segment starts, int32.
-        segment_end_indices: Where each ends; left out, where the next one starts, and the last start is the last end.
-            Segments that JAX traces must not overlap: they are not looked at.
+        keys: Elements of int32 or float32, with room for twice `count`, as in Warp.
+        values: Elements of int32, with room for twice `count`.
+        count: The number of keys. Keys outside all segments do not change.
+        segment_start_indices: The start of each segment, int32.
+        segment_end_indices: The end of each segment. Default: the start of the next one; the last start is then the
+            last end. Segments that JAX traces must not overlap; this is not checked.
 
     Raises:
-        KernelTypeError: other types.
-        LaunchError: too little room, arrays that are not contiguous, or segments that are not inside of `count`.
+        KernelTypeError: The arrays have other types.
+        LaunchError: An array is too small or not contiguous, or a segment exceeds `count`.
     """
     where = "wp.utils.segmented_sort_pairs"
     count = number(where, "count", count)
@@ -155,21 +155,21 @@ def runlength_encode(
     run_count: array | None = None,
     value_count: int | None = None,
 ) -> int | array:
-    """Find the runs of equal neighbours: the value and the length of each, and how many there are.
+    """Find the runs of equal neighbours: the value and the length of each, and their number.
 
     Args:
-        values: Of int32.
-        run_values: Is given the values, with room for as many as there are in `values`.
-        run_lengths: Is given the lengths, int32, likewise.
-        run_count: Is given the number of runs as its first element, int32.
-        value_count: How many of `values` are looked at; all, where it is left out.
+        values: Elements of int32.
+        run_values: Receives the values; as large as `values`.
+        run_lengths: Receives the lengths, int32; as large as `values`.
+        run_count: Receives the number of runs as its first element, int32.
+        value_count: The number of `values` to read. Default: all.
 
     Returns:
-        `run_count`, or, where it is left out, the number of runs.
+        `run_count`, or the number of runs if it is left out.
 
     Raises:
-        KernelTypeError: other types.
-        LaunchError: too little room.
+        KernelTypeError: The arrays have other types.
+        LaunchError: An array is too small.
     """
     where = "wp.utils.runlength_encode"
     count = values.size if value_count is None else number(where, "value_count", value_count)

@@ -130,28 +130,26 @@ def jacobian(
     metadata: FunctionMetadata | None = None,
     restore_inputs: bool = True,
 ) -> Jacobians:
-    """Compute Jacobians by adjoints, one run backward for each number of an output.
+    """Compute Jacobians by adjoints, with one backward pass for each component of an output.
 
     Args:
-        function: A kernel, or a function of arrays and other values that gives an array or several.
-        dim: The threads of a kernel.
-        inputs: The arguments. Those that are arrays with `requires_grad` count.
+        function: A kernel, or a function of arrays and other values that returns one or several arrays.
+        dim: The launch dimensions of a kernel.
+        inputs: The arguments. Jacobians are computed for arrays with `requires_grad`.
         outputs: The further arguments of a kernel, which it writes to.
-        input_output_mask: Pairs of an input and an output, by place or name. None: all.
-        device: As for `wp.launch`.
-        max_blocks: As for `wp.launch`.
-        block_dim: As for `wp.launch`.
-        max_outputs_per_var: The rows that are computed; others are NaN. Not positive: all.
-        plot_jacobians: Whether to show them by matplotlib.
-        metadata: Takes the names, if it is empty.
-        restore_inputs: Whether arrays that are inputs of a function get back what they held.
+        input_output_mask: Pairs of an input and an output, by index or name. Default: all.
+        device, max_blocks, block_dim: As for `wp.launch`.
+        max_outputs_per_var: The number of rows to compute; others are NaN. Not positive: all.
+        plot_jacobians: Whether to plot them with matplotlib.
+        metadata: Receives the names, if it is empty.
+        restore_inputs: Whether to restore the content of arrays that are inputs of a function.
 
     Returns:
-        For each pair of places an array (numbers of the output, elements of the input) with elements of the input's
-        type.
+        A dict from pairs of indices to arrays of shape (components of the output, elements of the input), with elements
+        of the input's type.
 
     Raises:
-        LaunchError: the arguments do not fit, or a kernel has no backward pass (`enable_backward=False`).
+        LaunchError: The arguments do not match, or a kernel has no backward pass (`enable_backward=False`).
     """
     probe = _Probe(
         function, dim, inputs, outputs, restore_inputs, device=device, max_blocks=max_blocks, block_dim=block_dim
@@ -205,28 +203,21 @@ def jacobian_fd(
     metadata: FunctionMetadata | None = None,
     restore_inputs: bool = True,
 ) -> Jacobians:
-    """Compute Jacobians by central differences, two runs for each number of an input.
+    """Compute Jacobians by central differences, with two runs for each component of an input.
 
     Args:
-        function: As for `jacobian`.
-        dim: As for `jacobian`.
-        inputs: As for `jacobian`.
-        outputs: As for `jacobian`.
-        input_output_mask: As for `jacobian`.
-        device: As for `wp.launch`.
-        max_blocks: As for `wp.launch`.
-        block_dim: As for `wp.launch`.
-        max_inputs_per_var: The columns that are computed, by number of the input; others are NaN. Not positive: all.
-        eps: The step, to both sides.
-        plot_jacobians: Whether to show them by matplotlib.
-        metadata: Takes the names, if it is empty.
-        restore_inputs: As for `jacobian`.
+        function, dim, inputs, outputs, input_output_mask, restore_inputs: As for `jacobian`.
+        device, max_blocks, block_dim: As for `wp.launch`.
+        max_inputs_per_var: The number of columns to compute; others are NaN. Not positive: all.
+        eps: The step, in both directions.
+        plot_jacobians: Whether to plot them with matplotlib.
+        metadata: Receives the names, if it is empty.
 
     Returns:
-        What `jacobian` gives.
+        The same as `jacobian`.
 
     Raises:
-        LaunchError: the arguments do not fit.
+        LaunchError: The arguments do not match.
     """
     probe = _Probe(
         function, dim, inputs, outputs, restore_inputs, device=device, max_blocks=max_blocks, block_dim=block_dim
@@ -281,33 +272,31 @@ def gradcheck(
     show_summary: bool = True,
     restore_inputs: bool = True,
 ) -> bool:
-    """Compare Jacobians by adjoints with those by differences.
+    """Compare Jacobians by adjoints with those by finite differences.
 
     Args:
-        function: As for `jacobian`, as the other arguments that it has.
-        dim: The threads of a kernel.
+        function: A kernel, or a function, as for `jacobian`.
+        dim: The launch dimensions of a kernel.
         inputs: The arguments.
         outputs: The further arguments of a kernel.
-        eps: The step of the differences.
-        atol: The absolute difference that is let pass.
-        rtol: The same, as a part of what differences give.
+        eps: The step of the finite differences.
+        atol: The allowed absolute error.
+        rtol: The allowed error relative to the finite differences.
         raise_exception: Whether a disagreement is an error.
-        input_output_mask: Pairs of an input and an output, by place or name. None: all.
-        device: As for `wp.launch`.
-        max_blocks: As for `wp.launch`.
-        block_dim: As for `wp.launch`.
-        max_inputs_per_var: The numbers of an input that are compared. Not positive: all.
-        max_outputs_per_var: The numbers of an output that are compared. Not positive: all.
-        plot_relative_error: Whether to show relative errors by matplotlib.
-        plot_absolute_error: Whether to show absolute errors by matplotlib.
+        input_output_mask: Pairs of an input and an output, by index or name. Default: all.
+        device, max_blocks, block_dim: As for `wp.launch`.
+        max_inputs_per_var: The number of components of an input to compare. Not positive: all.
+        max_outputs_per_var: The number of components of an output to compare. Not positive: all.
+        plot_relative_error: Whether to plot relative errors with matplotlib.
+        plot_absolute_error: Whether to plot absolute errors with matplotlib.
         show_summary: Whether to print a table.
-        restore_inputs: Whether arrays that are inputs of a function get back what they held.
+        restore_inputs: Whether to restore the content of arrays that are inputs of a function.
 
     Returns:
         True if all agree, and no adjoint is NaN.
 
     Raises:
-        LaunchError: the arguments do not fit; or they do not agree, and `raise_exception` is True.
+        LaunchError: The arguments do not match; or the Jacobians disagree, and `raise_exception` is True.
     """
     known = FunctionMetadata()
     common: dict[str, Any] = {
@@ -356,25 +345,25 @@ def gradcheck_tape(
     skip_to_launch_index: int = 0,
     **options: Any,
 ) -> bool:
-    """Compare, for each launch on a tape, Jacobians by adjoints with those by differences.
+    """Compare, for each launch on a tape, Jacobians by adjoints with those by finite differences.
 
-    Launches run again on what their arrays hold now, and leave them so. Kernels without a backward pass are left out,
-    and what a launch writes to is an output.
+    Launches run again on the current content of their arrays, and restore it. Kernels without a backward pass are
+    skipped. The arrays that a launch writes to are its outputs.
 
     Args:
-        tape: What was recorded.
+        tape: The tape.
         input_output_masks: The mask of each kernel, by name.
-        blacklist_kernels: Names of kernels that are left out.
-        whitelist_kernels: Names of the kernels that are checked. None: all.
-        reverse_launches: Whether to begin with the last launch.
-        skip_to_launch_index: The launches at the begin that are left out.
+        blacklist_kernels: Names of kernels to skip.
+        whitelist_kernels: Names of the kernels to check. Default: all.
+        reverse_launches: Whether to start with the last launch.
+        skip_to_launch_index: The number of launches to skip at the start.
         options: Further keywords of `gradcheck`.
 
     Returns:
         True if all agree.
 
     Raises:
-        LaunchError: they do not agree, and `raise_exception` is True.
+        LaunchError: They do not agree, and `raise_exception` is True.
     """
     good = True
     entries = tape.launches[::-1] if reverse_launches else tape.launches
@@ -412,24 +401,24 @@ def jacobian_plot(
     colormap: str = "coolwarm",
     log_scale: bool = False,
 ) -> Any:
-    """Show Jacobians as images, a row for each output and a column for each input, by matplotlib.
+    """Plot Jacobians as images with matplotlib, with a row for each output and a column for each input.
 
     Args:
-        jacobians: Those of `jacobian` or `jacobian_fd`.
-        kernel: The kernel that they are of, or their metadata.
+        jacobians: The result of `jacobian` or `jacobian_fd`.
+        kernel: Their kernel, or their metadata.
         inputs: The inputs of a kernel.
         show_plot: Whether to open a window.
-        show_colorbar: Whether to say which colour is which number.
-        scale_colors_per_submatrix: Whether each image has colours of its own.
+        show_colorbar: Whether to show a colour bar.
+        scale_colors_per_submatrix: Whether each image has its own range of colours.
         title: The title.
-        colormap: The name of matplotlib's.
-        log_scale: Whether colours are by logarithm.
+        colormap: The name of a matplotlib colormap.
+        log_scale: Whether colours are logarithmic.
 
     Returns:
-        The figure, None where there are no Jacobians.
+        The figure, or None if there are no Jacobians.
 
     Raises:
-        LaunchError: `inputs` of a kernel are left out, or a Jacobian is of no input or output in the metadata.
+        LaunchError: `inputs` of a kernel are missing, or the metadata lacks an input or output.
     """
     if isinstance(kernel, Kernel):
         if inputs is None:

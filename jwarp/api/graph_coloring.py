@@ -24,21 +24,20 @@ Neighbours = list[list[int]]
 def graph_coloring_assign(
     edges: array, node_colors: array, algorithm: GraphColoringAlgorithm = GraphColoringAlgorithm.MCS
 ) -> int:
-    """Give each node of a graph a colour, from 0 on, so that no edge has two nodes of one colour.
+    """Colour the nodes of a graph with 0, 1, …, such that the two nodes of each edge have different colours.
 
     Args:
-        edges: Of int32 and shape (n, 2): the nodes at the ends of each edge.
-        node_colors: Of int32 and shape (nodes,): gets the colours.
-        algorithm: In which order nodes get the lowest colour that is free: `MCS` takes the one with the most coloured
-            neighbours next, `GREEDY` goes by the number of neighbours, from the most on. Colours are not always those
-            of Warp.
+        edges: An array of int32 and shape (n, 2): the two nodes of each edge.
+        node_colors: An array of int32 and shape (nodes,), which receives the colours.
+        algorithm: The order in which nodes get the lowest free colour. `MCS`: next is the node with the most coloured
+            neighbours. `GREEDY`: by the number of neighbours, the most first. Colours may differ from Warp's.
 
     Returns:
         The number of colours.
 
     Raises:
-        KernelTypeError: arrays of another type or rank.
-        LaunchError: there are no nodes, an edge names a node that there is not, or one node twice.
+        KernelTypeError: An array has another type or rank.
+        LaunchError: There are no nodes, a node of an edge does not exist, or both nodes of an edge are the same.
     """
     where = "wp.utils.graph_coloring_assign"
     neighbours = _neighbours(where, edges, node_colors)
@@ -62,23 +61,25 @@ def graph_coloring_balance(
     *,
     max_iterations: int | None = None,
 ) -> float:
-    """Give nodes other colours, so that there are as many of one as of another; edges keep nodes of two colours.
+    """Change colours so that they occur about equally often. The nodes of each edge keep different colours.
 
-    Each change takes a node of a colour that more have, and gives it one that fewer have.
+    Each change moves a node from a more frequent to a less frequent colour.
 
     Args:
         edges: As for `graph_coloring_assign`.
-        node_colors: Of int32 and shape (nodes,): colours below `color_count`, which are changed.
+        node_colors: An array of int32 and shape (nodes,): colours below `color_count`, which are changed.
         color_count: The number of colours.
-        target_max_min_ratio: How many times as many nodes one colour may have as another one: there it ends.
-        max_iterations: The most changes; as many as nodes where it is left out. There is a warning where they end it.
+        target_max_min_ratio: The ratio of the most to the least frequent colour at which the function stops.
+        max_iterations: The largest number of changes. Default: the number of nodes. If it is reached, there is a
+            warning.
 
     Returns:
-        How many times as many nodes the most frequent colour has as the least frequent one; `inf` where that has none.
+        The ratio of the numbers of nodes with the most and the least frequent colour; `inf` if the latter has none.
 
     Raises:
-        KernelTypeError: arrays of another type or rank.
-        LaunchError: an edge or a colour is none, an edge has one colour, or a number is out of range.
+        KernelTypeError: An array has another type or rank.
+        LaunchError: An edge or a colour is invalid, the nodes of an edge have the same colour, or a number is out of
+            range.
     """
     where = "wp.utils.graph_coloring_balance"
     neighbours = _neighbours(where, edges, node_colors)
@@ -114,20 +115,20 @@ def graph_coloring_balance(
 def graph_coloring_get_groups(
     node_colors: array, color_count: int, return_wp_array: bool = True, device: Any = "cpu"
 ) -> tuple[Any, ...]:
-    """The nodes of each colour, in rising order.
+    """The nodes of each colour, in ascending order.
 
     Args:
-        node_colors: Of int32 and shape (nodes,): colours below `color_count`.
+        node_colors: An array of int32 and shape (nodes,): colours below `color_count`.
         color_count: The number of colours.
-        return_wp_array: Whether arrays come back; else those of NumPy.
-        device: Where they are.
+        return_wp_array: Whether to return `wp.array`s instead of NumPy arrays.
+        device: The device of these arrays.
 
     Returns:
         An array of int32 for each colour.
 
     Raises:
-        KernelTypeError: an array of another type or rank.
-        LaunchError: a colour is none, or a number is out of range.
+        KernelTypeError: The array has another type or rank.
+        LaunchError: A colour is invalid, or a number is out of range.
     """
     count, found = _colors("wp.utils.graph_coloring_get_groups", node_colors, color_count)
     colors = np.array(found, np.int64)

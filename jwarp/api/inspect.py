@@ -12,10 +12,12 @@ from jwarp.backend.cpu.source_lines import with_directives
 from jwarp.backend.cpu.target import target_machine
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.cuda_text import cuda_text, handwritten_text
+from jwarp.compiler.derivative_steps import variant_of
 from jwarp.compiler.derive import derive, in_known_order
 from jwarp.compiler.derived import Variant
 from jwarp.compiler.handwritten import Handwritten
-from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program, program_of
+from jwarp.compiler.handwritten_program import HandwrittenProgram
+from jwarp.compiler.program import GeneratedProgram, Program, program_of
 from jwarp.compiler.stages import passes_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
@@ -23,7 +25,7 @@ from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
-from jwarp.launching.record import Record
+from jwarp.launching.record import Record, Sizes
 from jwarp.passes.simplify import simplify
 
 CUDA_STAGES = ("cuda", "ptx", "sass", "resources")
@@ -56,9 +58,10 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
         LaunchError: There is no such stage or parameter, or NVIDIA's tools for `ptx` and `sass` are not found.
         NotDifferentiableError: A gradient has no exact derivative.
     """
+    sizes = None
     if isinstance(kernel, Record):
         if adjoint is None and kernel.adjoint:
-            adjoint = list(kernel.wanted) or False
+            adjoint, sizes = list(kernel.wanted) or False, kernel.sizes()
         kernel = kernel.kernel
     kernel = as_kernel(kernel)
     if not isinstance(kernel, Kernel):
@@ -68,14 +71,14 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
     if stage not in STAGES:
         raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
     program = program_of(kernel, config.settings)
-    return _TEXTS[type(program)](program, stage, adjoint)
+    return _TEXTS[type(program)](program, stage, adjoint, sizes)
 
 
-def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
+def _generated(program: GeneratedProgram, stage: str, adjoint: Any, sizes: Sizes | None) -> str:
     """The text of a stage of a generated kernel."""
     settings = program.settings
     has_variant, for_gpu = adjoint is not None and adjoint is not False, stage in (*CUDA_STAGES, "cuda_passes")
-    variant = _variant(program, adjoint, for_gpu=for_gpu) if has_variant else None
+    variant = _variant(program, adjoint, sizes, for_gpu=for_gpu) if has_variant else None
     if stage in PASSES:
         return passes_text(program, PASSES[stage], variant)
     if variant is not None:
@@ -92,7 +95,7 @@ def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
     return annotated(target_machine(made.options.target).emit_assembly(module), "#")
 
 
-def _handwritten(program: HandwrittenProgram, stage: str, adjoint: Any) -> str:
+def _handwritten(program: HandwrittenProgram, stage: str, adjoint: Any, _: Sizes | None) -> str:
     """The author's text with what is around it, and what NVRTC makes of it, in blocks as the author says."""
     if stage not in CUDA_STAGES:
         raise LaunchError(
@@ -108,8 +111,8 @@ def _handwritten(program: HandwrittenProgram, stage: str, adjoint: Any) -> str:
 _TEXTS: dict[type[Program], Callable[..., str]] = {GeneratedProgram: _generated, HandwrittenProgram: _handwritten}
 
 
-def _variant(program: GeneratedProgram, adjoint: Any, *, for_gpu: bool) -> Variant:
-    """The adjoint by the parameters that are asked for."""
+def _variant(program: GeneratedProgram, adjoint: Any, sizes: Sizes | None, *, for_gpu: bool) -> Variant:
+    """The adjoint by the parameters that are asked for, as a launch of these sizes chooses it where they are known."""
     floats = {p.name: k for k, p in enumerate(program.params) if p.dtype.is_float}
     outputs = tuple(p for p in program.written if p in floats.values())
     inputs = tuple(p for p in floats.values() if p not in outputs)
@@ -123,4 +126,9 @@ def _variant(program: GeneratedProgram, adjoint: Any, *, for_gpu: bool) -> Varia
             )
         inputs = tuple(floats[name] for name in names)
     fresh = tuple(p for p in outputs if p not in inputs)
+    if sizes is not None:
+        return variant_of(
+            "adjoint", program, sizes.geometry, sizes.extents, inputs, outputs,
+            integers=sizes.integers, fresh=fresh, for_gpu=for_gpu,
+        )  # fmt: skip
     return Variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)

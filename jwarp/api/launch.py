@@ -17,7 +17,7 @@ from jwarp.devices import get_device
 from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
 from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE
-from jwarp.dispatch.call.instances import choose
+from jwarp.dispatch.call.instances import as_numbers, choose, computes_with_ids, note_ids_as_numbers
 from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -183,13 +183,16 @@ def launch(
             return found
         slot = found
     kernel = read_kernel(kernel, "wp.launch")
-    if slot is None:
+    if slot.key is None:
         given = inputs, outputs, adj_inputs, adj_outputs
         found = [plain_values(values) for values in given]
         if any(x is not y for x, y in zip(found, given, strict=True)):
             return launch(kernel, dim, *found, device, stream, adjoint, record_tape, record_cmd, max_blocks,
                           block_dim, **unknown)  # fmt: skip
     asked = kernel, inputs
+    if kernel.handles and computes_with_ids(kernel) and (numbers := as_numbers(inputs)) is not inputs:
+        return launch(kernel, dim, numbers, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape,
+                      record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
     try:
         given = Given(inputs, outputs)
         on_arrays = given.on_arrays
@@ -221,6 +224,11 @@ def launch(
         call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
         return route.run(call, stream, slot)
     except JwarpError as error:
+        is_of_numbers = isinstance(error, KernelTypeError) and error.needs_numbers
+        if is_of_numbers and looks_up and as_numbers(asked[1]) is not asked[1] and not computes_with_ids(asked[0]):
+            note_ids_as_numbers(asked[0])
+            return launch(*asked[:1], dim, asked[1], outputs, adj_inputs, adj_outputs, device, stream, adjoint,
+                          record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
         if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
             shorten(error)
             raise

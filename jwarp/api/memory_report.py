@@ -12,16 +12,16 @@ from jwarp.errors import LaunchError
 
 
 class ScopedMemoryTracker:
-    """A context in which the memory of new arrays is counted, by device and scope. Scopes nest.
+    """A context manager that counts the memory of new arrays, by device and scope. Scopes may be nested.
 
-    What is counted is the memory of arrays on the host and on GPUs: not that of JAX's values, nor that in which trees,
-    meshes and grids keep what they find by themselves. While any tracker is open, all threads count.
+    It counts arrays on the host and on GPUs, but not JAX's values or internal memory of trees, meshes and grids. While
+    any tracker is open, arrays of all threads are counted.
 
     Args:
-        name: The name of the scope; inside of another one, its path is "outer/inner".
-        active: False: the context does nothing.
-        print: Whether the report is shown when the scope ends.
-        report_func: A function that takes the report, in place of standard output.
+        name: The name of the scope. A nested scope has the path "outer/inner".
+        active: If False, the context has no effect.
+        print: Whether to print the report when the scope ends.
+        report_func: A function that gets the report, instead of standard output.
 
     Example:
 
@@ -56,15 +56,16 @@ class ScopedMemoryTracker:
             allocation_counts.leave()
 
     def report(self, file: Any = None, sort: str = "size", max_items: int = 10) -> None:
-        """Show what has been counted up to now, in all scopes.
+        """Show the counts so far, in all scopes.
 
         Args:
-            file: A text file to write to; None for `report_func`, or for standard output.
-            sort: The order of what is alive: "size", the largest first, or "chronological", the oldest first.
-            max_items: How many allocations of each device are listed.
+            file: A text file to write to. Default: `report_func`, or standard output.
+            sort: The order of allocations that are alive: "size", the largest first, or "chronological", the oldest
+                first.
+            max_items: The number of allocations to list for each device.
 
         Raises:
-            LaunchError: `sort` is neither of these.
+            LaunchError: `sort` has another value.
         """
         text = _text(sort, max_items)
         if self.report_func is not None and file is None:
@@ -73,20 +74,20 @@ class ScopedMemoryTracker:
             builtins.print(text, file=file or sys.stdout, end="")
 
     def clear(self) -> None:
-        """Forget all that has been counted, and go on counting."""
+        """Reset all counts."""
         allocation_counts.clear()
 
 
 def print_memory_report(file: Any = None, sort: str = "size", max_items: int = 10) -> None:
-    """Show the memory of arrays that has been counted: in `wp.ScopedMemoryTracker`, or with `wp.config.track_memory`.
+    """Show the memory of arrays that `wp.ScopedMemoryTracker` or `wp.config.track_memory` has counted.
 
     Args:
-        file: A text file to write to; None for standard output.
-        sort: The order of what is alive: "size", the largest first, or "chronological", the oldest first.
-        max_items: How many allocations of each device are listed.
+        file: A text file to write to. Default: standard output.
+        sort: The order of allocations that are alive: "size", the largest first, or "chronological", the oldest first.
+        max_items: The number of allocations to list for each device.
 
     Raises:
-        LaunchError: nothing is counted, or `sort` is neither of these.
+        LaunchError: Nothing is counted, or `sort` has another value.
     """
     text = _text(sort, max_items)
     if not allocation_counts.is_counting():

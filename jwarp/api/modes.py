@@ -17,7 +17,7 @@ class LaunchArrayAccessMode(enum.IntEnum):
 
 
 class CaptureMode(enum.IntEnum):
-    """Values of `capture_mode`: how CUDA treats calls that a capture cannot contain."""
+    """Values of `capture_mode`: how CUDA treats calls that cannot be captured."""
 
     GLOBAL = 0
     THREAD_LOCAL = 1
@@ -61,7 +61,7 @@ class GraphColoringAlgorithm(enum.IntEnum):
 
 
 def clear_jax_callable_graph_cache(*functions: Any) -> None:
-    """Nothing: no graphs are kept."""
+    """Has no effect: jwarp stores no such graphs."""
 
 
 # Warp's exceptions for a kernel that cannot be compiled: the base of the four classes, as Warp sorts faults otherwise.

@@ -27,10 +27,10 @@ def load_module(
     block_dim: int | None = None,
     max_workers: int | None = None,
 ) -> None:
-    """Nothing: kernels are compiled when they are first launched, one by one.
+    """Has no effect: each kernel is compiled when it is first launched.
 
     Raises:
-        LaunchError: there is no such device, or no module that has to do with kernels.
+        LaunchError: There is no such device, or no such module with kernels.
     """
     _check_devices(device)
     name = module if isinstance(module, str) else getattr(module, "__name__", "")
@@ -56,10 +56,10 @@ def force_load(
     block_dim: int | None = None,
     max_workers: int | None = None,
 ) -> None:
-    """Nothing: kernels are compiled when they are first launched, one by one.
+    """Has no effect: each kernel is compiled when it is first launched.
 
     Raises:
-        LaunchError: there is no such device, or no block has `block_dim` threads.
+        LaunchError: There is no such device, or `block_dim` is invalid.
     """
     _check_devices(device)
     if block_dim is not None and block_dim > MAX_BLOCK_DIM:
@@ -77,22 +77,22 @@ def _check_devices(devices: Any) -> None:
 
 
 def clear_kernel_cache() -> None:
-    """Remove the compiled kernels that are kept in files; those of this process stay."""
+    """Remove the compiled kernels on disk. Those of this process remain."""
     Store(config.cache_dir).clear()
 
 
 def clear_lto_cache() -> None:
-    """Nothing: jwarp links no libraries at run time, and keeps none in files."""
+    """Has no effect: jwarp links no libraries at run time."""
 
 
 def get_suggested_block_size(kernel: Any, device: DeviceLike = None) -> tuple[int, int]:
-    """The threads of a block and the blocks that a device runs best: (1, 1) on the host, as in Warp."""
+    """The recommended number of threads in a block, and of blocks; (1, 1) on the host, as in Warp."""
     get_device(device)
     return (1, 1)
 
 
 def print_diagnostics() -> dict[str, str]:
-    """Print what is installed, as `python -m jwarp` does, and give it as {topic: text}."""
+    """Print what is installed, as `python -m jwarp` does, and return it as {topic: text}."""
     text = report()
     print(text)
     topics = (part.partition("\n") for part in text.split("\n\n"))
@@ -100,4 +100,4 @@ def print_diagnostics() -> dict[str, str]:
 
 
 def init() -> None:
-    """Nothing: jwarp is ready when it is imported."""
+    """Has no effect: jwarp is ready after its import."""

@@ -56,6 +56,19 @@ def overload(kernel: Any, arg_types: Sequence[Any] | Mapping[str, Any] | None = 
     return kernel.overload(arg_types)
 
 
+def _of_function(function: Callable) -> Kernel | None:
+    """The one generic kernel that was made of a function of this name, under a name of its own."""
+    known = get_module(function.__module__).live_kernels
+    found = [k for k in known if isinstance(k, GenericKernel) and k.python.__qualname__ == function.__qualname__]
+    if len(found) > 1:
+        names = ", ".join(sorted(k.key for k in found))
+        raise KernelTypeError(
+            f"@wp.overload: Ambiguous kernel lookup: {names} are kernels of a function {function.__name__}",
+            hint="say which one: wp.overload(kernel, {'x': float})",
+        )
+    return found[0] if found else None
+
+
 def _declared(function: Callable, frame: types.FrameType) -> Kernel:
     """The kernel that has the name of `function`, with an instance for the types of its parameters."""
     name = function.__name__
@@ -68,6 +81,8 @@ def _declared(function: Callable, frame: types.FrameType) -> Kernel:
     found = frame.f_locals.get(name, frame.f_globals.get(name))
     if not isinstance(found, GenericKernel):  # the name may mean the function itself by now
         found = get_module(function.__module__).kernels.get(full_name(function.__qualname__))
+    if not isinstance(found, GenericKernel):
+        found = _of_function(function)
     if not isinstance(found, GenericKernel):
         raise KernelTypeError(
             f"@wp.overload: there is no generic kernel '{name}' here",

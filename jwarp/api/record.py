@@ -17,11 +17,12 @@ from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.array_arguments import (
     Given,
     check_value,
+    host_of,
     matched_values,
     read_block_dim,
 )
 from jwarp.dispatch.call.cached_geometry import reader
-from jwarp.dispatch.call.call import Call, read_kernel
+from jwarp.dispatch.call.call import Call, is_mutable, read_kernel
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
@@ -33,7 +34,7 @@ from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
 from jwarp.launching.arguments import Matched
 from jwarp.launching.geometry import BlockDim
-from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
+from jwarp.launching.record import LaunchDescriptor, Record, Sizes, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.types import StructType, arrays_of, renewed
 from jwarp.wire import Role
@@ -128,6 +129,16 @@ class Launch(Record):
     def wanted(self) -> tuple[str, ...]:
         """The parameters whose gradients an adjoint record returns, by name."""
         return tuple(self.kernel.signature[u].name for u in self._gradients) if self.adjoint else ()
+
+    def sizes(self) -> Sizes | None:
+        if self._dim is None or any(value is UNSET for value in self._values):
+            return None
+        if self._is_in_place:
+            launch = ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim, self._device)
+            call = launch.call(host_of, self._program)
+        else:
+            call = self._call(self._dim)
+        return checks.sizes_of(call)
 
     @property
     def descriptor(self) -> LaunchDescriptor:
@@ -321,13 +332,16 @@ class Launch(Record):
         kernel, written = self.kernel, self._program.written
         parts: dict[int, Any] = {}
         faults = []
+        in_place = any(is_mutable(values.get(u, self._values[u])) for u in self._outputs)
         for u, value in values.items():
             argument, role = kernel.signature[u], self._role(u)
             is_output = role is Role.ZEROS
             leaves = grouping.flatten(kernel.name, argument.name, argument.type, value, is_output=is_output)
             for p, part in zip(kernel.groups[u], leaves, strict=True):
                 parts[p] = part
-                fault = checks.check_part(kernel.params[p], part, grouping.role_of_part(kernel, u, p, role, written))
+                fault = checks.check_part(
+                    kernel.params[p], part, grouping.role_of_part(kernel, u, p, role, written), in_place
+                )
                 if fault is not None:
                     faults.append(fault)
         arguments.raise_faults(kernel.name, faults)

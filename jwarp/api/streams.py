@@ -11,7 +11,7 @@ from jwarp.errors import LaunchError
 
 
 class ScopedStream:
-    """`with wp.ScopedStream(stream):`, in which a stream is the one in use; with None, nothing changes."""
+    """`with wp.ScopedStream(stream):` makes a stream the current one; None changes nothing."""
 
     def __init__(self, stream: Stream | None, sync_enter: bool = True, sync_exit: bool = False) -> None:
         if stream is not None and not isinstance(stream, Stream):
@@ -36,38 +36,38 @@ class ScopedStream:
 
 
 def get_stream(device: DeviceLike = None) -> Stream:
-    """The stream in use of a CUDA device; a LaunchError for the host, which has none."""
+    """The current stream of a CUDA device; a LaunchError for the host, which has none."""
     found: Stream = get_device(device).stream
     return found
 
 
 def set_stream(stream: Stream, device: DeviceLike = None, sync: bool = False) -> None:
-    """Use another stream of a CUDA device; a LaunchError for the host, which has none."""
+    """Set the current stream of a CUDA device; a LaunchError for the host, which has none."""
     if not isinstance(stream, Stream):
         raise no_cuda_device(get_device(device))
     stream.device.set_stream(stream)
 
 
 def wait_stream(other_stream: Stream, event: Event | None = None, external: bool = False) -> None:
-    """Have the stream in use wait for another; a LaunchError on the host, which has none."""
+    """Let the current stream wait for another one; a LaunchError on the host, which has none."""
     get_stream().wait_stream(other_stream)
 
 
 def wait_event(event: Event, external: bool = False) -> None:
-    """Have the stream in use wait for an event; a LaunchError on the host, which has none."""
+    """Let the current stream wait for an event; a LaunchError on the host, which has none."""
     get_stream().wait_event(event)
 
 
 def record_event(event: Event | None = None, external: bool = False) -> Event:
-    """Note where the stream in use is; a LaunchError on the host, which has none."""
+    """Record an event on the current stream; a LaunchError on the host, which has none."""
     return (get_stream() if event is None else get_stream(event.device)).record_event(event)
 
 
 def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bool = True) -> float:
-    """The milliseconds between two events that were recorded.
+    """The time between two recorded events in milliseconds.
 
     Raises:
-        LaunchError: the device is the host, which has none, or an event was made without `enable_timing`.
+        LaunchError: The device is the host, which has no events, or an event was made without `enable_timing`.
     """
     times = [event.time for event in (start_event, end_event) if isinstance(event, Event)]
     if len(times) < 2:
@@ -86,20 +86,20 @@ def event_from_ipc_handle(handle: bytes, device: DeviceLike = None) -> Event:
 
 
 def synchronize() -> None:
-    """Wait for all work on arrays: that of the host is done already."""
+    """Wait for all work on arrays. Work on the host is always complete."""
     for device in DEVICES.used:
         wait(device)
 
 
 def synchronize_device(device: DeviceLike = None) -> None:
-    """Wait for all work of a device: that of the host is done already."""
+    """Wait for all work of a device. Work on the host is always complete."""
     found = get_device(device)
     if found.is_cuda:
         wait(found)
 
 
 def synchronize_stream(stream_or_device: Stream | DeviceLike = None) -> None:
-    """Wait for all work of a stream: that of the host is done already."""
+    """Wait for all work of a stream. Work on the host is always complete."""
     synchronize_device(stream_or_device.device if isinstance(stream_or_device, Stream) else stream_or_device)
 
 
@@ -242,19 +242,19 @@ class ScopedPeerAccess(_Scoped):
 
 
 class ScopedCudaProfiler(_Scoped):
-    """`with wp.ScopedCudaProfiler():` has a profiler of CUDA look at this part; nothing on the host."""
+    """`with wp.ScopedCudaProfiler():` lets a CUDA profiler record the block. Has no effect on the host."""
 
     def __init__(self, device: DeviceLike = None) -> None:
         self.device = get_device(device)
 
 
 def cuda_profiler_start(device: DeviceLike = None) -> None:
-    """Have a profiler of CUDA look from here on: nothing on the host."""
+    """Start recording by a CUDA profiler. Has no effect on the host."""
     get_device(device)
 
 
 def cuda_profiler_stop(device: DeviceLike = None) -> None:
-    """Have a profiler of CUDA look up to here: nothing on the host."""
+    """Stop recording by a CUDA profiler. Has no effect on the host."""
     get_device(device)
 
 

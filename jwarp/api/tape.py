@@ -13,7 +13,7 @@ from jwarp.api import array_access, tape_graph
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import LISTENING, Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.arrays.memory import HostMemory
-from jwarp.arrays.subclasses import original
+from jwarp.arrays.stand_ins import original
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import DeviceLike, get_device

@@ -72,15 +72,15 @@ _logger: Logger = _printer
 
 
 def get_logger() -> Logger:
-    """The logger in use."""
+    """The current logger."""
     return _logger
 
 
 def set_logger(logger: Logger | None) -> None:
-    """Use a logger; None for the first one, which prints.
+    """Set the logger; None for the default one, which prints.
 
     Raises:
-        TypeError: the object lacks one of the methods debug, info, warning and error.
+        TypeError: The object lacks one of the methods debug, info, warning and error.
     """
     global _logger
     methods = ("debug", "info", "warning", "error")
@@ -90,7 +90,7 @@ def set_logger(logger: Logger | None) -> None:
 
 
 class ScopedLogger:
-    """`with wp.ScopedLogger(logger):` uses another logger; a TypeError where it is none."""
+    """`with wp.ScopedLogger(logger):` uses another logger; a TypeError if it is not a logger."""
 
     def __init__(self, logger: Logger | None) -> None:
         self.logger = logger
@@ -108,7 +108,7 @@ class ScopedLogger:
 
 
 class ScopedLogLevel:
-    """`with wp.ScopedLogLevel(wp.LOG_WARNING):` sets `wp.config.log_level` for a while."""
+    """`with wp.ScopedLogLevel(wp.LOG_WARNING):` sets `wp.config.log_level` inside the block."""
 
     def __init__(self, log_level: int) -> None:
         self.log_level = log_level
@@ -126,7 +126,7 @@ class ScopedLogLevel:
 
 @dataclass(frozen=True)
 class TimingResult:
-    """How long an activity of a CUDA device took, in milliseconds."""
+    """The duration of an activity on a CUDA device, in milliseconds."""
 
     device: Device
     name: str
@@ -135,7 +135,7 @@ class TimingResult:
 
 
 def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> None:
-    """Begin to collect activities of CUDA devices. The host has none: kernels there take the time of the caller."""
+    """Start to collect activities of CUDA devices. The host has none."""
 
 
 def timing_end(synchronize: bool = True) -> list[TimingResult]:
@@ -144,7 +144,7 @@ def timing_end(synchronize: bool = True) -> list[TimingResult]:
 
 
 def timing_print(results: list[TimingResult], indent: str = "") -> None:
-    """Print activities, one on a line."""
+    """Print activities, one per line."""
     if not results:
         print(f"{indent}No activity")
     for result in results:
@@ -152,10 +152,10 @@ def timing_print(results: list[TimingResult], indent: str = "") -> None:
 
 
 class ScopedTimer:
-    """`with wp.ScopedTimer(name):` prints how long the block took, in milliseconds, and notes it.
+    """`with wp.ScopedTimer(name):` prints and records the time of the block, in milliseconds.
 
-    `elapsed` has it, and where a dict is given, the list under `name` there. `extra_msg` is printed behind. With
-    `detailed`, functions are timed by cProfile. Inside a tape, the block is a scope of it, unless `skip_tape`.
+    The time is in `elapsed`, and is appended to `dict[name]` if `dict` is given. `extra_msg` is printed after it. With
+    `detailed`, cProfile times the functions. Inside a tape, the block is a scope of the tape, unless `skip_tape`.
     """
 
     enabled: ClassVar[bool] = True

@@ -7,7 +7,7 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,44 +15,17 @@ from jwarp.arrays import allocation, dlpack
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
+from jwarp.arrays.descriptors import array_t, described
 from jwarp.arrays.living import table
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
-from jwarp.arrays.view import View, read_shape
+from jwarp.arrays.view import View, read_shape, refuse_long
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.annotations import refuse_derived
+from jwarp.types.array_annotations import ArrayAnnotation, element_or_any
 from jwarp.types.array_operators import Operators
-from jwarp.types.arrays import element_of
-from jwarp.types.patterns import ANY
-
-
-class _ArrayAnnotation(Written):
-    """The type of a parameter or field that `wp.array[float]` denotes."""
-
-    __slots__ = ("array_type", "dtype", "ndim")
-
-    def __init__(self, dtype: Any, ndim: Any):
-        self.array_type = array_type(dtype, ndim)
-        self.dtype, self.ndim = _element(self.array_type), self.array_type.dims
-
-    def __repr__(self) -> str:
-        return repr(self.array_type)
-
-    def __reduce__(self) -> Any:
-        return _ArrayAnnotation, (self.dtype, self.ndim)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Written) and self.array_type == other.array_type
-
-    def __hash__(self) -> int:
-        return hash(self.array_type)
-
-
-def _element(kind: Any) -> Any:
-    return Any if (found := getattr(kind, "element", None) or element_of(kind)) is ANY else found
-
 
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
@@ -97,6 +70,7 @@ class array(Operators, Written):
     # Of what stands for an object of a derived class, that object; of such an object, what stands for it.
     __slots__ = ("__dict__", "__weakref__", "_of", "_stand_in")
 
+    plain_class: ClassVar[type]
     memory: Memory
     layout: View
     dtype: Any
@@ -107,11 +81,12 @@ class array(Operators, Written):
     device: Device | None
     _owner: Deleting | None = None  # of the memory at `ptr`
     _is_read = False  # what Warp notes for its checks of tapes, which programs save and restore
+    _annotation: ClassVar[type[ArrayAnnotation]] = ArrayAnnotation
     is_untyped = False  # whether launches take its last axes for components, where a parameter has such
 
     def __class_getitem__(cls, given: Any) -> Any:
         refuse_derived(cls)
-        return _ArrayAnnotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
+        return cls._annotation(*(given if isinstance(given, tuple) and len(given) == 2 else (given, 1)))
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
@@ -164,7 +139,7 @@ class array(Operators, Written):
 
     def _annotate(self, dtype: Any, ndim: int) -> None:
         self.array_type = array_type(dtype, ndim)
-        self.dtype, self.ndim, self.size = _element(self.array_type), ndim, 0
+        self.dtype, self.ndim, self.size = element_or_any(self.array_type), ndim, 0
         self.shape = self.strides = (0,) * ndim
         self.device, self._grad, self._retain_grad = None, None, False
 
@@ -183,6 +158,7 @@ class array(Operators, Written):
         element, content = elements_of(data, dtype, shape)
         rank = content.ndim - len(View(element, (), ()).full_shape)
         extents = content.shape[:rank]
+        refuse_long(extents)
         if not copy and device.is_cuda and isinstance(data, array) and data.device is device:
             layout = data.layout if element == data.dtype else data.layout.seen_as(element)
             return self._bind(data.memory, layout if extents == layout.shape else layout.reshaped(extents))
@@ -337,7 +313,7 @@ class array(Operators, Written):
         self._require_data()
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > self.ndim:
-            raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
+            raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)", also=IndexError)
         if any(isinstance(k, array) for k in keys):
             return self._named(keys)
         if wrong := [k for k in keys if not isinstance(k, slice) and not hasattr(k, "__index__")]:
@@ -412,7 +388,8 @@ class array(Operators, Written):
     def _copied(self, device: Device, requires_grad: bool) -> array:
         whole = View.whole(self.dtype, self.shape)
         made = array.of(allocation.allocate(whole, zeroed=False, device=device), whole)
-        made.requires_grad = requires_grad
+        if requires_grad:
+            made._allocate_gradient()
         submit(Copy(made, self))
         return made
 
@@ -561,6 +538,11 @@ class array(Operators, Written):
         memory: Any = self.memory
         return memory.described(self.layout)
 
+    def __ctype__(self) -> array_t:
+        """Its descriptor as a structure of ctypes, which Warp passes to compiled code."""
+        self._require_data()
+        return described(self)
+
     def __jax_array__(self) -> Any:
         return allocation.jax_value(self._require_data(), self.layout)
 
@@ -569,8 +551,10 @@ class array(Operators, Written):
         return found.astype(dtype, copy=bool(copy)) if dtype is not None else found.copy() if copy else found
 
 
+array.plain_class = array
 _OWN = {
-    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
+    *("memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token"),
+    *("_host", "_grad", "_retain_grad", "_descriptor"),
 }  # fmt: skip
 
 
@@ -587,7 +571,9 @@ def _restored(
 def _of_rank(rank: int) -> Any:
     class Ranked(array):
         def __class_getitem__(cls, dtype: Any) -> Any:
-            return _ArrayAnnotation(dtype, rank)
+            if isinstance(dtype, tuple):
+                raise KernelTypeError(f"wp.array{rank}d[…] takes a single type parameter, not {len(dtype)}")
+            return ArrayAnnotation(dtype, rank)
 
         def __new__(cls, *args: Any, **named: Any) -> Any:
             return array(*args, **{"ndim": rank, **named})

@@ -36,6 +36,13 @@ class Call(Command):
         self.function()
 
 
+class SteppedCall(Call):
+    """A call of a Python function, and the steps that do the same, which `steps` gives; None where there are none."""
+
+    def __init__(self, function: Callable[[], Any], steps: Callable[[], list[Any] | None]):
+        self.function, self.steps = function, steps
+
+
 class Recorder(Protocol):
     """Hears of every command."""
 

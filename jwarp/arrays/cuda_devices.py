@@ -24,12 +24,12 @@ def _cuda(device: DeviceLike) -> Device:
 class Stream:
     """A queue of work on a CUDA device.
 
-    What is done to arrays of jwarp is done in the order of the program, whatever streams it names: on CUDA's default
-    stream, which `cuda_stream` is the handle of. So there is never anything to wait for between two streams.
+    All work on jwarp's arrays runs in the order of the program on CUDA's default stream, whose handle is `cuda_stream`.
+    So two streams never have to wait for each other.
 
     Raises:
-        LaunchError: the device is none. Launches on arrays of the host are done when they return. Or the handle of
-            another stream is given.
+        LaunchError: The device is not a CUDA device (launches on host arrays are complete when they return), or the
+            handle of another stream is given.
     """
 
     device: Device
@@ -72,11 +72,11 @@ class Stream:
 
 
 class Event:
-    """A point in the work of a CUDA device. Recording one with `enable_timing` waits for the work, and takes the time.
+    """A point in the work of a CUDA device. With `enable_timing`, recording waits for the work and stores the time.
 
     Raises:
-        LaunchError: the device is none. Launches on arrays of the host are done when they return. Or the event is one
-            of another library or process.
+        LaunchError: The device is not a CUDA device (launches on host arrays are complete when they return), or the
+            event belongs to another library or process.
     """
 
     device: Device

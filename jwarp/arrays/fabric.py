@@ -12,6 +12,8 @@ from jwarp.arrays.view import read_shape
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import MATRIX, QUATERNION, SCALARS, VECTOR, composite, indexedarray
 from jwarp.types.annotations import is_derived
+from jwarp.types.array_annotations import ArrayAnnotation
+from jwarp.types.indexed import IndexedAnnotation
 
 # The scalar types by Fabric's names.
 _SCALARS = {
@@ -23,25 +25,44 @@ _MATRICES = ("matrix", "transform", "frame")
 _TEXTS = ("text", "path")
 
 
-class fabricarray(array):
-    """An attribute of Omniverse's Fabric as a `wp.array`; without one, the type of a parameter, that of a `wp.array`.
+class FabricAnnotation(ArrayAnnotation):
+    """The type of a parameter that `wp.fabricarray[float]` denotes."""
 
-    The memory is Fabric's, in buckets that have to follow one another, as in memory that was allocated at once. It has
-    to live as long as the array, which keeps `data` alive.
+    __slots__ = ()
+
+    family = "fabricarray"
+    number = 2
+
+
+class IndexedFabricAnnotation(IndexedAnnotation):
+    """The type of a parameter that `wp.indexedfabricarray[float]` denotes."""
+
+    __slots__ = ()
+
+    family = "indexedfabricarray"
+    number = 3
+
+
+class fabricarray(array):
+    """A `wp.array` of an attribute of Omniverse's Fabric; without data, the type of a parameter.
+
+    The memory belongs to Fabric. Its buckets must be contiguous. The array keeps `data` alive, and Fabric's memory must
+    live as long as the array.
 
     Args:
-        data: What Fabric says of its memory: an object with `__fabric_arrays_interface__`, or the dict that it is.
+        data: Fabric's description of its memory: an object with `__fabric_arrays_interface__`, or its dict.
         attrib: The name of the attribute.
-        dtype: The type of the elements, where there is no data.
-        ndim: The number of dimensions, where there is no data.
+        dtype: The type of the elements, if there is no data.
+        ndim: The number of dimensions, if there is no data.
         read_only: Has no effect.
-        device: Has no effect: the memory is where Fabric says.
+        device: Has no effect: the memory is on Fabric's device.
 
     Raises:
-        KernelTypeError: `data` is no such object, or the attribute has elements that kernels do not know.
-        LaunchError: there is no such attribute, what is said of it is malformed, or its buckets do not follow one
-            another.
+        KernelTypeError: `data` is not such an object, or kernels do not support the type of the elements.
+        LaunchError: There is no such attribute, its description is malformed, or its buckets are not contiguous.
     """
+
+    _annotation = FabricAnnotation
 
     def __new__(cls, *given: Any, **named: Any) -> Any:
         if is_derived(cls):
@@ -147,6 +168,8 @@ class indexedfabricarray(indexedarray):
         KernelTypeError: as for `wp.indexedarray`.
     """
 
+    _annotation = IndexedFabricAnnotation
+
     def __new__(cls, *given: Any, **named: Any) -> Any:
         if is_derived(cls):
             return object.__new__(cls)
@@ -183,14 +206,14 @@ class indexedfabricarrayarray(fabricarrayarray):
 
 
 class fixedarray(array):
-    """The annotation of an array that a thread makes in a kernel, `wp.zeros(shape=(2, 3), dtype=int)` there.
+    """The annotation of a local array in a kernel, such as `wp.zeros(shape=(2, 3), dtype=int)`.
 
     Args:
         dtype: The type of the elements.
         shape: The extents, an int or up to four ints.
 
     Raises:
-        KernelTypeError: there is data: no such arrays are outside of kernels.
+        KernelTypeError: Data is given; such arrays exist only in kernels.
     """
 
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = 1, **others: Any) -> Any:

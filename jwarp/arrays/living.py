@@ -24,6 +24,7 @@ from jwarp.arrays.view import View
 from jwarp.errors import LaunchError
 from jwarp.types import ArrayType, Struct, StructArrayType, StructType
 from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, TOP, WORD, kind_number
+from jwarp.types.composites import AT_ADDRESS
 from jwarp.types.handles import SLOTS, when_gone
 
 
@@ -288,3 +289,13 @@ MAX_RECORD = 512
 table = Table()
 when_gone.append(table.erase)
 atexit.register(table.end)
+
+
+def _at_address(kind: Any, address: int) -> Any:
+    found, size = table.bytes_at(address), kind._length_ * kind.dtype.dtype.itemsize
+    if found is None or found.nbytes < size:
+        raise LaunchError(f"{kind.name}.from_ptr: no array that is alive on the host has the address {address:#x}")
+    return kind.from_buffer_copy(found[:size])
+
+
+AT_ADDRESS[:] = [_at_address]

@@ -61,6 +61,11 @@ class Memory(abc.ABC):
         """Where it was made, in words."""
         return "the array made at {}:{}".format(*self.origin)
 
+    @property
+    def is_known(self) -> bool:
+        """True if the content can be read now: not where JAX traces it, and arguments of the function decide on it."""
+        return True
+
     @abc.abstractmethod
     def read(self, view: View) -> Any:
         """The content that a view of it shows now: of host memory the elements themselves, with component axes."""
@@ -219,15 +224,15 @@ def will_change(contents: Iterable[KeptTogether]) -> list[KeptTogether]:
     return gone
 
 
-def have_changed(contents: Iterable[KeptTogether], gone: Iterable[KeptTogether]) -> None:
-    """Let handles keep what their memories hold now; some are `gone` since `will_change`."""
+def have_changed(contents: Iterable[KeptTogether], gone: Iterable[KeptTogether], hosts: Iterable[HostMemory]) -> None:
+    """Let handles keep what their memories hold now; some are `gone` since `will_change`, and some in host memory."""
     for content in gone:
         content.keep_anew()
     for content in contents:
         if content._is_saved:
             content.keep_anew()
-        memory = content._memory
-        if isinstance(memory, HostMemory) and (memory.exposed_views or memory.is_exposed) and memory.is_open:
+    for memory in hosts:
+        if (memory.exposed_views or memory.is_exposed) and memory.is_open:
             memory.will_write()
 
 

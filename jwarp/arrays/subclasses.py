@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from jwarp.arrays.array import array
+from jwarp.arrays.stand_ins import stand_in
 from jwarp.arrays.struct_array import StructArray
 from jwarp.config import surface
 from jwarp.types import Struct, array_of, indexed_type, indexedarray, unchecked
@@ -26,7 +26,7 @@ def plain(value: Any) -> Any:
     if kind in _SIMPLE:
         return value if kind is not indexedarray else _with_plain_parts(value)
     if issubclass(kind, array):
-        return _stand_in(value)
+        return stand_in(value)
     if issubclass(kind, indexedarray):
         return indexedarray(plain(value.data), [plain(indices) for indices in value.indices])
     if issubclass(kind, Struct):
@@ -62,27 +62,7 @@ def type_of_value(value: Any) -> Any:
     return kind if issubclass(kind, Struct) else None
 
 
-def original(value: Any) -> Any:
-    """The object that a value stands for, where `plain` made it; else the value."""
-    return (
-        found if type(value) in (array, StructArray) and (found := getattr(value, "_of", None)) is not None else value
-    )
-
-
 def _with_plain_parts(value: indexedarray) -> indexedarray:
     parts = (value.data, *value.indices)
     found = [plain(x) for x in parts]
     return value if all(x is y for x, y in zip(parts, found, strict=True)) else indexedarray(found[0], found[1:])
-
-
-def _stand_in(value: Any) -> array:
-    """The array with the attributes of `value`: one for all launches that run, or are recorded, at a time."""
-    base = StructArray if isinstance(value, StructArray) else array
-    known = getattr(value, "_stand_in", None)
-    found = None if known is None else known()
-    if found is None:
-        found = object.__new__(base)
-        found.__dict__ = value.__dict__
-        found._of = value
-        value._stand_in = weakref.ref(found)
-    return found

@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 
 from jwarp.caches import Cache
+from jwarp.config import surface
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import MAX_DIMS, CompositeType, ScalarType
+from jwarp.types import MAX_DIMS, CompositeType, ScalarType, int32
+
+# The indices of an axis fit in an int32.
+MAX_EXTENT = int32.max
 
 Element = ScalarType | CompositeType
 
@@ -218,7 +222,7 @@ def read_shape(shape: Any, *, least: int = 0) -> tuple[int, ...]:
     Raises:
         LaunchError: it is no shape.
     """
-    if type(shape) is int and shape >= least:
+    if type(shape) is int and least <= shape <= MAX_EXTENT:
         return (shape,)
     if isinstance(shape, np.ndarray):
         shape = shape.tolist()
@@ -231,4 +235,16 @@ def read_shape(shape: Any, *, least: int = 0) -> tuple[int, ...]:
         raise LaunchError(f"an array has at most {MAX_DIMS} dimensions, got the shape {found}")
     if any(extent < least for extent in found):
         raise LaunchError(f"Array shapes must be non-negative, got {found}")
+    refuse_long(found)
     return found
+
+
+def refuse_long(shape: Sequence[int]) -> None:
+    """Refuse a new array in a program that no kernel could take, as Warp does.
+
+    Raises:
+        LaunchError: an extent is 2^31 or more.
+    """
+    if surface.is_warps and any(extent > MAX_EXTENT for extent in shape):
+        fault = "must not exceed the maximum representable value of a signed 32-bit integer"
+        raise LaunchError(f"Array shapes {fault}, got {tuple(shape)}")

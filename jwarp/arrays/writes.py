@@ -12,6 +12,7 @@ from jwarp.arrays.allocation import check_writable
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.content import value_of
 from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.stand_ins import stand_in
 from jwarp.arrays.view import View
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types.queries import type_repr
@@ -21,7 +22,7 @@ class Fill(Command):
     """Sets all elements of `array` to `value`, an array of components."""
 
     def __init__(self, array: Any, value: np.ndarray):
-        self.array, self.value = array, value
+        self.array, self.value = stand_in(array), value
 
     def run(self) -> None:
         memory = self.array.memory
@@ -37,7 +38,7 @@ class Copy(Command):
     """Copies the elements of `src` to `dest`, an array of the same shape whose elements have the same size."""
 
     def __init__(self, dest: Any, src: Any):
-        self.dest, self.src = dest, src
+        self.dest, self.src = stand_in(dest), stand_in(src)
 
     def run(self) -> None:
         check_writable(self.dest.memory)
@@ -78,8 +79,9 @@ class Computation(Call):
     ):
         super().__init__(function)
         self.made_by = made_by
-        self.given = (*reads, *given)
-        self.name, self.changed, self.back, self.reads = name, tuple(changed), back, tuple(reads)
+        self.given = tuple(map(stand_in, (*reads, *given)))
+        self.name, self.back = name, back
+        self.changed, self.reads = tuple(map(stand_in, changed)), tuple(map(stand_in, reads))
 
     def run(self) -> None:
         for a in self.changed:

@@ -14,7 +14,8 @@ from jwarp.bind import compat, derivatives, primitive
 from jwarp.bind.author_gradient import HandwrittenCall
 from jwarp.bind.handwritten import handwritten_p, unbatched
 from jwarp.bind.primitive import Shapes
-from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, Program
+from jwarp.compiler.handwritten_program import HandwrittenProgram
+from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.launching.descriptor import Descriptor
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 from jax._src import config as _config
@@ -56,6 +56,7 @@ __all__ = [
     "print_effect",
     "register_dce",
     "single_operation",
+    "step_of",
     "symbolic_shape",
     "trace_state",
     "traced_file",
@@ -80,6 +81,35 @@ wide_types: Any = _config.enable_x64
 def is_not_tracing() -> bool:
     """True outside of all transformations of JAX. Every launch asks this first; two comparisons usually answer."""
     return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
+
+
+class Step(NamedTuple):
+    """The operation that a traced value is a result of; without a primitive, the value is its only source."""
+
+    equation: Any  # the same object for all of its results
+    number: int  # of the value among the results
+    primitive: Primitive | None
+    params: Mapping[str, Any]
+    sources: Sequence[Any]  # traced values and constants
+
+    def run(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The results for other values of the sources."""
+        if self.primitive is None:
+            return values
+        results = self.primitive.bind(*values, **self.primitive.get_bind_params(self.params))
+        return results if self.primitive.multiple_results else [results]
+
+
+def step_of(tracer: Any) -> Step | None:
+    """How a value that is traced was made; None for arguments, operations with effects and where JAX does not say."""
+    equation, variable = getattr(tracer, "parent", None), getattr(tracer, "val", None)
+    if equation is None:
+        lowered = tracer.full_lower()  # a constant of the function, or a value of a function around it
+        return None if lowered is tracer else Step(tracer, 0, None, {}, [lowered])
+    index = next((k for k, v in enumerate(equation.outvars) if v is variable), None)
+    if index is None or equation.effects:
+        return None
+    return Step(equation, index, equation.primitive, equation.params, equation.in_tracers)
 
 
 class PrintEffect(DebugEffect):

@@ -20,7 +20,7 @@ from jwarp.bind import compat
 from jwarp.bind.control import Iterations, bounded
 from jwarp.bind.control import arguments as tracing_with
 from jwarp.bind.custom_vjp import Rule, replaced, stopped, stopping, with_rule
-from jwarp.bind.traced_memory import TracedMemory, value_of
+from jwarp.bind.traced_memory import TracedMemory, settling, value_of
 from jwarp.bind.trees import Node, Reader, Writer, attributes, changed_paths, memories_in, values_in, whole_of
 from jwarp.caches import Cache
 from jwarp.config import config
@@ -161,13 +161,15 @@ class Traced:
         before = Reader()
         nodes = {name: read(before, value, name) for name, value in arguments.items()}
         attributes_of_owner = self.function.attributes_of_owner()
-        with self._named():
+        with self._named(), settling() as settle:
             result = self.function.run(arguments, since)
-        self._check_attributes(attributes_of_owner)
-        after = Reader(before)
-        found = {name: read(after, value, name) for name, value in arguments.items()}
-        changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}
-        return self._outputs(arguments, result, changed, before)
+            self._check_attributes(attributes_of_owner)
+            after = Reader(before)
+            found = {name: read(after, value, name) for name, value in arguments.items()}
+            changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}
+            outputs, returned = self._outputs(arguments, result, changed, before)
+            settle(returned)
+        return outputs
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
@@ -208,7 +210,8 @@ class Traced:
 
     def _outputs(
         self, arguments: Mapping[str, Any], result: Any, changed: Mapping[str, list[str]], before: Reader
-    ) -> list[Any]:
+    ) -> tuple[list[Any], set[Memory]]:
+        """The values that the traced function returns, and the memories that it was given or returns."""
         if self.returns is None:
             returned: Any = (result, {name: arguments[name] for name, paths in changed.items() if paths})
         else:
@@ -245,7 +248,7 @@ class Traced:
             else:
                 self.value_sources[number] = ("made", len(outputs))
                 outputs.append(reader.values[number])
-        return outputs
+        return outputs, set(reader.memories)
 
     def _memory(self, source: tuple[str, Any], contents: Sequence[Any], outputs: Sequence[Any]) -> Any:
         kind, k = source

@@ -24,7 +24,8 @@ from jwarp.bind.primitive import (
     result_avals,
     run_eagerly,
 )
-from jwarp.compiler.program import HandwrittenProgram, program_of
+from jwarp.compiler.handwritten_program import HandwrittenProgram
+from jwarp.compiler.program import program_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import refuse_written_inputs

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import jax
+import numpy as np
 
 from jwarp.bind import compat, values
 from jwarp.compiler.program import Program
@@ -43,12 +46,17 @@ def _read(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list[An
     roles, operands, zeros = list(matched.roles), [], []
     faults: list[Fault] = []
     shapes: list[tuple[int, ...]] = []
+    words = frozenset() if x64 else _words_of_tables(program)
     for index, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
         given = values.describe(value, param)
         if roles[index] is Role.ZEROS:
             start = arguments.read_output(param, value, given, x64)
         else:
-            start = arguments.check_input(param, given, x64) or given
+            is_word = index in words and isinstance(value, np.ndarray)
+            start = arguments.check_input(param, given, x64 or is_word) or given
+            if is_word and isinstance(start, Argument):
+                with compat.with_x64(True):  # a constant of the program, of which JAX computes nothing
+                    start = replace(start, value=jax.numpy.asarray(value))
         match start:
             case Fault():
                 faults.append(start)
@@ -62,3 +70,16 @@ def _read(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list[An
     roles += [Role.ZEROS] * len(program.shadowed)
     zeros += [shapes[index] for index in program.shadowed]
     return tuple(roles), operands, tuple(zeros)
+
+
+def _words_of_tables(program: Program) -> frozenset[int]:
+    """The parameters that are ids of 64 bits in tables of what these name, which are known when JAX traces."""
+    names = {param.name: index for index, param in enumerate(program.params) if param.dtype.bits == 64}
+    every = {param.name for param in program.params} if names else set()
+    tables = {name.removesuffix(".known") for name in names if name.endswith(".known")}
+    return frozenset(
+        names[f"{table}.{field}"]
+        for table in tables
+        for field in ("ids", "known")
+        if f"{table}.{field}" in names and {f"{table}.numbers", f"{table}.starts"} <= every
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import itertools
 import threading
+import weakref
+from collections.abc import Callable, Container, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -16,6 +19,8 @@ from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
 from jwarp.bind import compat
+from jwarp.bind.known_values import known_value
+from jwarp.bind.values import as_it_is_now
 from jwarp.devices import CPU
 from jwarp.errors import KernelTypeError, LaunchError
 
@@ -49,6 +54,32 @@ class _Scopes(threading.local):
 
 _scopes = _Scopes()
 
+# The memories that are made while a function is traced, by weak references; None outside.
+_made: contextvars.ContextVar[list[weakref.ref[TracedMemory]] | None] = contextvars.ContextVar("made", default=None)
+
+
+@contextlib.contextmanager
+def settling() -> Iterator[Callable[[Container[TracedMemory]], None]]:
+    """Note the memories that are made inside. The result makes constants of them, but for those that it is given.
+
+    A program may keep arrays that it makes in its first call, such as the points of a quadrature. If no argument
+    decides on their content, they still hold it after the trace has ended.
+    """
+    made: list[weakref.ref[TracedMemory]] = []
+    token = _made.set(made)
+
+    def settle(others: Container[TracedMemory]) -> None:
+        for reference in made:
+            memory = reference()
+            if memory is not None and memory not in others:
+                memory.settle()
+
+    try:
+        yield settle
+    finally:
+        _made.reset(token)
+
+
 # True if values written now are constants for derivatives.
 CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
 
@@ -67,16 +98,19 @@ class TracedMemory(Memory):
 
     is_traced = True
 
-    __slots__ = ("_value", "ended", "name", "trace", "written_at")
+    __slots__ = ("_found", "_value", "ended", "name", "trace", "written_at")
 
     def __init__(self, value: Any, name: str | None = None):
         super().__init__(CPU)
         self._value, self.name = value, name
         self.trace = compat.trace_state()
+        self._found: tuple[Any, Any] = (None, None)  # the value that was looked into last, and what is known of it
         self.ended: str | None = None
         self.written_at: tuple[str, int] | None = None  # where it was written first
         if _scopes.open:
             _scopes.open[-1].made.append(self)
+        elif (made := _made.get()) is not None:
+            made.append(weakref.ref(self))
 
     @property
     def value(self) -> Any:
@@ -113,6 +147,11 @@ class TracedMemory(Memory):
             self.written_at = place_of_caller()
         self._version += 1
 
+    def settle(self) -> None:
+        """Hold the value as a constant from now on, if it is one."""
+        if isinstance(self._value, compat.Tracer) and (known := self._known()) is not None:
+            self._value = known
+
     def leaked(self) -> LaunchError:
         """The error where it is used after the function has ended that JAX traced."""
         return LaunchError(
@@ -130,7 +169,10 @@ class TracedMemory(Memory):
         return np.dtype(self.value.dtype)
 
     def read(self, view: View) -> Any:
-        value = self.value
+        return self._shown(self.value, view)
+
+    def _shown(self, value: Any, view: View) -> Any:
+        """The part of a value of this memory that a view shows."""
         if _is_all(view, value):
             return value
         places = _places(view, value.shape, self.dtype.itemsize)
@@ -141,9 +183,9 @@ class TracedMemory(Memory):
 
     def write(self, view: View, value: Any) -> None:
         if isinstance(value, jax.Array) and value.shape == view.full_shape and _is_all(view, self.value):
-            self.value = jnp.asarray(value, self.dtype)
+            self.value = jnp.asarray(as_it_is_now(value), self.dtype)
             return
-        given = jnp.broadcast_to(jnp.asarray(value, view.dtype), view.full_shape)
+        given = jnp.broadcast_to(jnp.asarray(as_it_is_now(value), view.dtype), view.full_shape)
         given, places = _cast(given, self.dtype), _places(view, self.value.shape, self.dtype.itemsize)
         if places == ():
             self.value = jnp.reshape(given, self.value.shape)
@@ -180,14 +222,27 @@ class TracedMemory(Memory):
         Raises:
             LaunchError: JAX traces the value.
         """
-        if isinstance(self.value, compat.Tracer):
+        known = self._known()
+        if known is None:
             file, line = place_of_caller()
             raise LaunchError(
                 f"{self.made_at} is read at {file}:{line}, and stands for a value that JAX traces, so that its elements"
                 " are not known yet",
                 hint="read it outside of the traced function; wp.to_jax(a) gives the traced value",
             )
-        return np.asarray(self.read(view))
+        with jax.ensure_compile_time_eval():
+            return np.asarray(self._shown(known, view))
+
+    @property
+    def is_known(self) -> bool:
+        return self._known() is not None
+
+    def _known(self) -> Any:
+        """The value if no argument of the traced function decides on it, else None."""
+        value = self.value
+        if self._found[0] is not value:
+            self._found = (value, known_value(value))
+        return self._found[1]
 
     def _save(self) -> None:
         """Nothing: what it was stays what it was."""
@@ -302,7 +357,7 @@ class _Tracing:
             return None
         element, given = elements_of(Shaped(data), dtype, shape)
         layout = View.whole(element, given.shape[: given.ndim - len(components_of(element))])
-        return TracedMemory(jnp.reshape(jnp.asarray(data, layout.dtype), layout.full_shape)), layout
+        return TracedMemory(jnp.reshape(jnp.asarray(as_it_is_now(data), layout.dtype), layout.full_shape)), layout
 
     def pointed_to(self, ptr: Any, layout: View) -> tuple[Memory, View] | None:
         if not isinstance(ptr, Token):

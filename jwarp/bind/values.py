@@ -71,12 +71,17 @@ def _assembled(value: tuple | list, wanted: ArrayType) -> Any:
     return converted if wanted.dtype.is_float or np.array_equal(converted, array) else None
 
 
+def as_it_is_now(value: Any) -> Any:
+    """A copy of NumPy's arrays where JAX traces, which reads constants when it compiles."""
+    return np.array(value) if isinstance(value, np.ndarray) and not compat.is_not_tracing() else value
+
+
 def to_operand(param: Param, given: Argument) -> Any:
     """A checked argument as the primitive takes it, with exactly the parameter's dtype."""
     if isinstance(param.type, ArrayType):
         if param.is_value and given.dtype != param.type.dtype.dtype:
             return jax.numpy.asarray(given.value, param.type.dtype.dtype)
-        return given.value
+        return as_it_is_now(given.value)
     if given.origin != "jax":
         return to_scalar(param.type, given)
     if given.dtype == param.type.dtype:

@@ -1,11 +1,10 @@
-"""The code of launches: a program, of a generated kernel or of a handwritten one, and what callers ask of either."""
+"""The code of launches: a program, of a generated kernel, and what callers ask of it and of handwritten ones."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 import functools
-import hashlib
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +18,10 @@ from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler import cpu, cuda, pipeline
 from jwarp.compiler.derivation_cache import NO_CACHE, DerivationCache
-from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.passes import Context, applies, note, run
 from jwarp.compiler.thread_counts import coordinates, warn_of_other_counts
 from jwarp.config import Settings
 from jwarp.errors import JwarpError, LaunchError, Span
-from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.attributes import numbers_in
@@ -32,7 +29,6 @@ from jwarp.ir.contents import contents_of
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, is_long, not_whole
-from jwarp.launching.handwritten import configuration
 from jwarp.passes.instrument import shadowed
 from jwarp.types.arrays import Extents
 from jwarp.wire import Role, join_texts
@@ -396,99 +392,7 @@ class GeneratedProgram(Program):
         return GpuCode(image, kernel.plan, image.shared, image.grid, kernel.failure_texts)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class HandwrittenProgram(Program):
-    """A kernel that is written by hand: `definition` stands for the body of `kernel`, which is empty."""
-
-    definition: Definition = field(kw_only=True)
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256(f"{self.definition.name}\0{self.definition.text}".encode()).hexdigest()
-        # The handwritten code gets the launch dimensions.
-        return digest if self.kernel.tid_dims == 1 else f"{digest}-{self.kernel.tid_dims}"
-
-    @property
-    def _others(self) -> tuple[Hashable, ...]:
-        """The definition: all that its author says besides the text."""
-        return (self.definition,)
-
-    @property
-    def written(self) -> tuple[int, ...]:
-        return self.definition.outputs
-
-    @property
-    def lasts(self) -> bool:
-        return False
-
-    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[HandwrittenProgram, Geometry]:
-        rank = max(1, len(dims))
-        program = self if rank == self.kernel.tid_dims else _OF_RANK.of(self).made(rank, lambda: self._of_rank(rank))
-        return program, fold(dims, rank, self.name)
-
-    def _of_rank(self, rank: int) -> HandwrittenProgram:
-        return dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, tid_dims=rank))
-
-    def merged(self, pairs: Pairs) -> HandwrittenProgram:
-        for p, q in pairs:
-            raise LaunchError(
-                f"kernel '{self.name}', output '{self.params[q].name}' and '{self.params[p].name}' are the same array, "
-                "and a kernel written in CUDA C++ takes them for different ones",
-                hint="pass a copy of one of them, or make them one in-out parameter",
-            )
-        return self
-
-    def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
-        """The program of its kernel for the CPU."""
-        definition = self.definition
-        if adjoint:
-            raise LaunchError(
-                f"kernel '{self.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
-                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
-            )
-        if not isinstance(definition.cpu, Kernel):
-            raise LaunchError(
-                f"kernel '{self.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
-                "NumPy arrays",
-                hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
-            )
-        found = program_of(definition.cpu, self.settings).on_host()
-        written = [i for i in found.written if i not in definition.outputs]
-        if written:
-            raise LaunchError(
-                f"kernel '{self.name}': its kernel for the CPU, '{found.name}', writes to "
-                f"'{definition.params[written[0]].name}', which is no output"
-            )
-        return found
-
-    def refuse_content(self, roles: Sequence[Role]) -> None:
-        for p in self.definition.outputs:
-            if roles[p] is Role.IN_OUT and p not in self.definition.in_outs:
-                name = self.params[p].name
-                raise LaunchError(
-                    f"kernel '{self.name}', output '{name}': an array was given for it to start from, and the kernel "
-                    "is not said to read it",
-                    hint=f"pass a shape, or make the kernel with in_out_argnames=('{name}',)",
-                )
-
-    def check(self, geometry: Geometry, extents: Extents) -> None:
-        """Check nothing: the author answers for accesses."""
-
-    def gpu_version(
-        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
-    ) -> Version:
-        """The one that there is."""
-        return Version("fast")
-
-    def gpu_code(
-        self, version: Version, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
-    ) -> GpuCode:
-        asked = configuration(self.definition, geometry.dims[: self.kernel.tid_dims], block_dim)
-        kernel = Handwritten(self.definition, self.kernel, self.settings)
-        return GpuCode(kernel.image(architectures, asked.blocks), kernel.plan, asked.shared, asked.grid)
-
-
-_PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)
+PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)
 _IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None, tuple[int, ...]], GeneratedProgram] = (
     PerOwner("programs of a kernel with tiles, by size of blocks", MAX_FORMS)
 )
@@ -496,34 +400,19 @@ _MERGED: PerOwner[GeneratedProgram, Pairs, GeneratedProgram] = PerOwner("program
 _RUNNING: PerOwner[GeneratedProgram, Callable, GeneratedProgram | None] = PerOwner(
     "programs that run otherwise", "one for each rule"
 )
-_OF_RANK: PerOwner[HandwrittenProgram, int, HandwrittenProgram] = PerOwner(
-    "programs of a handwritten kernel, by rank of launches", "ranks of launches, 1 to 4"
-)
 
 
 @functools.singledispatch
 def program_of(kernel: Kernel, settings: Settings) -> Program:
     """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
     settings = kernel.settled(settings)
-    programs, (ir, whole) = _PROGRAMS.of(kernel), kernel.values_ir(settings)
+    programs, (ir, whole) = PROGRAMS.of(kernel), kernel.values_ir(settings)
     known = programs.get(settings)
     if isinstance(known, GeneratedProgram) and known.unchecked is ir:
         return known
     program = _generated(kernel, ir, settings, whole)
     programs.replace(settings, program)
     return program
-
-
-@program_of.register
-def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
-    """The program for launches with one dimension."""
-    definition = kernel.definition
-
-    def made() -> Program:
-        shell = nodes.Kernel(definition.name, definition.params, 1, nodes.Block(), definition.span)
-        return HandwrittenProgram(shell, settings, weakref.ref(kernel), definition=definition)
-
-    return _PROGRAMS.of(kernel).made(settings, made)
 
 
 @no_collection()

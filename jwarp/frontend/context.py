@@ -249,7 +249,9 @@ class Context:
             raise binding.error(span)
         operand = as_operand(binding, span)
         if operand is None:
-            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
+            error = KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
+            error.needs_numbers = is_id(binding)
+            raise error
         return operand
 
     def scalars(self, binding: Binding, span: Span) -> list[Operand]:

@@ -27,15 +27,16 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.syntax.static_values import defined
 from jwarp.types import Bound, Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
+from jwarp.types.annotations import refuse_unions
 from jwarp.types.patterns import fits
 
 _numbers: dict[str, itertools.count[int]] = {}  # of the functions of each key that were asked for such a name
 
 
 class Func(ByName, Defined):
-    """A function of the kernel language. Outside kernels it is the Python function itself.
+    """A function of the kernel language. Outside kernels, it works as the Python function.
 
-    A call that stands alone may name `outputs` as further arguments: variables that get the results.
+    A call that is a statement may pass `outputs` as further arguments: variables that get the results.
     """
 
     gradient: Func | None = None  # what @wp.func_grad gave it
@@ -76,12 +77,12 @@ class Func(ByName, Defined):
 
     @property
     def key(self) -> str:
-        """Its name in its module: that with the names of what it is defined in, as Warp writes it, or a given one."""
+        """The name in its module, with the names of the scopes that define it, as in Warp; or a given name."""
         return self._key or full_name(self.__qualname__)
 
     @property
     def module(self) -> Module:
-        """The module that it belongs to: the one it was defined in, or a given one."""
+        """The module that it belongs to: the one that defines it, or a given one."""
         return self._module or get_module(self.__module__)
 
     def belongs_to(self, module: Module, key: str) -> None:
@@ -90,19 +91,19 @@ class Func(ByName, Defined):
         module.add_function(self)
 
     def add_overload(self, other: Func) -> None:
-        """Have calls of this function choose `other`, too, where its parameters fit the arguments.
+        """Add an overload, which calls of this function choose if its parameters match the arguments.
 
-        One with the same types of parameters takes the place of the earlier one.
+        A new overload replaces an earlier one with the same parameter types.
         """
         self.defined = (*self.defined, *other.defined)
         vars(self).pop("wanted", None)
 
     def get_overload(self, arg_types: Sequence[Any], kwarg_types: Mapping[str, Any] | None = None) -> Func | None:
-        """The one of the overloads that a call with arguments of these types calls; None if there is none.
+        """The overload that a call with arguments of these types uses, or None.
 
         Args:
-            arg_types: The types of the arguments, as `wp.vec3` or `wp.array[float]`.
-            kwarg_types: Those of arguments that are given by name.
+            arg_types: The types of the positional arguments, such as `wp.vec3` or `wp.array[float]`.
+            kwarg_types: The types of the keyword arguments by name.
         """
         for is_generic in (False, True):
             for each in self.overloads:
@@ -131,12 +132,12 @@ class Func(ByName, Defined):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The values of parameters that a call may leave out."""
+        """The default values of parameters."""
         return {name: p.default for name, p in self.signature.parameters.items() if p.default is not p.empty}
 
     @property
     def func(self) -> Callable:
-        """The Python function that it was made of."""
+        """The Python function."""
         return self.python
 
     def forget(self) -> None:
@@ -341,6 +342,8 @@ def func(
 def _defined_in(frame: types.FrameType, function: Callable) -> Func:
     """The function as one of the overloads that the scope of `frame` has."""
     check_function(function, "@wp.func")
+    if surface.is_warps:
+        refuse_unions(function, "@wp.func")
     known = frame.f_locals.get(function.__name__)
     same = isinstance(known, Func) and known.python.__qualname__ == function.__qualname__
     earlier = known if same else None

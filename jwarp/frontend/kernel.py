@@ -102,6 +102,26 @@ class PythonKernel(Kernel, Defined):
         """The kernel with one more parameter, all memory, so that it looks numbers up when it runs."""
         return _SPECIALISED.of(self).made((), lambda: WithMemory(self))
 
+    @property
+    def has_looked_up(self) -> bool:
+        """True if the store says that a kernel of this content looks numbers up, which none was read to find out."""
+        # Where something was read, that is known; and what has no ids among its parameters is read first.
+        if not (self.handles or self.id_lists) or self._irs.recent or self._irs.rest:
+            return False
+        name = self._name_of_look_ups
+        return name is not None and Store(config.settings.cache_dir).load(name) is not None
+
+    def keep_look_ups(self) -> None:
+        """Let the store say that it looks numbers up."""
+        if (self.handles or self.id_lists) and (name := self._name_of_look_ups) is not None:
+            Store(config.settings.cache_dir).save(name, b"looks up")
+
+    @property
+    def _name_of_look_ups(self) -> str | None:
+        version = sources() if config.settings.cache_dir else None
+        content = self._content if version else None
+        return None if content is None else key_of("looks up", version or "", content.digest)
+
     @functools.cached_property
     def _irs(self) -> Cache[tuple, Read]:
         return _IRS.of(self)

@@ -40,9 +40,9 @@ def handles_of(signature: Sequence[Parameter]) -> tuple[int, ...]:
 
 
 class Kernel(ByName):
-    """A kernel, to be launched: what `@wp.kernel` and `wp.cuda_kernel` make.
+    """A kernel that can be launched, from `@wp.kernel` or `wp.cuda_kernel`.
 
-    `signature` has the parameters as they are written, `span` says where that is.
+    `signature` has the parameters as they are written, and `span` their place in the source.
     """
 
     # It is no abstract base class for Python: `isinstance`, at each launch, takes several times as long for those.
@@ -68,7 +68,7 @@ class Kernel(ByName):
 
     @property
     def key(self) -> str:
-        """Its name with those of what it is defined in, as Warp writes it: `solve__locals__step`."""
+        """The name of the kernel, with the names of the scopes that define it, as in Warp: `solve__locals__step`."""
         own: str | None = vars(self).get("_key")
         return own or full_name(getattr(self, "__qualname__", self.name))
 
@@ -78,7 +78,7 @@ class Kernel(ByName):
 
     @property
     def module(self) -> Module:
-        """The module whose options are its own; one that it has to itself with `module="unique"`."""
+        """The module whose options apply to the kernel."""
         return self._module or get_module(self.module_name)
 
     def belongs_to(self, module: Module, is_unique: bool = False) -> None:
@@ -96,7 +96,7 @@ class Kernel(ByName):
 
     @property
     def enable_backward(self) -> bool:
-        """True if the kernel has gradients: its own option decides, or else its module's."""
+        """True if the kernel has gradients, by its own option or that of its module."""
         if self._enable_backward is not None:
             return self._enable_backward
         return bool(option("enable_backward", self.module_name, self.options))
@@ -104,6 +104,14 @@ class Kernel(ByName):
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         """The kernel for structs of these types in the place of some of the parameters `handles`."""
         raise NotImplementedError(f"{self!r} takes no grids, trees and meshes")
+
+    @property
+    def has_looked_up(self) -> bool:
+        """True if the store says that a kernel of this content looks numbers up, which none was read to find out."""
+        return False
+
+    def keep_look_ups(self) -> None:
+        """Let the store say that it looks numbers up."""
 
     def with_memory(self) -> Kernel:
         """The kernel with one more parameter, all memory, so that it looks numbers up when it runs."""

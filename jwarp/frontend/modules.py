@@ -68,14 +68,14 @@ class ReadMember(Member, Protocol):
 
 
 class Module:
-    """The kernels of a Python module, or of what `wp.get_module` made; `kernel.module` is that of a kernel.
+    """The kernels of a Python module, or of a module from `wp.get_module`.
 
     Attributes:
-        name: Its name.
-        kernels, functions: The latest one of each key, as long as something else refers to it. In programs of Warp's
-            the module itself does so, for kernels.
-        options: What `wp.set_module_options` sets for its kernels.
-        execs: What `load` was asked for, in programs: by a device's context and the threads of a block, the module.
+        name: The name.
+        kernels, functions: The latest kernel or function with each key, while something else refers to it. In Warp
+            programs, the module itself keeps kernels.
+        options: The options that `wp.set_module_options` sets for its kernels.
+        execs: In programs: the module, by the device's context and block size of each call of `load`.
     """
 
     def __init__(self, name: str, loader: Any = None) -> None:
@@ -117,10 +117,10 @@ class Module:
         set_module_options(options, self)
 
     def load(self, device: DeviceLike = None, block_dim: int | None = None, **others: Any) -> Self:
-        """The module itself: kernels are compiled when they are first launched, and there is nothing to load.
+        """Returns the module itself: each kernel is compiled when it is first launched.
 
         Raises:
-            LaunchError: there is no such device.
+            LaunchError: There is no such device.
         """
         where = get_device(device)
         if surface.is_warps:
@@ -136,12 +136,12 @@ class Module:
         self.execs[device.context, 1 if device.is_cpu and not config.of_warp["enable_cpu_blocks"] else size] = self
 
     def unload(self) -> None:
-        """Have the next launches read the kernels anew, as after `mark_modified`."""
+        """Let the next launches read the kernels again, as after `mark_modified`."""
         self.execs.clear()
         self.mark_modified()
 
     def mark_modified(self) -> None:
-        """Have the next launches read kernels and functions anew, with what they name as it is then."""
+        """Let the next launches read kernels and functions again, with the current values of the names in them."""
         for member in (*self._live_functions, *self.live_kernels):
             member.forget()
 
@@ -170,6 +170,12 @@ _modules: Cache[str, Module] = Cache("modules that programs asked for", 4096)
 def known_modules() -> dict[str, Module]:
     """The modules that programs asked for, by name."""
     return {**_modules.rest, **_modules.recent}
+
+
+def forget_module(name: str) -> None:
+    """Have the next one who asks for the module make another one."""
+    _modules.recent.pop(name, None)
+    _modules.rest.pop(name, None)
 
 
 def get_module(name: str) -> Module:

@@ -65,13 +65,13 @@ def checked(options: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
-    """Set options of all kernels of a module, by default that of the caller; those of a kernel itself count more.
+    """Set options of all kernels of a module, by default the caller's. Options of a kernel itself take precedence.
 
-    `enable_backward`, `max_unroll`, `fast_math` and `deterministic` are followed; the other options of Warp are
-    accepted and do nothing. They count from the next launch on; what was traced or recorded before keeps its own.
+    `enable_backward`, `max_unroll`, `fast_math` and `deterministic` have an effect; Warp's other options are accepted
+    without effect. They apply from the next launch on. Functions that were traced, and records, keep their options.
 
     Raises:
-        KernelTypeError: Warp has no such option, or the value is of another type.
+        KernelTypeError: Warp has no such option, or the value has another type.
     """
     global changes
     _set.setdefault(caller() if module is None else name_of(module), {}).update(
@@ -90,7 +90,7 @@ def reset_module_options(module: str, names: Iterable[str]) -> None:
 
 
 def get_module_options(module: Any = None) -> dict[str, Any]:
-    """The options of a module, by default that of the caller."""
+    """The options of a module, by default the caller's."""
     own = _set.get(caller() if module is None else name_of(module), {})
     return {**_DEFAULTS, **{name: getattr(config, name) for name in _SETTINGS}, **own}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,8 @@ class _Evaluation:
         match node:
             case Op(name=name, args=args, attr=None, result=Value() as result) if name in EVAL_RULES:
                 arrays = [np.asarray(x) for x in self.of(args)]
-                self.known[result] = evaluate_quietly(name, arrays, result.type)[()]
+                found: Any = evaluate_quietly(name, arrays, result.type)[()]
+                self.known[result] = found
             case If(cond=cond, then=then, orelse=orelse, results=results):
                 (chosen,) = self.of([cond])
                 self.keep(results, self.block(then if chosen else orelse))

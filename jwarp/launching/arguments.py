@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.config import surface
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel import Parameter
 from jwarp.ir.nodes import Param
 from jwarp.launching.sizes import Symbolic
-from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64
+from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64, uint64
+from jwarp.types.queries import type_repr
 from jwarp.wire import Role
 
 
@@ -275,7 +277,11 @@ def _x64_fault(where: str, param: Param) -> Fault:
 
 
 def _mismatch(where: str, type: Type, given: Argument, hint: str) -> Fault:
-    return Fault(KernelTypeError, f"{where}: expected {type!r}, got {given}", hint)
+    text = f"{where}: expected {type!r}, got {given}"
+    if surface.is_warps and isinstance(type, ArrayType) and given.origin == "other":
+        got = given.value.__class__.__name__
+        text += f": it expects an array of type {type_repr(type)}, but passed value has type {got}"
+    return Fault(KernelTypeError, text, hint)
 
 
 def _check_array(where: str, type: ArrayType, given: Argument) -> Fault | None:
@@ -392,10 +398,11 @@ def _is_zero_or_one(given: Argument) -> bool:
 
 
 def _fits(type: ScalarType, source: ScalarType, given: Argument) -> bool:
-    """Traced integers wrap; one whose value is known must fit."""
+    """Traced integers wrap; one whose value is known must fit. Of ids, -1 and others below 0 are bits, as in C."""
     if source is type or source.kind == "bool" or not _readable(given):
         return True
-    return type.min <= int(given.value) <= type.max
+    least = int64.min if type is uint64 else type.min
+    return least <= int(given.value) <= type.max
 
 
 def _overflows_double(given: Argument) -> bool:

@@ -12,8 +12,9 @@ from jwarp.config import LAUNCH_SETTINGS, Settings
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launching.geometry import BlockDim
+from jwarp.launching.geometry import BlockDim, Geometry
 from jwarp.types import MAX_DIMS, SCALARS, ArrayType
+from jwarp.types.arrays import Extents
 
 MAGIC = b"jwarp launch 1\n"
 DIGEST = 16
@@ -72,6 +73,15 @@ class LaunchDescriptor:
             ) from None
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """The threads of a launch, the shapes of its arrays, and the integers among its arguments, by parameter."""
+
+    geometry: Geometry
+    extents: Extents
+    integers: dict[int, int]
+
+
 class Record:
     """A record for tools: its kernel, and the gradients that it gives."""
 
@@ -81,6 +91,10 @@ class Record:
     @property
     def wanted(self) -> tuple[str, ...]:
         """The parameters whose gradients an adjoint record gives, by name."""
+        raise NotImplementedError
+
+    def sizes(self) -> Sizes | None:
+        """The facts that the choice of an adjoint depends on; None while something is not set, or JAX traces."""
         raise NotImplementedError
 
 

@@ -23,6 +23,7 @@ In a list that works in place there is no `gradient p`: `given p` is the cotange
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -102,13 +103,13 @@ class Steps:
         """The launches among the steps, in order."""
         return tuple(step for step in self.steps if isinstance(step, Launch))
 
-    @property
+    @functools.cached_property
     def written(self) -> frozenset[Slot]:
         """The slots that launches or additions change."""
         added = {step.target for step in self.steps if isinstance(step, Add)}
         return frozenset(added.union(*(launch.written for launch in self.launches)))
 
-    @property
+    @functools.cached_property
     def given(self) -> tuple[Slot, ...]:
         """The slots that no step allocates, in the order of their first use."""
         used: dict[Slot, None] = {}

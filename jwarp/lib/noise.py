@@ -166,7 +166,7 @@ def noise(state: uint32, xyz: vec3) -> float32:  # noqa: F811 - an overload
 )
 @func
 def noise(state: uint32, xyzt: vec4) -> float32:  # noqa: F811 - an overload
-    """Perlin noise at a place, smooth and zero at integers. `state` chooses the field and stays as it is."""
+    """Perlin noise at a position: smooth, and zero at integers. `state` selects the field and does not change."""
     return noise_at(state, xyzt)
 
 
@@ -260,7 +260,7 @@ def curlnoise(  # noqa: F811 - an overload
 def curlnoise(  # noqa: F811 - an overload
     state: uint32, xyzt: vec4, octaves: uint32 = ONE, lacunarity: float32 = 2.0, gain: float32 = 0.5
 ) -> vec3:
-    """A field without divergence: the curl of Perlin noise, summed over `octaves`.
+    """A divergence-free field: the curl of Perlin noise, summed over `octaves`.
 
     Each octave has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
     """

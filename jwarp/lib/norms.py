@@ -53,7 +53,7 @@ def length_of(v: Any):  # noqa: F811 - an overload
 @library("norm_l1(v: Vector[Float, Any]) -> Float")
 @func
 def norm_l1(v: Any):
-    """The sum of the absolute values of the components; of integers, a float."""
+    """The sum of the absolute values of the components; for integers, a float."""
     result = magnitude(v[0])
     for k in range(1, len(v)):
         result += magnitude(v[k])
@@ -63,7 +63,7 @@ def norm_l1(v: Any):
 @library("norm_l2(v: Vector[Float, Any]) -> Float")
 @func
 def norm_l2(v: Any):
-    """The length of v; of integers, a float."""
+    """The length of v; for integers, a float."""
     return length_of(v)
 
 

@@ -50,7 +50,7 @@ def rand_init(seed: int32) -> uint32:
 )
 @func
 def rand_init(seed: int32, offset: int32) -> uint32:  # noqa: F811 - an overload
-    """A state for the random numbers of a thread. `offset`, the thread's number say, chooses one of many sequences."""
+    """The initial state of a random generator. `offset`, such as the thread index, selects one of many sequences."""
     return hashed(uint32(seed) + hashed(uint32(offset)))
 
 
@@ -68,7 +68,7 @@ def randi(state: State) -> int32:
 )
 @func
 def randi(state: State, low: int32, high: int32) -> int32:  # noqa: F811 - an overload
-    """A random int32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+    """A random int32, or one in [low, high). The variable `state` advances."""
     state = hashed(state)
     return int32(state % uint32(high - low)) + low
 
@@ -87,7 +87,7 @@ def randu(state: State) -> uint32:
 )
 @func
 def randu(state: State, low: uint32, high: uint32) -> uint32:  # noqa: F811 - an overload
-    """A random uint32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+    """A random uint32, or one in [low, high). The variable `state` advances."""
     state = hashed(state)
     return state % (high - low) + low
 
@@ -106,9 +106,9 @@ def randf(state: State) -> float32:
 )
 @func
 def randf(state: State, low: float32, high: float32) -> float32:  # noqa: F811 - an overload
-    """A float between 0 and 1, or `low` and `high`, and below; it has derivatives by these.
+    """A float in [0, 1), or in [low, high), with derivatives with respect to `low` and `high`.
 
-    Between 0 and 1 it is a multiple of 2**-24. The next `state` is left in the variable.
+    Between 0 and 1 it is a multiple of 2**-24. The variable `state` advances.
     """
     state = hashed(state)
     # The product is exact in float64, and so rounded apart from the sum, with the same bits wherever this runs.
@@ -136,7 +136,7 @@ def sample_cdf(state: State, cdf: array_type(float32, 1)) -> int32:
 @library("sample_triangle(state: uint32) -> vec2")
 @func
 def sample_triangle(state: State) -> vec2:
-    """Two of the barycentric coordinates of a point in a triangle, each point as likely as another."""
+    """Two barycentric coordinates of a uniformly distributed point in a triangle."""
     size = sqrt(randf(state))
     return vec2(1.0 - size, randf(state) * size)
 
@@ -158,14 +158,14 @@ def on_sphere(cosine: float32, angle: float32, size: float32) -> vec3:
 @library("sample_unit_ring(state: uint32) -> vec2")
 @func
 def sample_unit_ring(state: State) -> vec2:
-    """A point on the circle of radius 1."""
+    """A uniformly distributed point on the unit circle."""
     return on_circle(TURN * randf(state), 1.0)
 
 
 @library("sample_unit_disk(state: uint32) -> vec2")
 @func
 def sample_unit_disk(state: State) -> vec2:
-    """A point in the disk of radius 1."""
+    """A uniformly distributed point in the unit disk."""
     size = sqrt(randf(state))
     return on_circle(TURN * randf(state), size)
 
@@ -173,7 +173,7 @@ def sample_unit_disk(state: State) -> vec2:
 @library("sample_unit_sphere_surface(state: uint32) -> vec3")
 @func
 def sample_unit_sphere_surface(state: State) -> vec3:
-    """A point on the sphere of radius 1."""
+    """A uniformly distributed point on the unit sphere."""
     cosine = 1.0 - 2.0 * randf(state)
     return on_sphere(cosine, TURN * randf(state), 1.0)
 
@@ -181,7 +181,7 @@ def sample_unit_sphere_surface(state: State) -> vec3:
 @library("sample_unit_sphere(state: uint32) -> vec3")
 @func
 def sample_unit_sphere(state: State) -> vec3:
-    """A point in the ball of radius 1."""
+    """A uniformly distributed point in the unit ball."""
     cosine = 1.0 - 2.0 * randf(state)
     angle = TURN * randf(state)
     return on_sphere(cosine, angle, pow(randf(state), 1.0 / 3.0))
@@ -190,7 +190,7 @@ def sample_unit_sphere(state: State) -> vec3:
 @library("sample_unit_hemisphere_surface(state: uint32) -> vec3")
 @func
 def sample_unit_hemisphere_surface(state: State) -> vec3:
-    """A point on the half of the sphere of radius 1 where z is not negative."""
+    """A uniformly distributed point on the half of the unit sphere with z >= 0."""
     cosine = 1.0 - randf(state)
     return on_sphere(cosine, TURN * randf(state), 1.0)
 
@@ -198,7 +198,7 @@ def sample_unit_hemisphere_surface(state: State) -> vec3:
 @library("sample_unit_hemisphere(state: uint32) -> vec3")
 @func
 def sample_unit_hemisphere(state: State) -> vec3:
-    """A point in the half of the ball of radius 1 where z is not negative."""
+    """A uniformly distributed point in the half of the unit ball with z >= 0."""
     cosine = 1.0 - randf(state)
     angle = TURN * randf(state)
     return on_sphere(cosine, angle, pow(randf(state), 1.0 / 3.0))
@@ -207,7 +207,7 @@ def sample_unit_hemisphere(state: State) -> vec3:
 @library("sample_unit_square(state: uint32) -> vec2")
 @func
 def sample_unit_square(state: State) -> vec2:
-    """A point in the square of side 1 around the origin."""
+    """A uniformly distributed point in the square of side 1 around the origin."""
     x = randf(state) - 0.5
     return vec2(x, randf(state) - 0.5)
 
@@ -215,7 +215,7 @@ def sample_unit_square(state: State) -> vec2:
 @library("sample_unit_cube(state: uint32) -> vec3")
 @func
 def sample_unit_cube(state: State) -> vec3:
-    """A point in the cube of side 1 around the origin."""
+    """A uniformly distributed point in the cube of side 1 around the origin."""
     x = randf(state) - 0.5
     y = randf(state) - 0.5
     return vec3(x, y, randf(state) - 0.5)
@@ -292,7 +292,7 @@ def poisson_by_rejection(state: State, mean: float32) -> uint32:
 @library("poisson(state: uint32, lam: float) -> uint32")
 @func
 def poisson(state: State, lam: float32) -> uint32:
-    """A count with Poisson's distribution of mean `lam`. It takes some random numbers, none where `lam` is 0."""
+    """A number with the Poisson distribution of mean `lam`. It uses several random numbers, none if `lam` is 0."""
     if lam >= 10.0:
         return poisson_by_rejection(state, lam)
     if lam == 0.0:

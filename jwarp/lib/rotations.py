@@ -39,7 +39,7 @@ def in_range(q: Any):
 @library(of_floats("quat_from_axis_angle(axis: vec3, angle: float) -> quat"))
 @func
 def quat_from_axis_angle(axis: Vector3, angle: Real):
-    """The turn about an axis of length 1 by an angle in radians: axis * sin(angle / 2), cos(angle / 2)."""
+    """The rotation about an axis of length 1 by an angle in radians: axis * sin(angle / 2), cos(angle / 2)."""
     half = angle * axis.dtype(0.5)
     return quaternion(axis * sin(half), cos(half))
 
@@ -54,10 +54,10 @@ def _axis_angle(function: Any) -> Any:
 
 @_axis_angle
 def quat_to_axis_angle(quat: Quaternion):
-    """The axis, of length 1, and the angle, 0 to pi, of the turn that a quaternion of any length is.
+    """The axis, of length 1, and the angle, 0 to pi, of the rotation by a quaternion of any length.
 
-    Where there is no turn the axis is zero, and so are the derivatives of both: there is no direction to follow. At
-    half a turn the axis changes its sign with w, and the derivative is that of the side of w >= 0.
+    For the identity, the axis and all derivatives are zero, because there is no direction. At
+    a rotation by pi, the axis changes its sign with w, and the derivative is that for w >= 0.
     """
     v = vector(quat.x, quat.y, quat.z)
     axis = normalize(v)
@@ -118,10 +118,10 @@ def angle_ratio(square: Any, w: Any):
 @library(of_floats("quat_slerp(a: quat, b: quat, t: float) -> quat"))
 @func
 def quat_slerp(a: Quaternion, b: Quaternion, t: Real):
-    """The turn on the way from a to b, both of length 1: a at t = 0, b or -b at t = 1, with constant speed.
+    """The rotation between a and b, both of length 1: a at t = 0, b or -b at t = 1, with constant speed.
 
-    It is a * (conjugate(a) * b)^t along the shorter way (Shoemake 1985). Of turns that are half a turn apart, where
-    both ways are as long, it takes that of w >= 0 in conjugate(a) * b, and has its derivative.
+    It is a * (conjugate(a) * b)^t along the shorter way (Shoemake 1985). For rotations that are pi apart, where
+    both ways are equally long, it uses w >= 0 in conjugate(a) * b, and has this derivative.
     """
     kind = a.dtype
     between = quat_inverse(in_range(a)) * in_range(b)
@@ -199,7 +199,7 @@ def quat_from_matrix(mat: Matrix44):  # noqa: F811
 @library(of_floats("quat_rpy(roll: float, pitch: float, yaw: float) -> quat"))
 @func
 def quat_rpy(roll: Real, pitch: Real, yaw: Real):
-    """The turn by roll about x, then by pitch about y, then by yaw about z, axes that stay; in radians."""
+    """The rotation by roll about x, then pitch about y, then yaw about z, with fixed axes; in radians."""
     half = type(roll)(0.5)
     sr = sin(roll * half)
     cr = cos(roll * half)
@@ -245,7 +245,7 @@ def about(axis: Any, angle: Any):
 @library(of_floats("quat_from_euler(e: vec3, i: int, j: int, k: int) -> quat"))
 @func
 def quat_from_euler(e: Vector3, i: int, j: int, k: int):
-    """The turn by e[i] about axis i, then by e[j] about axis j, then by e[k] about axis k, axes that stay; in radians.
+    """The rotation by e[i] about axis i, then e[j] about axis j, then e[k] about axis k, with fixed axes; in radians.
 
     Axes are 0, 1 and 2, and e has the angle about each: with k == i the first and the third are the same.
     """
@@ -306,9 +306,9 @@ def quat_to_euler(q: Quaternion, i: int, j: int, k: int):
 @library(of_floats("quat_twist(axis: vec3, q: quat) -> quat"))
 @func
 def quat_twist(axis: Vector3, q: Quaternion):
-    """The part of a turn that is about an axis of length 1: its twist, of length 1.
+    """The twist of a rotation: its part about an axis of length 1, as a quaternion of length 1.
 
-    Where q is half a turn about an axis perpendicular to that one, no part is: it is 0, 0, 0, 1, with derivative zero.
+    If q is a rotation by pi about a perpendicular axis, the twist is 0, 0, 0, 1 with derivative zero.
     """
     return normalize(quaternion(axis * dot(vector(q.x, q.y, q.z), axis), q.w))
 
@@ -316,9 +316,9 @@ def quat_twist(axis: Vector3, q: Quaternion):
 @library(of_floats("quat_twist_angle(axis: vec3, q: quat) -> float"))
 @func
 def quat_twist_angle(axis: Vector3, q: Quaternion):
-    """The angle, in radians, of the part of a turn that is about an axis of length 1, without its sign.
+    """The unsigned angle, in radians, of the twist of a rotation about an axis of length 1.
 
-    It is 0 to pi for w >= 0, else pi to 2 pi. It has a kink where that part is nothing, and derivative zero there.
+    It is 0 to pi for w >= 0, otherwise pi to 2 pi. It has a kink at angle 0, with derivative zero there.
     """
     return q.dtype(2.0) * atan2(abs(dot(axis, vector(q.x, q.y, q.z))), q.w)
 
@@ -326,9 +326,9 @@ def quat_twist_angle(axis: Vector3, q: Quaternion):
 @library(of_floats("quat_twist_angle_signed(axis: vec3, q: quat) -> float"))
 @func
 def quat_twist_angle_signed(axis: Vector3, q: Quaternion):
-    """The angle, in radians, of the part of a turn that is about an axis of length 1, by the rule of the right hand.
+    """The angle, in radians, of the twist of a rotation about an axis of length 1, by the right-hand rule.
 
-    It is -pi to pi for w >= 0, else -2 pi to 2 pi.
+    It is -pi to pi for w >= 0, otherwise -2 pi to 2 pi.
     """
     return q.dtype(2.0) * atan2(dot(axis, vector(q.x, q.y, q.z)), q.w)
 
@@ -351,7 +351,7 @@ def perpendicular(a: Any):
 @library(of_floats("quat_between_vectors(a: vec3, b: vec3) -> quat"))
 @func
 def quat_between_vectors(a: Vector3, b: Vector3):
-    """The least turn that takes the direction of a to that of b; of opposite ones, half a turn about some axis.
+    """The smallest rotation from the direction of a to that of b; for opposite ones, by pi about a perpendicular axis.
 
     The derivative grows without bound towards opposite directions; at them it is zero. Where one is zero there is no
     turn.

@@ -29,7 +29,7 @@ def lower_bound(arr: Any, value: Any):
 )
 @func
 def lower_bound(arr: Any, arr_begin: int, arr_end: int, value: Any):  # noqa: F811 - an overload
-    """The index of the first element of a sorted array that is not below `value`; that of the last if all are.
+    """The index of the first element of a sorted array that is at least `value`; the last index if there is none.
 
     It looks at the elements from `arr_begin` up to, and without, `arr_end`, or at all.
     """

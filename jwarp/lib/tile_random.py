@@ -51,7 +51,7 @@ def _random(given: Given, function: Func, dtype: ScalarType) -> TileRef:
     return memory.made(dtype, shape, (item,), span)
 
 
-_SAME = """`rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+_SAME = """`rng` does not change: a tile of other numbers needs another state. The numbers depend on
     the number of threads in a block."""
 
 tile_randi = define(

@@ -19,7 +19,7 @@ from jwarp.types import TRANSFORM, CompositeValue
 @library(of_floats("transform_multiply(a: transform, b: transform) -> transform"))
 @func
 def transform_multiply(a: Transform, b: Transform):
-    """a * b: the transform that does b first, then a."""
+    """a * b: the transform that applies b first, then a."""
     return a * b
 
 
@@ -38,7 +38,7 @@ def transform_point(mat: Matrix44, point: Vector3):
 )
 @func
 def transform_point(xform: Transform, point: Vector3):  # noqa: F811 - an overload
-    """A point turned and moved: quat_rotate(xform.q, point) + xform.p, or that of mat @ (point, 1)."""
+    """A rotated and translated point: quat_rotate(xform.q, point) + xform.p; or mat @ (point, 1)."""
     return xform.p + quat_rotate(xform.q, point)
 
 
@@ -57,7 +57,7 @@ def transform_vector(mat: Matrix44, vec: Vector3):
 )
 @func
 def transform_vector(xform: Transform, vec: Vector3):  # noqa: F811 - an overload
-    """A vector turned, and not moved, or that of mat @ (vec, 0)."""
+    """A rotated vector, without translation; or mat @ (vec, 0)."""
     return quat_rotate(xform.q, vec)
 
 
@@ -93,13 +93,13 @@ def _changing(form: str, part: str) -> Any:
 
 @_changing("transform_set_translation(xform: transform, p: vec3) -> None", "p")
 def transform_set_translation(xform: Transform, p: Vector3):
-    """Change the position of a transform: `xform.p = p`."""
+    """Set the position of a transform: `xform.p = p`."""
     return transformation(p, xform.q)
 
 
 @_changing("transform_set_rotation(xform: transform, q: quat) -> None", "q")
 def transform_set_rotation(xform: Transform, q: Quaternion):
-    """Change the rotation of a transform: `xform.q = q`."""
+    """Set the rotation of a transform: `xform.q = q`."""
     return transformation(xform.p, q)
 
 
@@ -121,7 +121,7 @@ def transform_to_matrix(xform: Transform):
 @library(of_floats("transform_compose(position: vec3, rotation: quat, scale: vec3) -> mat44"))
 @func
 def transform_compose(position: Vector3, rotation: Quaternion, scale: Vector3):
-    """The 4 by 4 matrix that scales along the axes, then turns, then moves."""
+    """The 4 by 4 matrix that scales along the axes, then rotates, then translates."""
     m = quat_to_matrix(rotation)
     none = position.dtype(0.0)
     return matrix(

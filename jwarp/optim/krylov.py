@@ -6,6 +6,7 @@ columns are systems. A system whose residual is small enough stays as it is: its
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from jwarp.frontend.builtins.scalar import max, sqrt, where
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.optim.implicit import solve_implicitly
 from jwarp.optim.operators import LinearOperator, aslinearoperator, numbers, scalar_of
 from jwarp.types import ScalarType, float16, float32, float64, int32
 
@@ -43,9 +45,11 @@ class LinearSolverState:
 
     Attributes:
         cycle: The number of iterations that are done at once.
+        is_symmetric: True if it is for symmetric matrices.
     """
 
     cycle = 1
+    is_symmetric = False
 
     def __init__(
         self,
@@ -76,9 +80,20 @@ class LinearSolverState:
         self.count = numbers(b).size
         self.maxiter = int(maxiter or self.count)
         self.callback, self.check_every = callback, int(check_every)
-        self.s = zeros((ROWS, self.A.batch_count), dtype=self._wide, device=b.device)
-        self.done, self.goes_on = (zeros(1, dtype=int32, device=b.device) for _ in range(2))
-        self.of = zeros(0 if self.A.batch_offsets is None else self.count, dtype=int32, device=b.device)
+        self._allocate_all()
+
+    def another(self, A: LinearOperator, b: array, x: array, M: LinearOperator | None) -> LinearSolverState:
+        """A solver with the same options for another system of the same size, with arrays of its own."""
+        made = copy.copy(self)
+        made.A, made.b, made.x, made.M = A, b, x, M
+        made._allocate_all()
+        return made
+
+    def _allocate_all(self) -> None:
+        device = self.b.device
+        self.s = zeros((ROWS, self.A.batch_count), dtype=self._wide, device=device)
+        self.done, self.goes_on = (zeros(1, dtype=int32, device=device) for _ in range(2))
+        self.of = zeros(0 if self.A.batch_offsets is None else self.count, dtype=int32, device=device)
         self.r = self.vector()
         self._allocate()
 
@@ -154,6 +169,23 @@ class LinearSolverState:
         self.dot(RR, self.r, self.r)
 
     def _solve(self) -> Any:
+        if self.b.memory.is_traced:
+            return solve_implicitly(self)
+        if self.check_every <= 0:
+            return self.solve_to_the_end()
+        self._start()
+        return self._by_checks()
+
+    def solve_to_the_end(self) -> tuple[array, array, array]:
+        """Solve without a look at the residual on the way.
+
+        Returns:
+            The number of iterations, and for each system the squares of the residual and of the tolerance.
+        """
+        self._start()
+        return self._to_the_end()
+
+    def _start(self) -> None:
         if self.A.batch_offsets is not None:
             launch(_systems, self.count, [self.A.batch_offsets, self.of], record_tape=False)
         self.s.zero_()
@@ -162,7 +194,6 @@ class LinearSolverState:
         given = [self.s, wide(self.tol), wide(self.atol), wide(self.least)]
         launch(_tolerance, self.s.shape[1], given, record_tape=False)
         self._begin()
-        return self._to_the_end() if self.check_every <= 0 else self._by_checks()
 
     def _by_checks(self) -> tuple[int, float, float]:
         done = 0

@@ -31,35 +31,38 @@ def cg(
     *,
     restart: int | None = None,
 ) -> Any:
-    """Solve A @ x = b by conjugate gradients, for a matrix that is symmetric and positive definite.
+    """Solve A @ x = b by conjugate gradients, for a symmetric positive definite matrix.
 
-    Tapes record nothing of it. It has gradients in functions under `wp.functionalize` that say `max_trips`.
+    Tapes do not record it. Under `wp.functionalize`, the solution is an implicit function of `A` and `b`: derivatives
+    need one more solution, and are those of an exact solution.
 
     Args:
-        A: An array of shape (n, n), one of shape (n,) for a diagonal, or a `LinearOperator`, which may have several
-            systems: these are solved together, each until its own residual is small enough.
-        b: The right-hand side, an array of n numbers, float16, float32 or float64, or of vectors with n in all.
-        x: Where to begin, an array as `b`, and where the solution is found afterwards.
-        tol: The norm of the residual that is small enough, over the norm of `b`.
-        atol: The norm that is small enough anyway. Where one of the two is left out it is the other one, where both
-            are, they are 1e-12 for float64, 1e-6 for float32 and 1e-3 for float16.
-        maxiter: The most iterations; 0 for as many as there are numbers.
-        M: What is close to the inverse of `A`, such as `preconditioner(A)`.
+        A: An array of shape (n, n), an array of shape (n,) for a diagonal matrix, or a `LinearOperator`. The latter may
+            have several systems, which are solved together, each until its own residual is small enough.
+        b: The right-hand side: an array of n numbers of float16, float32 or float64, or of vectors with n components in
+            all.
+        x: The initial guess, an array like `b`. It receives the solution.
+        tol: The tolerance of the norm of the residual, relative to the norm of `b`.
+        atol: The absolute tolerance. If only one of the two is given, the other has the same value. Default of both:
+            1e-12 for float64, 1e-6 for float32 and 1e-3 for float16.
+        maxiter: The largest number of iterations. 0: the number of unknowns.
+        M: An approximate inverse of `A`, such as `preconditioner(A)`.
         callback: Called as `callback(iterations, residual, tolerance)` before the first iteration and at each check.
-            With `check_every=0` it is a kernel, launched with one thread on three arrays after each iteration.
-        check_every: The number of iterations after which the residual is looked at. With 0, nothing is read on the way:
-            the solver can be captured, or traced by `wp.functionalize`, and arrays come back.
-        use_cuda_graph: Has no effect here.
-        run: False for a `CG` to be called later.
-        restart: After so many iterations, the residual is found anew, and the search begins again; None for never.
+            With `check_every=0`, it is a kernel that is launched with one thread on three arrays after each iteration.
+        check_every: The number of iterations between checks of the residual. With 0, nothing is read back: the solver
+            can be captured, and returns arrays. It also does so while JAX traces.
+        use_cuda_graph: Has no effect.
+        run: False returns a `CG` to be called later.
+        restart: The number of iterations after which the residual is recomputed and the search restarts. Default:
+            never.
 
     Returns:
-        The number of iterations, the norm of the residual and the norm that is small enough; of several systems those
-        of the one that is furthest from it. With `check_every=0` arrays: the number, of shape (1,), and for each system
-        the squares of the residual and of the tolerance. A `CG` where `run` is False.
+        The number of iterations, the norm of the residual and the absolute tolerance; for several systems, those of the
+        one that is furthest from its tolerance. With `check_every=0`, arrays: the number of iterations, of shape (1,),
+        and for each system the squares of the residual and of the tolerance. A `CG` if `run` is False.
 
     Raises:
-        KernelTypeError, LaunchError: the matrix and the vectors do not fit each other.
+        KernelTypeError, LaunchError: The matrix and the vectors do not match.
 
     Example:
         >>> x = wp.zeros_like(b)
@@ -84,16 +87,16 @@ def cr(
     *,
     restart: int | None = None,
 ) -> Any:
-    """Solve A @ x = b by conjugate residuals, for a symmetric matrix; the residual never grows on the way.
+    """Solve A @ x = b by conjugate residuals, for a symmetric matrix. The residual never grows.
 
     Args:
         A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, run, restart: As for `cg`.
 
     Returns:
-        As `cg`; a `CR` where `run` is False.
+        As for `cg`; a `CR` if `run` is False.
 
     Raises:
-        KernelTypeError, LaunchError: the matrix and the vectors do not fit each other.
+        KernelTypeError, LaunchError: The matrix and the vectors do not match.
     """
     made = CR(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, restart=restart)
     return made() if run else made
@@ -113,17 +116,17 @@ def bicgstab(
     is_left_preconditioner: bool = False,
     run: bool = True,
 ) -> Any:
-    """Solve A @ x = b by the stabilized method of biconjugate gradients, for any square matrix.
+    """Solve A @ x = b by the stabilised biconjugate gradient method, for any square matrix.
 
     Args:
         A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, run: As for `cg`.
-        is_left_preconditioner: Whether M @ A is what is close to the identity, not A @ M.
+        is_left_preconditioner: Whether M @ A, instead of A @ M, approximates the identity.
 
     Returns:
-        As `cg`; a `BiCGSTAB` where `run` is False.
+        As for `cg`; a `BiCGSTAB` if `run` is False.
 
     Raises:
-        KernelTypeError, LaunchError: the matrix and the vectors do not fit each other.
+        KernelTypeError, LaunchError: The matrix and the vectors do not match.
     """
     named = {"is_left_preconditioner": is_left_preconditioner}
     made = BiCGSTAB(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, **named)
@@ -145,19 +148,19 @@ def gmres(
     is_left_preconditioner: bool = False,
     run: bool = True,
 ) -> Any:
-    """Solve A @ x = b by generalized minimal residuals, for any square matrix.
+    """Solve A @ x = b by the generalised minimal residual method, for any square matrix.
 
     Args:
-        A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, run: As for `cg`. So many iterations as
-            `restart` says are always done at once.
-        restart: The number of vectors of a basis that are kept, after which another one begins.
-        is_left_preconditioner: Whether M @ A is what is close to the identity, not A @ M.
+        A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, run: As for `cg`. The residual is checked
+            at multiples of `restart` iterations.
+        restart: The number of basis vectors, after which the method restarts.
+        is_left_preconditioner: Whether M @ A, instead of A @ M, approximates the identity.
 
     Returns:
-        As `cg`; a `GMRES` where `run` is False.
+        As for `cg`; a `GMRES` if `run` is False.
 
     Raises:
-        KernelTypeError, LaunchError: the matrix and the vectors do not fit each other.
+        KernelTypeError, LaunchError: The matrix and the vectors do not match.
     """
     made = GMRES(A, b, x, tol, atol, restart, maxiter, M, callback, check_every, use_cuda_graph, is_left_preconditioner)
     return made() if run else made

@@ -21,21 +21,22 @@ Matvec = Callable[..., None]
 
 
 class LinearOperator:
-    """A matrix A that is known by what it does to vectors.
+    """A matrix A that is defined by its product with vectors.
 
     Args:
-        shape: The number of rows and of columns.
-        dtype: The type of its elements: a scalar type, or that of the vectors or blocks that it is made of.
-        device: Where vectors are.
-        matvec: Called as `matvec(x, y, z, alpha=…, beta=…)`, it stores `alpha * (A @ x) + beta * y` in z; x, y and z
-            are arrays of one shape and type, and z may be y. Where `beta` is 0, y may hold anything.
-        batch_offsets: Where each of B systems begins among the numbers of the vectors, an array of int32 and shape
-            (B + 1,), rising; None for one system. Numbers from the last offset on belong to none, and stay.
-        max_batch_length: The most numbers of a system; has no effect here.
+        shape: The numbers of rows and columns.
+        dtype: The type of its elements: a scalar type, or that of its vectors or blocks.
+        device: The device of vectors.
+        matvec: Called as `matvec(x, y, z, alpha=…, beta=…)`. It stores `alpha * (A @ x) + beta * y` in z. x, y and z
+            are arrays of the same shape and type, and z may be y. If `beta` is 0, the content of y is arbitrary.
+        batch_offsets: For B systems, the start of each among the components of the vectors: an ascending array of int32
+            and shape (B + 1,). None for one system. Components from the last offset on belong to no system and do not
+            change.
+        max_batch_length: The largest number of unknowns of a system. Has no effect.
 
     Raises:
         LaunchError: `max_batch_length` is given without `batch_offsets`.
-        KernelTypeError: `batch_offsets` is no array of int32.
+        KernelTypeError: `batch_offsets` is not an array of int32.
     """
 
     def __init__(
@@ -71,12 +72,12 @@ def aslinearoperator(
     """The operator of a matrix.
 
     Args:
-        A: An array of shape (n, m), dense; one of shape (n,), a diagonal, of numbers or of vectors, whose components
-            are numbers on the diagonal; a sparse matrix; or an operator, which comes back as it is.
+        A: A dense array of shape (n, m); an array of shape (n,) of numbers or vectors, whose components are the
+            diagonal; a sparse matrix; or an operator, which is returned unchanged.
         batch_offsets, max_batch_length: As for `LinearOperator`.
 
     Raises:
-        KernelTypeError: it is none of these.
+        KernelTypeError: `A` is none of these.
 
     Example:
         >>> operator = wp.optim.linear.aslinearoperator(wp.array(numpy_matrix, dtype=float))
@@ -129,7 +130,7 @@ def _multiply(multiply: Any, A: array, x: array, y: array, z: array, alpha: Any,
     launch(multiply, vectors[2].size, [matrix, *vectors, scale(alpha), scale(beta)], record_tape=False)
 
 
-@kernel(enable_backward=False)
+@kernel
 def _dense(A: array2d[Any], x: array[Any], y: array[Any], z: array[Any], alpha: Any, beta: Any) -> None:
     i = tid()
     total = A.dtype(0.0)
@@ -141,7 +142,7 @@ def _dense(A: array2d[Any], x: array[Any], y: array[Any], z: array[Any], alpha: 
     z[i] = total
 
 
-@kernel(enable_backward=False)
+@kernel
 def _diagonal(A: array[Any], x: array[Any], y: array[Any], z: array[Any], alpha: Any, beta: Any) -> None:
     i = tid()
     total = alpha * A[i] * x[i]

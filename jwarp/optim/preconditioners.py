@@ -20,18 +20,18 @@ from jwarp.types import vector
 
 
 def preconditioner(A: array | BsrMatrix | LinearOperator, ptype: str = "diag") -> LinearOperator | None:
-    """An operator close to the inverse of a matrix, which is cheap.
+    """A cheap operator that approximates the inverse of a matrix.
 
     Args:
-        A: An array, dense or a diagonal, or a sparse matrix, as for `aslinearoperator`.
-        ptype: "diag" for the inverse of the diagonal, "diag_abs" for that of its absolute values, where zeros count as
-            ones. "block_jacobi_direct" for inverses of the blocks on the diagonal of a square `BsrMatrix`;
-            "block_jacobi_sequential" and "block_jacobi_tile" for such that are symmetric and positive definite. Blocks
-            that are not, or have no inverse, count as identities. "fsai" for an `FSAI`, and "id" for None.
+        A: A dense array, a diagonal, or a sparse matrix, as for `aslinearoperator`.
+        ptype: "diag" for the inverse of the diagonal; "diag_abs" for the inverse of its absolute values, where zeros
+            count as ones; "block_jacobi_direct" for the inverses of the diagonal blocks of a square `BsrMatrix`;
+            "block_jacobi_sequential" and "block_jacobi_tile" for symmetric positive definite diagonal blocks; "fsai"
+            for an `FSAI`; "id" for None. Blocks that cannot be inverted count as identities.
 
     Raises:
-        LaunchError: the matrix is known by what it does only, or is none that `ptype` is for, or `ptype` is another.
-        KernelTypeError: the matrix is none, or of numbers of another type.
+        LaunchError: The matrix is a `LinearOperator`, `ptype` does not apply to it, or there is no such `ptype`.
+        KernelTypeError: `A` is not a matrix, or has numbers of another type.
     """
     if ptype == "id":
         return None

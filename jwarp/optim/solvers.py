@@ -43,6 +43,8 @@ class CG(_Restarted):
     algorithm 9.1.
     """
 
+    is_symmetric = True
+
     def _allocate(self) -> None:
         self.p, self.q, self._z = self.vector(), self.vector(), self.vector()
 
@@ -67,6 +69,8 @@ class CR(_Restarted):
 
     Stiefel, 1955, as in Saad, 2003, algorithm 6.20, for the system that the preconditioner has been applied to.
     """
+
+    is_symmetric = True
 
     def _allocate(self) -> None:
         self.p, self.q, self._z, self._y, self.w = (self.vector() for _ in range(5))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.array import _ArrayAnnotation, array
+from jwarp.arrays.array import array
 from jwarp.arrays.fabric import fabricarray, indexedfabricarray
 from jwarp.arrays.subclasses import type_of_value
 from jwarp.programs.type_codes import get_type_code
@@ -21,6 +21,8 @@ from jwarp.types import (
     indexedarray,
     wanted_type,
 )
+from jwarp.types.array_annotations import ArrayAnnotation
+from jwarp.types.indexed import IndexedAnnotation
 from jwarp.types.patterns import fits
 
 # Each one before the one that it is derived from.
@@ -80,9 +82,11 @@ def _inferred(value: Any, name: str) -> Any:
 def _of_array(value: Any) -> Any:
     """The annotation that an array fits; None for an array that is an annotation itself."""
     kind = type_of_value(value)
-    if kind is None or getattr(kind, "indexed", None) is not None:
-        return kind
-    return _ArrayAnnotation(element_of(kind), kind.dims)
+    if kind is None:
+        return None
+    if (of_data := getattr(kind, "indexed", None)) is not None:
+        return IndexedAnnotation(element_of(of_data), of_data.dims)
+    return ArrayAnnotation(element_of(kind), kind.dims)
 
 
 def get_signature(kinds: Sequence[Any]) -> str:

@@ -8,7 +8,7 @@ import os
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from jwarp.arrays.commands import listeners, set_recorders
 from jwarp.config import config
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
 from jwarp.frontend.by_name import full_name
-from jwarp.frontend.modules import known_modules
+from jwarp.frontend.modules import forget_module, get_module, known_modules
 from jwarp.frontend.options import caller
 from jwarp.programs import type_tables
 from jwarp.programs.context_functions import MEMBERS
@@ -29,6 +29,7 @@ from jwarp.programs.function_class import Function
 from jwarp.programs.kernel_class import Kernel
 from jwarp.programs.mesh_edges import MeshAdjacency, MeshEdge
 from jwarp.programs.native_builtins import Core
+from jwarp.programs.packing import pack_arg
 from jwarp.programs.paused_captures import capture_pause, capture_resume
 from jwarp.programs.python_functions import annotations_of_any, argument_spec, closure_of, found_by_name
 from jwarp.programs.struct_class import Struct
@@ -132,6 +133,32 @@ def _allocation_report(sort_order: int = 0, max_items: int = 10) -> str:
     return allocation_counts.report(is_chronological=sort_order == 1, max_items=max_items)
 
 
+class _UserModules(MutableMapping[str, Any]):
+    """The modules of kernels by name. One that is deleted is made anew when a kernel of it is asked for its module."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return get_module(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in known_modules() or name in sys.modules
+
+    def __setitem__(self, name: str, module: Any) -> None:
+        raise TypeError("modules are made by wp.get_module")
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        forget_module(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(known_modules())
+
+    def __len__(self) -> int:
+        return len(known_modules())
+
+
 def _context() -> dict[str, Any]:
     public = _public("jwarp")
     return {
@@ -140,9 +167,10 @@ def _context() -> dict[str, Any]:
         "Kernel": Kernel,
         **{name: thing for name, thing in _logger().items() if name.startswith("log_")},
         **MEMBERS,
+        "pack_arg": pack_arg,
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
-        "user_modules": known_modules(),
+        "user_modules": _UserModules(),
         "get_warp_version": lambda: config.version,
         "get_llvm_version": lambda: version("llvmlite"),
         "register_api_function": register_api_function,

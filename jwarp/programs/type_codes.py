@@ -6,8 +6,10 @@ import types
 import typing
 from typing import Any
 
-from jwarp.arrays.array import _ArrayAnnotation, array
+from jwarp.arrays.array import array
 from jwarp.types import PYTHON_SCALARS, ArrayType, StructArrayType, indexedarray
+from jwarp.types.annotations import meant
+from jwarp.types.array_annotations import ArrayAnnotation
 from jwarp.types.arrays import ArrayPattern, StructType, element_of
 from jwarp.types.blocks import TileKind
 from jwarp.types.composites import CompositeType
@@ -20,14 +22,16 @@ REGULAR, INDEXED = 0, 1
 
 
 def array_type_id(kind: Any) -> int:
-    """The number of the family of an array, or of its annotation: 0, or 1 for indexed arrays.
+    """The number of the family of an array, or of its annotation: 0, or 1 for indexed arrays; of Fabric's, 2 and 3.
 
     Raises:
         ValueError: it is no array.
     """
+    if isinstance(kind, ArrayAnnotation):
+        return kind.number
     if isinstance(kind, indexedarray | IndexedPattern) or getattr(kind, "indexed", None) is not None:
         return INDEXED
-    if isinstance(kind, array | _ArrayAnnotation | ArrayType | StructArrayType | ArrayPattern):
+    if isinstance(kind, array | ArrayType | StructArrayType | ArrayPattern):
         return REGULAR
     raise ValueError("Invalid array type")
 
@@ -62,6 +66,7 @@ def get_type_code(kind: Any) -> str:
 
 def _array_code(kind: Any) -> str:
     try:
+        kind = meant(kind) if isinstance(kind, ArrayAnnotation) else kind
         family = "ia" if array_type_id(kind) == INDEXED else "a"
     except ValueError:
         if isinstance(kind, StructType):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types as python_types
 import typing
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +12,14 @@ import ml_dtypes
 import numpy as np
 
 from jwarp import types
-from jwarp.arrays.array import _ArrayAnnotation, array
+from jwarp.arrays.array import array
 from jwarp.arrays.fabric import fabricarray, indexedfabricarray
 from jwarp.programs import array_types
 from jwarp.programs.array_types import family_of
 from jwarp.programs.type_codes import array_type_id, get_type_code
 from jwarp.types.annotations import Written
+from jwarp.types.array_annotations import ArrayAnnotation, one_value
+from jwarp.types.indexed import IndexedAnnotation
 from jwarp.types.patterns import fits
 from jwarp.types.scalars import FLOATS, SCALARS, SIGNED_INTS, UNSIGNED_INTS, ScalarType, bool_
 
@@ -73,6 +76,7 @@ class float_base(scalar_base):
     kinds = FLOATS
 
 
+_PARAMETERS = {"Vector": 2, "Matrix": 3}
 _OF_A_SCALAR = {"Quaternion": types.quaternion, "Transformation": types.transformation}
 
 
@@ -84,8 +88,16 @@ class _Generic:
 
     def __getitem__(self, parts: Any) -> Any:
         """The type that is meant, where there is one: `Vector[float, Literal[3]]`, `Matrix[float, 2, 2]`."""
-        dtype, *extents = parts if isinstance(parts, tuple) else (parts,)
-        numbers = [typing.get_args(n)[0] if typing.get_origin(n) is typing.Literal else n for n in extents]
+        whole = parts if isinstance(parts, tuple) else (parts,)
+        if any(isinstance(part, typing.TypeVar) for part in whole):
+            return python_types.GenericAlias(self, whole)  # type: ignore[arg-type]
+        dtype, *extents = whole
+        if (wanted := _PARAMETERS.get(self.name, len(whole))) != len(whole):
+            raise TypeError(f"{self.name} requires {wanted} parameters, got {len(whole)}")
+        numbers = [one_value(n) for n in extents]
+        for n in numbers if self.name in _PARAMETERS else ():
+            if isinstance(n, int) and n < 1:
+                raise TypeError(f"{self.name}: an extent must be a positive integer, got {n}")
         if not all(isinstance(n, int) for n in numbers) or dtype is typing.Any:
             return typing.Any
         if not numbers and self.name in _OF_A_SCALAR:
@@ -131,10 +143,20 @@ def type_typestr(dtype: Any) -> str:
     return np.dtype(_NUMPY[scalar]).newbyteorder("<").str
 
 
+_OF_FAMILY: dict[str, type] = {
+    "array": array,
+    "indexedarray": types.indexedarray,
+    "fabricarray": fabricarray,
+    "indexedfabricarray": indexedfabricarray,
+}
+
+
 def matches_array_class(kind: Any, family: Any) -> bool:
     """True if an array, its class or an annotation is of a family: `array`, `indexedarray`, …"""
+    if isinstance(kind, ArrayAnnotation):
+        return _OF_FAMILY.get(kind.family) is family
     if family is array:
-        return isinstance(kind, array | _ArrayAnnotation | types.ArrayType | types.StructArrayType) or kind is array
+        return isinstance(kind, array | ArrayAnnotation | types.ArrayType | types.StructArrayType) or kind is array
     return kind is family or (isinstance(family, type) and isinstance(kind, family))
 
 
@@ -142,10 +164,12 @@ def concrete_array_type(kind: Any) -> Any:
     """The family of an array or of an annotation; of anything else, its class."""
     if isinstance(kind, type) and not isinstance(kind, types.StructType):
         return type
+    if isinstance(kind, ArrayAnnotation):
+        return _OF_FAMILY[kind.family]
     found = family_of(kind)
     if found is None and (getattr(kind, "indexed", None) is not None or isinstance(kind, types.IndexedPattern)):
         return types.indexedarray
-    if isinstance(kind, _ArrayAnnotation | types.ArrayType | types.StructArrayType):
+    if isinstance(kind, types.ArrayType | types.StructArrayType):
         return array
     return found or type(kind)
 
@@ -237,8 +261,9 @@ def members() -> dict[str, Any]:
         **array_types.MEMBERS,
         "array_type_id": array_type_id,
         "get_type_code": get_type_code,
-        "_ArrayAnnotation": _ArrayAnnotation,
+        "_ArrayAnnotation": ArrayAnnotation,
         "_ArrayAnnotationBase": Written,
+        "_IndexedArrayAnnotation": IndexedAnnotation,
         "strides_from_shape": strides_from_shape,
         "check_array_shape": check_array_shape,
         "types_equal_generic": types_equal_generic,

@@ -27,19 +27,19 @@ def bsr_from_triplets(
     values: array,
     prune_numerical_zeros: bool = True,
 ) -> BsrMatrix:
-    """The matrix of entries, each with a row, a column and a block; those of one place are summed.
+    """Assemble a matrix from entries, each with a row, a column and a block. Entries at the same position are summed.
 
     Args:
-        rows_of_blocks, cols_of_blocks: Its size in blocks.
-        rows, columns: Where entries are, arrays of int32. Those outside of the matrix are left out.
-        values: Their blocks: an array of one dimension, whose type becomes that of the blocks, or of numbers and three.
+        rows_of_blocks, cols_of_blocks: The size of the matrix in blocks.
+        rows, columns: The positions of the entries, arrays of int32. Entries outside the matrix are left out.
+        values: The blocks: a one-dimensional array of blocks, or a three-dimensional array of numbers.
         prune_numerical_zeros: Leave out entries that are zero.
 
     Returns:
-        A matrix whose `nnz` is the number of entries; `nnz_sync` finds how many blocks there are.
+        A matrix whose `nnz` is the number of entries. `nnz_sync` counts its blocks.
 
     Raises:
-        KernelTypeError, LaunchError: arrays do not fit each other.
+        KernelTypeError, LaunchError: The arrays do not match.
 
     Example:
         >>> A = wp.sparse.bsr_from_triplets(n, n, rows, columns, values)
@@ -65,22 +65,23 @@ def bsr_set_from_triplets(
     topology: str | None = None,
     build_mapping: BsrTripletMap | bool | None = None,
 ) -> BsrTripletMap | None:
-    """Set a matrix to the sum of entries; what it held is forgotten.
+    """Set a matrix to the sum of entries, in place of its earlier content.
 
     Args:
         dest: The matrix.
         rows, columns, prune_numerical_zeros: As for `bsr_from_triplets`.
-        values: The entries' blocks; without them blocks are found, and their values hold anything.
-        count: How many entries there are, an array of one int32; all where it is left out.
-        topology: "compact" makes the blocks anew, "padded" does so within the room of each row (`status_sync` says if
-            there is too little), "masked" sums into the blocks that there are and leaves out other entries.
-        build_mapping: True for a new `BsrTripletMap`, or one to be made anew: for `bsr_set_from_mapped_values`.
+        values: The blocks of the entries. Without them, only the positions of blocks are determined, and values are
+            arbitrary.
+        count: The number of entries, an array of one int32. Default: all.
+        topology: "compact" determines the blocks anew; "padded" does so within the room of each row (`status_sync`
+            reports rows with too little room); "masked" sums into the existing blocks and leaves out other entries.
+        build_mapping: True for a new `BsrTripletMap`, or a map to be rebuilt, for `bsr_set_from_mapped_values`.
 
     Returns:
-        The map that was asked for.
+        The map, if one was asked for.
 
     Raises:
-        KernelTypeError, LaunchError: arrays do not fit each other, or a map is asked for with other policies.
+        KernelTypeError, LaunchError: The arrays do not match, or a map is asked for with other policies.
     """
     where = "bsr_set_from_triplets"
     topology = topology_of(where, topology)
@@ -103,7 +104,7 @@ def bsr_set_from_triplets(
     kept = empty(rows.size, dtype=int32, device=dest.device)
     given_entries = [dest.nrow, dest.ncol, rows, columns, count, kept]
     launch(_choose_entries, rows.size, given_entries, device=dest.device, record_tape=False)
-    if prune_numerical_zeros and given is not None:
+    if prune_numerical_zeros and given is not None and given.memory.is_known:
         launch(_leave_out_zeros, rows.size, [given, kept], device=dest.device, record_tape=False)
     if topology == "masked":
         scatter_entries(dest, kept, columns, given, is_fresh=True)
@@ -129,20 +130,20 @@ def bsr_compress(
     topology: str | None = None,
     structure_only: bool = False,
 ) -> BsrMatrix:
-    """Sort the columns of each row, sum blocks of one place, and leave out those of no column of the matrix.
+    """Sort the columns of each row, sum blocks at the same position, and remove those outside the matrix.
 
     Args:
         src: The matrix, which is changed. Its columns may have any order.
-        prune_numerical_zeros: Leave out blocks that are zero.
-        inplace: Has no effect here: it has derivatives, and takes memory, either way.
-        topology: "compact" leaves rows no room to spare; "padded" leaves them the room that they have.
-        structure_only: Find the blocks, and let values hold what they hold.
+        prune_numerical_zeros: Remove blocks that are zero.
+        inplace: Has no effect.
+        topology: "compact" leaves rows no spare room; "padded" keeps their room.
+        structure_only: Determine the blocks, and leave the values as they are.
 
     Returns:
         The matrix.
 
     Raises:
-        KernelTypeError: it is no matrix.
+        KernelTypeError: `src` is not a matrix.
     """
     if not isinstance(src, BsrMatrix):
         raise KernelTypeError(f"bsr_compress() requires a concrete BsrMatrix, not {src!r}", also=ValueError)
@@ -153,7 +154,7 @@ def bsr_compress(
     kept = empty(count, dtype=int32, device=src.device)
     listed = [src.nrow, src.ncol, rows, columns, None, kept]
     launch(_choose_entries, count, listed, device=src.device, record_tape=False)
-    if prune_numerical_zeros and old is not None:
+    if prune_numerical_zeros and old is not None and old.memory.is_known:
         launch(_leave_out_zeros, count, [old, kept], device=src.device, record_tape=False)
     if topology == "compact":
         made = make_compact(src, kept, columns)

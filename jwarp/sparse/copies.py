@@ -45,13 +45,13 @@ def bsr_copy(
 
     Args:
         A: The matrix.
-        scalar_type: The type of its numbers; that of `A` where it is left out.
-        block_shape: The shape of its blocks, where each extent divides that of `A`, or is divided by it.
-        structure_only: Copy no values.
-        topology: "compact" for rows without room to spare, "padded" for such that have the room that they have.
+        scalar_type: The type of its numbers. Default: that of `A`.
+        block_shape: The shape of its blocks. Each extent divides that of `A`, or is a multiple of it.
+        structure_only: Do not copy values.
+        topology: "compact" for rows without spare room, "padded" for rows with the same room.
 
     Raises:
-        LaunchError: blocks of this shape do not fit.
+        LaunchError: Blocks of this shape do not fit.
     """
     src, _ = matrix_and_scale(A)
     topology = topology_of("bsr_copy", topology, "compact padded")
@@ -73,17 +73,17 @@ def bsr_copy(
 
 
 def bsr_assign(dest: BsrMatrix, src: Any, structure_only: bool = False, topology: str | None = None) -> None:
-    """Copy a matrix, or a multiple of one, to another one, whose numbers and blocks may be of other types and shapes.
+    """Copy a matrix, or a multiple of one, to another one, whose scalar type and block shape may differ.
 
     Args:
-        dest: The matrix that is changed.
-        src: The one that is copied.
-        structure_only: Copy no values.
-        topology: "compact" makes the blocks of `dest` anew, "padded" does so within the room of each row
-            (`status_sync` says if there is too little), and "masked" copies what falls into the blocks that there are.
+        dest: The matrix to change.
+        src: The matrix to copy.
+        structure_only: Do not copy values.
+        topology: "compact" determines the blocks of `dest` anew; "padded" does so within the room of each row
+            (`status_sync` reports rows with too little room); "masked" copies only to existing blocks.
 
     Raises:
-        LaunchError: sizes or shapes of blocks do not fit each other.
+        LaunchError: Sizes or block shapes do not match.
     """
     source, scale = matrix_and_scale(src)
     topology = topology_of("bsr_assign", topology)
@@ -140,12 +140,12 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
     """Set a matrix to the transpose of another one, or of a multiple of one.
 
     Args:
-        dest: The matrix that is changed, whose blocks have the transposed shape.
-        src: The one that is transposed.
+        dest: The matrix to change. Its blocks have the transposed shape.
+        src: The matrix to transpose.
         topology: As for `bsr_assign`.
 
     Raises:
-        KernelTypeError, LaunchError: the types or shapes of blocks do not fit each other.
+        KernelTypeError, LaunchError: The types or shapes of blocks do not match.
     """
     source, scale = matrix_and_scale(src)
     topology = topology_of("bsr_set_transpose", topology)

@@ -22,14 +22,14 @@ from jwarp.types import CompositeType, matrix, type_repr, types_equal
 
 @takes_jax_arrays
 def bsr_get_diag(A: Any, out: array | None = None) -> array:
-    """The blocks on the diagonal of a matrix, or of a multiple of one; zero where there is none.
+    """The diagonal blocks of a matrix, or of a multiple of one; zero where there is no block.
 
     Args:
         A: The matrix.
-        out: An array of blocks that is given them, with room for all; a new one where it is left out.
+        out: An array of blocks that receives them. Default: a new one.
 
     Raises:
-        KernelTypeError, LaunchError: `out` is of another type, or has too little room.
+        KernelTypeError, LaunchError: `out` has another type, or is too small.
     """
     src, scale = matrix_and_scale(A)
     count = src.nrow if src.nrow < src.ncol else src.ncol
@@ -49,16 +49,16 @@ def bsr_get_diag(A: Any, out: array | None = None) -> array:
 
 @takes_jax_arrays
 def bsr_set_diag(A: BsrMatrix, diag: Any, rows_of_blocks: int | None = None, cols_of_blocks: int | None = None) -> None:
-    """Set a matrix to one with blocks on its diagonal only.
+    """Set a matrix to a block-diagonal matrix.
 
     Args:
         A: The matrix.
-        diag: Its blocks: an array of them, one that is repeated, or None for any values.
-        rows_of_blocks, cols_of_blocks: Its size, where one stands for both; that of an array `diag` where both are
-            left out, or else the one that it has.
+        diag: The blocks: an array, one block that is repeated, or None for arbitrary values.
+        rows_of_blocks, cols_of_blocks: The size; one of them suffices. Default: the size of an array `diag`, or the
+            present size.
 
     Raises:
-        KernelTypeError, LaunchError: `diag` is of another type, or has too few blocks.
+        KernelTypeError, LaunchError: `diag` has another type, or too few blocks.
     """
     nrow, ncol = _size(diag, rows_of_blocks, cols_of_blocks)
     count = min_of(A.nrow if nrow is None else nrow, A.ncol if ncol is None else ncol)
@@ -87,15 +87,15 @@ def bsr_diag(
     block_type: Any = None,
     device: Any = None,
 ) -> BsrMatrix:
-    """The matrix with blocks on its diagonal only.
+    """A new block-diagonal matrix.
 
     Args:
         diag, rows_of_blocks, cols_of_blocks: As for `bsr_set_diag`.
-        block_type: The type of blocks, where `diag` is None.
-        device: Where its arrays are, where `diag` is no array.
+        block_type: The type of the blocks, if `diag` is None.
+        device: The device of its arrays, if `diag` is not an array.
 
     Raises:
-        KernelTypeError, LaunchError: no size or type is given, or blocks are neither scalars nor matrices.
+        KernelTypeError, LaunchError: Size or type is missing, or blocks are neither scalars nor matrices.
     """
     nrow, ncol = _size(diag, rows_of_blocks, cols_of_blocks)
     if nrow is None or ncol is None:
@@ -119,11 +119,11 @@ def bsr_set_identity(A: BsrMatrix, rows_of_blocks: int | None = None) -> None:
     """Set a matrix to the identity.
 
     Args:
-        A: The matrix, of square blocks.
-        rows_of_blocks: Its new size, in blocks.
+        A: The matrix, with square blocks.
+        rows_of_blocks: Its new size in blocks.
 
     Raises:
-        LaunchError: blocks are not square.
+        LaunchError: Blocks are not square.
     """
     rows, columns = A.block_shape
     if rows != columns:
@@ -133,15 +133,15 @@ def bsr_set_identity(A: BsrMatrix, rows_of_blocks: int | None = None) -> None:
 
 
 def bsr_identity(rows_of_blocks: int, block_type: Any, device: Any = None) -> BsrMatrix:
-    """The identity.
+    """A new identity matrix.
 
     Args:
         rows_of_blocks: Its size in blocks.
-        block_type: The type of blocks, which are square.
-        device: Where its arrays are.
+        block_type: The type of the blocks, which are square.
+        device: The device of its arrays.
 
     Raises:
-        LaunchError: blocks are not square.
+        LaunchError: Blocks are not square.
     """
     made = bsr_zeros(rows_of_blocks, rows_of_blocks, block_type, device)
     bsr_set_identity(made)

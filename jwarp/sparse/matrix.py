@@ -80,18 +80,18 @@ class _Operators:
 
 
 class BsrMatrix(_Operators, OfAttributes):
-    """A sparse matrix of blocks; functions such as `bsr_zeros` and `bsr_from_triplets` make one.
+    """A sparse matrix of blocks, made by functions such as `bsr_zeros` and `bsr_from_triplets`.
 
-    Blocks of row `r` are those from `offsets[r]` on, up to `offsets[r + 1]`, or as many as `row_counts[r]` says, where
-    rows have room for more than they hold. A row's columns may have any order. As a pytree its leaves are its arrays.
+    The blocks of row `r` are those from `offsets[r]` to `offsets[r + 1]`; if rows have spare room, `row_counts[r]` is
+    their number. The columns of a row may have any order. A matrix is a pytree with its arrays as leaves.
 
     Attributes:
-        nrow, ncol: The numbers of rows and of columns of blocks.
-        nnz: No fewer than there are blocks; `nnz_sync` makes it exact.
+        nrow, ncol: The numbers of rows and columns of blocks.
+        nnz: An upper bound on the number of blocks. `nnz_sync` makes it exact.
         offsets: An array of int32, of at least `nrow + 1` elements.
-        row_counts: An array of int32, of at least `nrow` elements, or None where rows have no room to spare.
+        row_counts: An array of int32, of at least `nrow` elements, or None if rows have no spare room.
         columns: The column of each block, an array of int32.
-        values: The blocks: an array of scalars, or of matrices.
+        values: The blocks: an array of scalars or matrices.
     """
 
     nrow: int
@@ -134,7 +134,7 @@ class BsrMatrix(_Operators, OfAttributes):
 
     @property
     def block_size(self) -> int:
-        """How many numbers there are in a block."""
+        """The number of numbers in a block."""
         return self.block_shape[0] * self.block_shape[1]
 
     @property
@@ -154,17 +154,17 @@ class BsrMatrix(_Operators, OfAttributes):
 
     @property
     def scalar_values(self) -> array:
-        """A view of the values as numbers, of three dimensions."""
+        """A three-dimensional view of the values as numbers."""
         return scalars_of(self.values, self.block_shape)
 
     def uncompress_rows(self, out: array | None = None) -> array:
-        """The row of each of the first `nnz` blocks; -1 for those that belong to none.
+        """The row of each of the first `nnz` blocks; -1 for blocks that belong to no row.
 
         Args:
-            out: An array of int32 that is given them, with room for `nnz`; a new one where it is left out.
+            out: An array of int32 with at least `nnz` elements that receives them. Default: a new one.
 
         Raises:
-            KernelTypeError, LaunchError: `out` is something else, or has too little room.
+            KernelTypeError, LaunchError: `out` is not such an array, or is too small.
         """
         if out is None:
             out = empty(self.nnz, dtype=int32, device=self.device)
@@ -176,10 +176,10 @@ class BsrMatrix(_Operators, OfAttributes):
         return out
 
     def nnz_sync(self) -> int:
-        """Make `nnz` what `offsets` says it is, and return it.
+        """Read the exact `nnz` from `offsets`, and return it.
 
         Raises:
-            LaunchError: it is not known yet, as a capture is being made.
+            LaunchError: A capture is open.
         """
         if self.device.is_capturing:
             raise LaunchError(
@@ -195,29 +195,29 @@ class BsrMatrix(_Operators, OfAttributes):
         return self.nnz
 
     def copy_nnz_async(self) -> None:
-        """Nothing: `nnz_sync` reads the number by itself. Warp has deprecated it."""
+        """Has no effect: `nnz_sync` reads the number itself. Warp has deprecated this method."""
         warnings.warn("BsrMatrix.copy_nnz_async is deprecated, call nnz_sync", DeprecationWarning, stacklevel=2)
 
     def notify_nnz_changed(self, nnz: int | None = None, nnz_capacity: int | None = None) -> None:
-        """Say that `offsets` or `nnz` were changed; arrays that are too small are replaced by larger ones.
+        """Report a change of `offsets` or `nnz`. Arrays that are too small are replaced by larger ones.
 
         Args:
-            nnz: The number of blocks, or more; that of `offsets` where it is left out.
-            nnz_capacity: How many blocks to have room for.
+            nnz: The number of blocks, or an upper bound. Default: the number in `offsets`.
+            nnz_capacity: The number of blocks to have room for.
         """
         if nnz is None:
             nnz = self.nnz_sync() if nnz_capacity is None else nnz_capacity
         ensure_fits(self, nnz, nnz_capacity)
 
     def status(self) -> array:
-        """The array of one number that operations set where a row has too little room."""
+        """The array of one number that operations set if a row has too little room."""
         found = vars(self).get("_status")
         if found is None:
             found = self._status = zeros(1, dtype=int32, device=self.device)
         return found
 
     def status_sync(self) -> int:
-        """The fault of operations with `topology="padded"`, a `BSR_STATUS_…`, until `clear_status`."""
+        """The fault of operations with `topology="padded"`, a `BSR_STATUS_…` value, until `clear_status`."""
         if vars(self).get("_status") is None:
             return BSR_STATUS_SUCCESS
         if self.device.is_capturing:
@@ -229,11 +229,11 @@ class BsrMatrix(_Operators, OfAttributes):
         return int(self._status.numpy()[0])
 
     def status_message(self) -> str:
-        """`status_sync`, in words."""
+        """`status_sync` as a message."""
         return _MESSAGES[self.status_sync()]
 
     def clear_status(self) -> None:
-        """Forget what went wrong."""
+        """Reset the status."""
         if vars(self).get("_status") is not None:
             self._status.zero_()
 
@@ -285,10 +285,10 @@ _OF_THE_MATRIX = frozenset(
 
 
 def bsr_matrix_t(dtype: Any) -> type[BsrMatrix]:
-    """The class of the matrices whose blocks are of a type.
+    """The class of matrices with blocks of a type.
 
     Raises:
-        KernelTypeError: blocks are neither scalars nor matrices.
+        KernelTypeError: Blocks are neither scalars nor matrices.
     """
     kind = {float: float32, int: int32}.get(dtype, dtype)
     is_matrix = isinstance(kind, CompositeType) and len(kind.shape) == 2 and kind == matrix(kind.shape, kind.dtype)

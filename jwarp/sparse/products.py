@@ -61,25 +61,26 @@ def bsr_mm(
     """Set a matrix `z` to `alpha * x @ y + beta * z`.
 
     Args:
-        x, y: Matrices, or multiples of such.
-        z: The matrix that is changed; a new one, of zeros, where it is left out. It may be `x` or `y`.
+        x, y: Matrices, or multiples of matrices.
+        z: The matrix to change. Default: a new one of zeros. It may be `x` or `y`.
         alpha, beta: Numbers.
-        work_arrays: Keeps the blocks of the product for `reuse_topology`.
-        reuse_topology: The blocks are those that `work_arrays` has kept: nothing is found anew.
-        tile_size: Has no effect here.
-        max_new_nnz: The most blocks that come with the product. With it nothing is read on the way, so that it can be
-            captured; what is too much is lost, which is printed.
-        nnz_max: The most blocks that `z` has then: as `max_new_nnz`, but more is an error, when it runs.
-        topology: "compact" makes the blocks of `z` anew, "padded" does so within the room of each row (`status_sync`
-            says if there is too little), and "masked" computes the blocks that there are.
+        work_arrays: Stores the blocks of the product for `reuse_topology`.
+        reuse_topology: Use the blocks in `work_arrays`, without determining them again.
+        tile_size: Has no effect.
+        max_new_nnz: An upper bound on the number of new blocks. With it nothing is read back, so the product can be
+            captured. Excess blocks are dropped, with a printed warning.
+        nnz_max: An upper bound on the number of blocks of `z`, like `max_new_nnz`, except that excess blocks are an
+            error when the program runs.
+        topology: "compact" determines the blocks of `z` anew; "padded" does so within the room of each row
+            (`status_sync` reports rows with too little room); "masked" computes the existing blocks only.
 
     Returns:
         `z`.
 
     Raises:
-        KernelTypeError, LaunchError: blocks or sizes do not fit each other, or the number of blocks is not known while
-            a capture is made, or JAX traces.
-        RuntimeError: there are more blocks than `nnz_max`.
+        KernelTypeError, LaunchError: Blocks or sizes do not match, or the number of blocks is unknown in a capture or
+            while JAX traces.
+        RuntimeError: There are more blocks than `nnz_max`.
     """
     if nnz_max is not None and (max_new_nnz is not None or topology not in (None, "compact") or reuse_topology):
         raise LaunchError("bsr_mm: nnz_max is for compact products that are made anew, without max_new_nnz")
@@ -189,7 +190,7 @@ def _find_blocks(
     elif most_new is not None:
         nnz = number("bsr_mm", "max_new_nnz", most_new) + (0 if old is None else old.nnz)
         launch(_limit, z.nrow + 1, [nnz, offsets], device=z.device, record_tape=False)
-    elif z.device.is_capturing or offsets.memory.is_traced:
+    elif z.device.is_capturing or not offsets.memory.is_known:
         raise LaunchError(
             "bsr_mm: the number of blocks of a product is not known while a capture is made, or JAX traces",
             hint="give nnz_max= or max_new_nnz=, or topology='masked' or 'padded'",

@@ -38,20 +38,20 @@ def bsr_mv(
 
     Args:
         A: A matrix, or a multiple of one.
-        x: A vector: an array of vectors, one for each column of blocks, or of as many numbers, of one or two
+        x: A vector: an array of vectors, one for each column of blocks, or an array with as many numbers, of one or two
             dimensions. It may be `y`.
-        y: The vector that is changed; a new one, of zeros, where it is left out.
+        y: The vector to change. Default: a new one of zeros.
         alpha: A number.
-        beta: A number. With 0, `y` may hold anything.
+        beta: A number. If it is 0, the content of `y` is arbitrary.
         transpose: Multiply by the transposed matrix.
-        work_buffer: An array like `y`, used where `x` and `y` are one; a new one where it is left out.
-        tile_size: Has no effect here.
+        work_buffer: An array like `y`, used if `x` and `y` are the same. Default: a new one.
+        tile_size: Has no effect.
 
     Returns:
         `y`.
 
     Raises:
-        KernelTypeError, LaunchError: the matrix and the vectors do not fit each other.
+        KernelTypeError, LaunchError: The matrix and the vectors do not match.
     """
     A, scale = matrix_and_scale(A)
     alpha = alpha * scale

@@ -19,9 +19,13 @@ class Written:
 
     def __or__(self, other: Any) -> Any:
         """The annotation of a value of this type or another one, as `wp.array[float] | None` is."""
-        if self.array_type is None or not (other is None or isinstance(other, type)):
-            return NotImplemented
-        return typing.Union[self, other]  # noqa: UP007 of objects that are no classes
+        return typing.Union[self, other] if self._joins(other) else NotImplemented  # noqa: UP007 of no classes
+
+    def __ror__(self, other: Any) -> Any:
+        return typing.Union[other, self] if self._joins(other) else NotImplemented  # noqa: UP007 of no classes
+
+    def _joins(self, other: Any) -> bool:
+        return self.array_type is not None and (other is None or isinstance(other, (type, Written)))
 
 
 def is_derived(family: type) -> bool:
@@ -69,6 +73,18 @@ def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
         return eval(hint, names)  # the module's own text, as typing does it
     except Exception:
         return hint
+
+
+def refuse_unions(function: Callable[..., Any], what: str) -> None:
+    """Refuse a function of the kernel language that has a parameter of several types.
+
+    Raises:
+        KernelTypeError: there is one.
+    """
+    for name, hint in function.__annotations__.items():
+        if typing.get_origin(hint) in (typing.Union, types.UnionType):
+            text = f"{what}: `{name}` of `{function.__name__}` is a {hint}"
+            raise KernelTypeError(f"{text}: Union type annotations are only supported at Python scope")
 
 
 def without_none(annotation: Any) -> Any:

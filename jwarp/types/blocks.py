@@ -80,6 +80,8 @@ class tile:
     """
 
     def __class_getitem__(cls, given: Any) -> Any:
+        if given == ():
+            raise KernelTypeError("wp.tile[…] requires at least a dtype", hint="wp.tile[float, 8, 8]")
         dtype, *extents = [value_of(x) for x in (given if isinstance(given, tuple) else (given,))]
         if len(extents) == 1 and isinstance(extents[0], tuple):
             (extents,) = extents

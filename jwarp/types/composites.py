@@ -168,6 +168,9 @@ class CompositeType(type):
         return matrix((cls.shape[1], cls.shape[0]), cls.dtype)
 
 
+# Gives the value of a type at an address: from above, where arrays are known.
+AT_ADDRESS: list[Callable[[Any, int], Any]] = []
+
 # The function that applies an operator as kernels do: set where the operators are known.
 OPERATE: list[Callable[[str, Any, Any], Any]] = []
 
@@ -342,6 +345,18 @@ class Composite(CompositeValue, metaclass=CompositeType):
         return cls.from_buffer(source, offset).copy()
 
     @classmethod
+    def from_ptr(cls, ptr: int) -> Any:
+        """The value whose components are at an address, as in Warp: that of an element of a living array.
+
+        Raises:
+            KernelTypeError: the address is 0.
+            LaunchError: no array that is alive on the host has this address.
+        """
+        if not ptr:
+            raise KernelTypeError(f"{cls.name}.from_ptr: the address is 0: NULL pointer exception")
+        return AT_ADDRESS[0](cls, ptr)
+
+    @classmethod
     def _over(cls, values: np.ndarray) -> Any:
         return values.reshape(cls._shape_).view(cls)
 
@@ -503,7 +518,11 @@ def matrix(shape: Any, dtype: Any) -> CompositeType:
         KernelTypeError: `shape` is no pair of positive integers, or `dtype` no scalar type.
     """
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
-        raise KernelTypeError(f"wp.types.matrix: needs (rows, columns) and a scalar type, not {shape!r}, {dtype!r}")
+        text = f"wp.types.matrix: needs (rows, columns) and a scalar type, not {shape!r}, {dtype!r}"
+        if isinstance(shape, (tuple, list)):
+            count = f"{len(shape)} dimension{'' if len(shape) == 1 else 's'}"
+            text += f": Matrix shape must have exactly two dimensions, got {count} in shape {tuple(shape)}"
+        raise KernelTypeError(text, also=ValueError)
     made: CompositeType = type_of_kind(MATRIX, tuple(shape), dtype)
     return made
 
@@ -560,12 +579,12 @@ NAMED: dict[str, CompositeType] = {name: type for kind in KINDS.values() for nam
 
 
 def transform_expand(t: Any) -> Any:
-    """The transform of the seven numbers in `t`: a position, and a quaternion x, y, z, w.
+    """The transform with the seven numbers in `t`: a position, and a quaternion x, y, z, w.
 
-    It is for code outside kernels; in them, `wp.transform(*t)`.
+    For use outside kernels; in kernels, write `wp.transform(*t)`.
 
     Raises:
-        KernelTypeError: there are not seven numbers.
+        KernelTypeError: `t` does not have seven numbers.
     """
     numbers = list(t)
     if len(numbers) != 7:

@@ -15,16 +15,18 @@ import numpy as np
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types.annotations import is_derived, refuse_derived
+from jwarp.types.array_annotations import ArrayAnnotation
 from jwarp.types.array_operators import Operators
-from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType, array_type
+from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType
 from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
 
-# Fill the elements that an indexed array names, copy to them, and clone them: set where arrays are known.
+# Fill the elements that an indexed array names, copy to them, clone and describe them: set where arrays are known.
 FILL: list[Callable[[Any, Any], None]] = []
 COPY: list[Callable[[Any, Any], None]] = []
 CLONE: list[Callable[[Any], Any]] = []
+DESCRIBE: list[Callable[[Any], Any]] = []
 
 _types: Cache[ArrayType, StructType] = Cache("types of indexed arrays", 1024)
 
@@ -70,26 +72,40 @@ def indexed_type(kind: Any) -> Any:
     return _types.made(kind, lambda: StructType(f"indexed{kind!r}", (Struct,), given))
 
 
-class indexedarray(Operators):
-    """The elements of `data` that arrays of indices name: `wp.indexedarray(x, [i, None])` is `x[i, :]`, not copied.
+class IndexedAnnotation(ArrayAnnotation):
+    """The type of a parameter that `wp.indexedarray[float]` denotes."""
 
-    `data` is a JAX or NumPy array, `indices` an array of int32, or a list of one for each axis, None for all of an
-    axis. It is a pytree with these as its leaves. As an annotation, `wp.indexedarray[float]`,
-    `wp.indexedarray2d[wp.vec3]` or `wp.indexedarray(dtype=float, ndim=2)`, it is the type of a parameter. Kernels read
-    and write the elements of `data`.
+    __slots__ = ()
+
+    family = "indexedarray"
+    number = 1
+
+    @staticmethod
+    def _of(of_data: Any) -> Any:
+        return indexed_type(of_data)
+
+
+class indexedarray(Operators):
+    """Selected elements of an array: `wp.indexedarray(x, [i, None])` is `x[i, :]`, without a copy.
+
+    `data` is a JAX or NumPy array. `indices` is an array of int32, or a list of one for each axis, with None for all of
+    an axis. An indexed array is a pytree with these as leaves. As an annotation, `wp.indexedarray[float]`,
+    `wp.indexedarray2d[wp.vec3]` or `wp.indexedarray(dtype=float, ndim=2)` is the type of a parameter. Kernels read and
+    write the elements of `data`.
 
     Raises:
-        KernelTypeError: there are more arrays of indices than axes, or the type of the elements is unknown.
+        KernelTypeError: There are more index arrays than axes, or the type of the elements is unknown.
     """
 
     _ndim = 1
+    _annotation: ClassVar[type[ArrayAnnotation]] = IndexedAnnotation
     data: Any
     indices: tuple[Any, ...]
 
     def __class_getitem__(cls, dtype: Any) -> Any:
         refuse_derived(cls)
         is_pair = isinstance(dtype, tuple) and len(dtype) == 2
-        return indexed_type(array_type(*dtype) if is_pair else array_type(dtype, cls._ndim))
+        return cls._annotation(*dtype if is_pair else (dtype, cls._ndim))
 
     def __new__(cls, *given: Any, **named: Any) -> Any:
         if not is_derived(cls) and named.get("data", given[0] if given else None) is None:
@@ -144,23 +160,23 @@ class indexedarray(Operators):
         return False
 
     def assign(self, src: Any) -> None:
-        """Set the elements that are named to those of `src`, an array of the same shape and type, or what makes one.
+        """Set the selected elements to those of `src`, an array of the same shape and type, or data for such an array.
 
         Raises:
-            KernelTypeError, LaunchError: it does not fit.
+            KernelTypeError, LaunchError: `src` does not match.
         """
         COPY[0](self, src)
 
     def fill_(self, value: Any) -> None:
-        """Set the elements that are named to `value`, as `fill_` of the array does; the others stay what they are.
+        """Set the selected elements to `value`; the others do not change.
 
         Raises:
-            KernelTypeError: it is no value of the type of the elements, or `data` is no `wp.array`.
+            KernelTypeError: `value` does not have the type of the elements, or `data` is not a `wp.array`.
         """
         FILL[0](self, value)
 
     def zero_(self) -> None:
-        """Set the elements that are named to zero."""
+        """Set the selected elements to zero."""
         FILL[0](self, 0)
 
     def list(self) -> list[Any]:
@@ -168,23 +184,27 @@ class indexedarray(Operators):
         return type(self.data)(self.numpy(), dtype=self.data.dtype).list()
 
     def contiguous(self) -> Any:
-        """An array of the elements that are named, as `wp.clone` makes it: a tape records the copy.
+        """A contiguous copy of the selected elements, as by `wp.clone`. A tape records the copy.
 
         Raises:
-            KernelTypeError: `data` is no `wp.array`.
+            KernelTypeError: `data` is not a `wp.array`.
         """
         return CLONE[0](self)
 
     def to(self, device: Any) -> Any:
-        """The same on a device: itself where it is there, else an indexed array of copies.
+        """The indexed array on a device: itself if it is there, otherwise an indexed array of copies.
 
         Raises:
-            LaunchError: there is no such device.
+            LaunchError: There is no such device.
         """
         data = self.data.to(device)
         indices = tuple(i if i is None else i.to(device) for i in self.indices)
         is_there = data is self.data and all(i is j for i, j in zip(indices, self.indices, strict=True))
         return self if is_there else indexedarray(data, indices)
+
+    def __ctype__(self) -> Any:
+        """Its descriptor as a structure of ctypes, where `data` is a `wp.array`."""
+        return DESCRIBE[0](self)
 
     def numpy(self) -> np.ndarray:
         """A copy of the elements that are named, as a NumPy array."""
@@ -228,7 +248,7 @@ class indexedarray4d(indexedarray):
 
 
 def _annotation(rank: int, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
-    return indexed_type(array_type(dtype, rank if ndim is None else ndim))
+    return IndexedAnnotation(dtype, rank if ndim is None else ndim)
 
 
 def checked_indices(indices: Any, extent: int, axis: int) -> np.ndarray:

@@ -254,7 +254,7 @@ def type_repr(t: Any) -> str:
     """The name of a type, as Warp writes it."""
     if is_array(t):
         name = type(t).__name__ if _is_of_arrays(type(t)) else "array"
-        written = "array" if name == "_ArrayAnnotation" else name
+        written = getattr(t, "family", name)
         data = f"shape={tuple(t.shape)}" if getattr(t, "device", None) is not None else f"ndim={_dims(t)}"
         return f"{written}({data}, dtype={type_repr(_element(t))})"
     if t is Any:

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from jwarp.config import config
 from jwarp.errors import KernelTypeError
 
 
@@ -22,8 +23,9 @@ class ScalarType(type):
     def __new__(mcs, name: str, bases: tuple, fields: dict, **details: Any) -> ScalarType:
         made = super().__new__(mcs, name, bases, fields)
         made.name = name.rstrip("_")
-        made.kind, made.bits = details.get("kind", ""), details.get("bits", 0)
-        made.dtype = np.dtype(details.get("dtype", np.void))
+        if details or not isinstance(bases[0] if bases else None, ScalarType):  # else it is as the type it derives from
+            made.kind, made.bits = details.get("kind", ""), details.get("bits", 0)
+            made.dtype = np.dtype(details.get("dtype", np.void))
         return made
 
     def __init__(cls, name: str, bases: tuple, fields: dict, **details: Any):
@@ -70,14 +72,15 @@ class ScalarType(type):
 
 
 # The classes of the numbers that scalar types make in whole programs of Warp, and the types whose components and
-# results are Python's own numbers there. Elsewhere both are empty: numbers are NumPy's.
+# results are Python's own numbers there (those of all types by `wp.config.legacy_scalar_return_types`). Elsewhere both
+# are empty: numbers are NumPy's.
 NUMBER_CLASSES: dict[ScalarType, Any] = {}
 NATIVE: set[ScalarType] = set()
 
 
 def number(kind: ScalarType, value: Any) -> Any:
     """A number of a type, as code outside kernels gets it from what it reads or calls."""
-    if kind in NATIVE:
+    if kind in NATIVE or (NUMBER_CLASSES and config.of_warp["legacy_scalar_return_types"]):
         return kind.dtype.type(value).item()
     return NUMBER_CLASSES.get(kind, kind.dtype.type)(value)
 

@@ -2,6 +2,7 @@
 
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -94,3 +95,24 @@ def test_checks_of_debug_mode_are_a_pass():
     with wp.config(debug=True):
         found = dict(sections(wp.inspect(smoothed, "passes")))
     assert "check " in found["add checks"] and not dict(sections(wp.inspect(smoothed, "passes")))["add checks"]
+
+
+@wp.kernel
+def averaged(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if i > 0 and i + 1 < x.shape[0]:
+        y[i] = x[i - 1] * x[i] + x[i + 1]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "jax", "arrays that change"])
+def test_the_adjoint_of_a_record_is_shown_as_it_runs(kind):
+    """Gathered for these sizes, without atomic additions, which the kernel by itself has."""
+    given = {"numpy": np.asarray, "jax": jnp.asarray}.get(kind, lambda x: wp.array(x, requires_grad=True))
+    x, y = given(np.ones(16, np.float32)), given(np.zeros(16, np.float32))
+    asked = {"adj_inputs": [None], "adj_outputs": [None]}
+    if kind in ("numpy", "jax"):
+        asked = {"adj_inputs": [True], "adj_outputs": [y]}
+    record = wp.launch(averaged, 16, [x], [y], adjoint=True, record_cmd=True, **asked)
+    assert "atomic_add" not in wp.inspect(record, "ir")
+    assert "atomic_add" in wp.inspect(averaged, "ir", adjoint=True)
+    assert "atomic_add" in wp.inspect(wp.Launch(averaged, adjoint=True), "ir")

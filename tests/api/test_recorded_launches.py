@@ -60,3 +60,26 @@ def test_what_does_not_fit_is_refused():
         wp.Tape().record_launch(cubed, 9, 0, [x], [y], "cpu")
     with pytest.raises(wp.KernelTypeError):
         wp.Tape().record_launch(3, 9, 0, [x, 1.0], [y], "cpu")
+
+
+@wp.kernel
+def shifted(x: wp.array[float], d: wp.float64, n: wp.int64, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] + float(d) + float(n)
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+def test_numbers_of_64_bits_are_set_whatever_jax_does(numpy):
+    """Launches in place take them."""
+    x, y = np.ones(2, np.float32), np.zeros(2, np.float32)
+    if not numpy:
+        x, y = wp.array(x), wp.array(y)
+    record = wp.launch(shifted, 2, [x, 1.0, 2], [y], record_cmd=True)
+    for k, d in enumerate((2, 2.5, np.float64(3.0), wp.float64(4.0))):
+        record.set_param_at_index(1, d)
+        record.set_param_by_name("n", 2**40 if k == 0 else np.int64(k))
+        record.launch()
+        np.testing.assert_allclose(np.asarray(y), np.float32(1.0 + float(d) + (2.0**40 if k == 0 else k)))
+        record.set_params([x, d, 7, y])
+        record.launch()
+        np.testing.assert_allclose(np.asarray(y), 8.0 + float(d))

@@ -221,7 +221,7 @@ def test_gradients_are_viewed_with_their_arrays():
 
 
 def test_annotations():
-    assert type(wp.array[float]).__name__ == "_ArrayAnnotation" and isinstance(wp.array(dtype=float), wp.array)
+    assert type(wp.array[float]).__name__ == "ArrayAnnotation" and isinstance(wp.array(dtype=float), wp.array)
     assert wp.array[float] == wp.array[wp.float32] == wp.array(dtype=float).__class__[float] != wp.array2d[float]
     assert wp.array2d(dtype=wp.vec3, ndim=2).dtype is wp.vec3 and wp.array[wp.vec3].ndim == 1
     a = wp.zeros(3)

@@ -102,7 +102,7 @@ def test_a_tape_has_the_gradients_of_structs():
 
 def test_annotations_take_literals():
     assert wp.tile[float, Literal[8], Literal[4]] == wp.tile(dtype=float, shape=(8, 4))
-    assert wp.types.is_array(wp.fabricarray[float]) and wp.fabricarray[float] == wp.array[float]
+    assert wp.types.is_array(wp.fabricarray[float]) and wp.fabricarray[float] != wp.array[float]
     assert wp.fixedarray(dtype=int, shape=(2, 3)) == wp.array2d[int]
     with pytest.raises(KernelTypeError):
         wp.fixedarray([1, 2], dtype=int)
@@ -222,3 +222,16 @@ def test_output_dims_may_have_the_axes_of_components(make: Any):
     for wrong in ((5, 3), (5, 2, 2)):
         with pytest.raises(LaunchError):
             make()(a, 2.0, output_dims={"c": (5,), "d": wrong})
+
+
+def test_components_at_an_address():
+    a = wp.array(np.random.default_rng(5).normal(size=(4, 3)), dtype=wp.vec3)
+    found = wp.vec3.from_ptr(a.ptr + 12)
+    np.testing.assert_array_equal(found, a.numpy()[1])
+    a.zero_()
+    assert wp.mat22.from_ptr(a.ptr).shape == (2, 2) and np.abs(found).max() > 0
+    with pytest.raises(RuntimeError, match="NULL pointer exception"):
+        wp.vec3.from_ptr(0)
+    for address in (12345, a.ptr + 40, a.ptr - 4, -1, 2**70):
+        with pytest.raises(wp.LaunchError, match="no array that is alive on the host has the address"):
+            wp.vec3.from_ptr(address)

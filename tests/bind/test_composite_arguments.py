@@ -239,3 +239,64 @@ def test_doubles_need_x64():
     with jax.enable_x64(True):
         (out,) = wp.launch(kernel, 1, [(0.1, 2)], [1])
     assert np.asarray(out).tolist() == [[0.1, 2.0]]
+
+
+@wp.kernel
+def shifted_by(x: wp.array[float], s: wp.vec2, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] + s[0]
+
+
+@pytest.mark.parametrize("way", ["jax_kernel", "launch", "functionalize"])
+def test_what_a_vector_was_at_the_call_counts_where_jax_traces(way):
+    """A vector, or a NumPy array, that the traced function changes from launch to launch."""
+    shift, array = wp.vec2(), np.zeros(3, np.float32)
+    call = wp.jax_kernel(shifted_by)
+
+    def on_arrays(x: wp.array[float]):
+        found = []
+        for k in range(3):
+            shift[0] = k
+            found.append(wp.zeros(3, dtype=float))
+            wp.launch(shifted_by, 3, [x, shift, found[-1]])
+        shift[0] = 9.0
+        return found
+
+    def on_values(x):
+        found = []
+        for k in range(3):
+            shift[0], array[:] = 2 * k, -k
+            one = call(x, shift) if way == "jax_kernel" else wp.launch(shifted_by, 3, [x, shift], [3])
+            other = (
+                call(array, shift) if way == "jax_kernel" else wp.launch(shifted_by, 3, [array, shift], [jnp.zeros(3)])
+            )
+            found.append((one[0] + other[0] - x) / 3.0)
+        shift[0], array[:] = 9.0, 9.0
+        return found
+
+    function = wp.functionalize(on_arrays) if way == "functionalize" else on_values
+    run = jax.jit(lambda x: function(wp.from_jax(x))[0] if way == "functionalize" else function(x))
+    for k, found in enumerate(run(jnp.zeros(3))):
+        np.testing.assert_allclose(np.asarray(found), np.full(3, k), atol=1e-6)
+
+
+def test_what_an_array_was_when_it_was_copied_counts_where_jax_traces():
+    """NumPy's memory that the traced function changes after a copy or a fill."""
+    numbers, vector = np.zeros(2, np.float32), wp.vec2()
+
+    def function(x: wp.array[float]):
+        made = []
+        for k in range(3):
+            numbers[:], vector[1] = k, k
+            made += [wp.array(numbers, dtype=float), wp.from_numpy(numbers, dtype=float), wp.zeros(2, dtype=float)]
+            made[-1].assign(numbers)
+            made.append(wp.zeros(2, dtype=wp.vec2))
+            made[-1].fill_(vector)
+        numbers[:], vector[1] = 9.0, 9.0
+        return made
+
+    found = jax.jit(lambda x: wp.functionalize(function)(wp.from_jax(x))[0])(jnp.zeros(2))
+    for k in range(3):
+        for each in found[4 * k : 4 * k + 3]:
+            np.testing.assert_array_equal(np.asarray(each), [k, k])
+        np.testing.assert_array_equal(np.asarray(found[4 * k + 3]), [[0, k], [0, k]])

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import pytest
 
 import jwarp as wp
-from jwarp.compiler.program import GeneratedProgram, HandwrittenProgram, program_of
+from jwarp.compiler.handwritten_program import HandwrittenProgram
+from jwarp.compiler.program import GeneratedProgram, program_of
 from jwarp.config import Settings
 from jwarp.launching.geometry import Geometry
 from jwarp.wire import Role

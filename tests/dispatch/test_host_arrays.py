@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
-from jwarp.compiler.derive import Variant, derive
 from jwarp.compiler.program import program_of
 from jwarp.config import config
 from jwarp.dispatch.call.checks import Place, Use
@@ -113,59 +112,11 @@ def test_copies_start_anew(random):
         before = v.copy()
 
 
-def test_results_are_added(random):
-    x, v, y = floats(random, 8), floats(random, 8), floats(random, 8)
-    expected = y.copy()
-    expected[1:] += 3 * (v * np.sin(x))[1:] * x[:-1]
-    launch = record(relax, (8,), Place(x), Place(v, Use.COPY), Place(y, Use.ADD))
-    for _ in range(3):
-        launch()
-    assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
-    longer = [
-        Place(floats(random, 20)),
-        Place(floats(random, 20), Use.COPY),
-        Place(np.zeros((20, 2), np.float32)[:, 1], Use.ADD),
-    ]
-    launch.set_places(dict(enumerate(longer)))
-    launch.set_geometry(geometry.Geometry((20, 1, 1, 1)))
-    launch()
-    x, v, y = (place.array for place in longer)
-    assert_allclose(y[1:], (v * np.sin(x))[1:] * x[:-1], rtol=1e-4, atol=1e-6)
-
-
 def test_scratch_starts_as_zeros(random):
     x, v, y = floats(random, 8), floats(random, 8), np.full(8, np.nan, np.float32)
     launch = record(relax, (8,), Place(x), Place(v, Use.COPY), Place(y, Use.SCRATCH))
     launch()
     assert y[0] == 0
-
-
-def test_adjoint_adds_into_arrays(random):
-    """A derived program is launched like any other; gradients against central differences."""
-    program = program_of(scale, config.settings)
-    derived = derive(program, Variant("adjoint", (0, 1), (2,)))
-    x, w = floats(random, 10), floats(random, 10)
-    gradients = {0: np.ones(10, np.float32), 1: np.zeros((), np.float32)}
-    sources = {
-        ("primal", 0): Place(x), ("primal", 1): number(3), ("given", 2): Place(w, Use.COPY),
-    }  # fmt: skip
-    places = []
-    for feed in derived.feeds:
-        if feed.result in gradients:
-            target = gradients[feed.result]
-            slot = derived.program.params[len(places)]
-            shape = (*target.shape, *([1] * (slot.type.ndim - target.ndim)))
-            places.append(Place(target.reshape(shape), Use.ADD))
-        elif feed.source.kind == "zeros":
-            places.append(Place(np.zeros(10, np.float32), Use.SCRATCH))
-        else:
-            place = sources[feed.source.kind, feed.source.param]
-            places.append(place if feed.role else Place(place.array))
-    launch = InPlace(derived.program, geometry.Geometry((10, 1, 1, 1)), places)
-    launch()
-    launch()
-    assert_allclose(gradients[0], 1 + 2 * 3 * w, rtol=1e-6)
-    assert_allclose(gradients[1], 2 * np.dot(x, w), rtol=1e-5, atol=1e-5)
 
 
 def test_a_resized_array_is_an_error():

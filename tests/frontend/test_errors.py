@@ -153,6 +153,10 @@ BODIES = {
     "varying index of a tuple": ("y = (1.0, 2.0)\na[0] = y[«n»]", C, "constant integer", "array"),
     "extent out of range": ("y = c.shape[«4»]", C, "outside 0 to 1", ""),
     "attribute of an array": ("y = «a.size»", T, "`size` is not an attribute of arrays", "shape"),
+    "a function's name for a number": (
+        "f = wp.sin\n«f» = x", T, "Cannot reassign local 'f', which is the function `sin`", "another name"),
+    "a function's name in a tuple": ("f = wp.sin\n«f», y = (x, x)", T, "rebinding function-valued local", ""),
+    "a function's name that grows": ("f = wp.sin\n«f» += x", T, "to a non-function value", ""),
     "attribute of a scalar": ("y = «x.real»", T, "`real` is not an attribute of float32", ""),
     "attribute assigned": ("«a.y» = 1.0", C, "cannot be assigned", "a[i]"),
     "arithmetic of arrays": ("y = «a» + 1.0", T, "must be a scalar, not array[float32]", "a[i]"),

@@ -376,8 +376,8 @@ def test_annotations():
         MATRIX, wp.array[VECTOR], wp.array[float, Literal[2]], wp.array[Any, 2], wp.types.matrix((2, Any), wp.Scalar),
     ]  # fmt: skip
     assert list(map(str, shown)) == [
-        "array[Any]", "array2d[Float]", "array3d[Any]", "array[T]", "array4d[T]", "vector(Any, Float)",
-        "matrix((Any, Any), Any)", "array[vector(Any, Float)]", "array2d[float32]", "array2d[Any]",
+        "wp.array[Any]", "wp.array2d[Float]", "array3d[Any]", "array[T]", "wp.array4d[T]", "vector(Any, Float)",
+        "matrix((Any, Any), Any)", "wp.array[vector(Any, Float)]", "wp.array2d[wp.float32]", "wp.array2d[Any]",
         "matrix((2, Any), Scalar)",
     ]  # fmt: skip
 
@@ -467,3 +467,24 @@ def test_what_declarations_refuse():
 
         @wp.overload
         def fill(a: wp.array[float], value): ...
+
+
+def test_stubs_of_overloads_find_kernels_by_their_function():
+    def named_twice(x: Any, y: wp.array[float]):
+        y[0] = float(x)
+
+    function = named_twice
+    first = wp.kernel(function, name="named_once")
+
+    @wp.overload
+    def named_twice(x: int, y: wp.array[float]): ...
+
+    assert named_twice is first and len(first.overloads) == 1
+    del named_twice
+    again = wp.kernel(function, name="named_again")
+    with pytest.raises(wp.KernelTypeError, match="Ambiguous kernel lookup: named_again, named_once are kernels of"):
+
+        @wp.overload
+        def named_twice(x: float, y: wp.array[float]): ...
+
+    assert again.key == "named_again"

@@ -122,6 +122,15 @@ def near(grid: wp.uint64, p: wp.array[wp.vec3], h: float, y: wp.array[float]):
 
 
 @wp.kernel
+def nearest(mesh: wp.uint64, x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    q = wp.vec3(x[i], 0.3 * float(i), 0.5)
+    found = wp.mesh_query_point_no_sign(mesh, q, 100.0)
+    if found.result:
+        y[i] = wp.sin(wp.length_sq(wp.mesh_eval_position(mesh, found.face, found.u, found.v) - q))
+
+
+@wp.kernel
 def mix(idx: wp.array[int], k: int, out: wp.array[int]):
     i = wp.tid()
     out[i] = (idx[i] * 3 + i + k) % 12

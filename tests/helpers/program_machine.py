@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import program_kernels as kernels
-from whole_programs import COLUMNS, POINTS, RADIUS, ROWS, N, Place, is_place, leaves, place_in, weights
+from whole_programs import COLUMNS, POINTS, RADIUS, ROWS, TRIANGLES, N, Place, is_place, leaves, place_in, weights
 
 import jwarp as wp
 
@@ -27,6 +27,7 @@ class Machine:
                 kind = wp.vec3 if name in ("p", "dp") else float
                 self.arrays[name] = wp.array(x.astype(np.float32), dtype=kind, requires_grad=name[0] != "d")
         self.grid = wp.HashGrid(4, 4, 4)
+        self.mesh = wp.Mesh(self.arrays["p"], wp.array(TRIANGLES.ravel(), dtype=int))
         self.keys, self.spare = wp.zeros(2 * N, dtype=int), wp.zeros(2 * N, dtype=int)
         self.scanned, self.count = wp.zeros(N, dtype=float), wp.zeros(1, dtype=int)
         self.shift, self.own_tape = wp.vec2(), wp.Tape()
@@ -85,6 +86,9 @@ class Machine:
         elif kind == "near":
             self.grid.build(arrays["p"], RADIUS)
             launch(kernels.near, POINTS, [self.grid.id, arrays["p"], RADIUS, given[0]])
+        elif kind == "nearest":
+            self.mesh.refit()
+            launch(kernels.nearest, min(given[0].size, given[1].size), [self.mesh.id, *given])
         elif kind == "copy":
             n = min(given[0].size, given[1].size)
             wp.copy(given[1][:n], given[0][:n])

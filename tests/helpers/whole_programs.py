@@ -91,6 +91,35 @@ def _near(p: Any, y: Any) -> None:
     y[: len(p)] = np.sin((np.maximum(RADIUS**2 - apart, 0.0) ** 2).sum(1))
 
 
+TRIANGLES = np.array([[0, 1, 2], [2, 3, 4], [4, 5, 6], [6, 7, 8], [8, 0, 4]], np.int32)
+
+
+def _closest(q: Any, a: Any, b: Any, c: Any) -> Any:
+    """The place of a triangle that is closest to another place (Ericson 2004, 5.1.5)."""
+    ab, ac, ap, bp, cp = b - a, c - a, q - a, q - b, q - c
+    d1, d2, d3, d4, d5, d6 = ab @ ap, ac @ ap, ab @ bp, ac @ bp, ab @ cp, ac @ cp
+    va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
+    if d1 <= 0 and d2 <= 0:
+        return a
+    if d3 >= 0 and d4 <= d3:
+        return b
+    if d6 >= 0 and d5 <= d6:
+        return c
+    if vc <= 0 and d1 >= 0 and d3 <= 0:
+        return a + ab * (d1 / (d1 - d3))
+    if vb <= 0 and d2 >= 0 and d6 <= 0:
+        return a + ac * (d2 / (d2 - d6))
+    if va <= 0 and d4 >= d3 and d5 >= d6:
+        return b + (c - b) * ((d4 - d3) / ((d4 - d3) + (d5 - d6)))
+    return a + ab * (vb / (va + vb + vc)) + ac * (vc / (va + vb + vc))
+
+
+def _nearest(p: Any, x: Any, y: Any) -> None:
+    for i in range(min(len(x), len(y))):
+        q = np.array([x[i], 0.3 * i, 0.5])
+        y[i] = np.sin(min(((_closest(q, *p[t]) - q) ** 2).sum() for t in TRIANGLES))
+
+
 # -- making programs
 
 
@@ -162,6 +191,8 @@ class Maker:
             return kind, name, tuple(self.rng.integers(0, N, 7).tolist()), c, y
         if kind == "near":
             return kind, self._whole(known)
+        if kind == "nearest":
+            return kind, self.apart(y, known), y
         return kind, self._whole(known), c
 
     def _whole(self, known: list[str]) -> Place:
@@ -227,7 +258,7 @@ class Maker:
 
 _NEW = ("clone", "zeros", "full")
 _LAUNCHES = ("gather", "scatter", "own", "twice", "stencil", "product", "total", "prefix", "of_struct", "matrix_rows")
-_LAUNCHES += ("outer", "from_indexed", "from_points", "to_points", "near")
+_LAUNCHES += ("outer", "from_indexed", "from_points", "to_points", "near", "nearest")
 
 
 def names_written(step: tuple[Any, ...]) -> str:
@@ -245,9 +276,14 @@ def names_read(step: tuple[Any, ...]) -> set[str]:
     """All arrays that a step of a tape has."""
     found = {part[0] for part in step[1:] if isinstance(part, tuple) and part and isinstance(part[0], str)}
     found |= {part for part in step[1:] if isinstance(part, str)}
-    return found | {"outer": {"m"}, "matrix_rows": {"m"}, "to_points": {"p"}, "from_points": {"p"}, "near": {"p"}}.get(
-        step[0], set()
-    )
+    return found | {
+        "outer": {"m"},
+        "matrix_rows": {"m"},
+        "to_points": {"p"},
+        "from_points": {"p"},
+        "near": {"p"},
+        "nearest": {"p"},
+    }.get(step[0], set())
 
 
 def program(seed: int, count: int = 10) -> list[tuple[Any, ...]]:
@@ -337,6 +373,7 @@ _NUMPY: dict[str, Callable[..., None]] = {
         np.stack([np.sin(x[:POINTS]), 0.5 * s["p"][:, 0], s["p"][:, 2] * np.cos(x[:POINTS])], 1),
     ),
     "near": lambda s, y: _near(s["p"], y),
+    "nearest": lambda s, x, y: _nearest(s["p"], x, y),
     "copy": _copy,
     "fill": lambda s, y, c: y.fill(c),
     "clone": lambda s, name, source, c: s.__setitem__(name, s[source].copy()),

@@ -144,12 +144,80 @@ for _ in range(2):  # with temporaries from the pool
 """
 
 
+DERIVATIVES = """
+import jax
+import jax.numpy as jnp
+import jwarp
+
+jax.config.update("jax_enable_x64", True)
+
+
+@fem.integrand
+def stiffness(s: fem.Sample, u: fem.Field, v: fem.Field, k: fem.Field):
+    return k(s) * wp.dot(fem.grad(u, s), fem.grad(v, s))
+
+
+@fem.integrand
+def source(s: fem.Sample, v: fem.Field, f: wp.float64):
+    return f * v(s)
+
+
+@fem.integrand
+def edge(s: fem.Sample, u: fem.Field, v: fem.Field):
+    return u(s) * v(s)
+
+
+corners = fem.make_polynomial_space(geometry, degree=1, dtype=wp.vec2d).make_field()
+start = corners.space.node_positions().numpy()
+count = len(start)
+options = {"output_dtype": wp.float64, "kernel_options": {"enable_backward": True}}
+
+
+def solution(k: wp.array(dtype=wp.float64), at_edge: wp.array(dtype=wp.float64), places: wp.array(dtype=wp.vec2d)):
+    # The solution of -div(k grad u) = 2 on a mesh with nodes at `places`, which is `at_edge` on its boundary.
+    corners.dof_values = places
+    shape = corners.make_deformed_geometry(relative=False)
+    space = fem.make_polynomial_space(shape, degree=1, dtype=wp.float64)
+    coefficient = space.make_field()
+    coefficient.dof_values = k
+    cells, sides = fem.Cells(shape), fem.BoundarySides(shape)
+    test, trial = fem.make_test(space, domain=cells), fem.make_trial(space, domain=cells)
+    A = fem.integrate(stiffness, fields={"u": trial, "v": test, "k": coefficient}, **options)
+    b = fem.integrate(source, fields={"v": test}, values={"f": wp.float64(2.0)}, **options)
+    on_sides = {"u": fem.make_trial(space, domain=sides), "v": fem.make_test(space, domain=sides)}
+    projector = fem.integrate(edge, fields=on_sides, assembly="nodal", output_dtype=wp.float64)
+    fem.project_linear_system(A, b, projector, at_edge)
+    x = wp.zeros_like(b)
+    wp.optim.linear.cg(A, b, x, tol=1e-14)
+    return x
+
+
+solve = jwarp.functionalize(solution)
+weights = jnp.asarray(rng.normal(size=count))
+value = jax.jit(lambda *args: weights @ jwarp.to_jax(solve(*args)[0]))
+at = [jnp.asarray(rng.uniform(1.0, 2.0, count)), jnp.asarray(rng.normal(size=count)),
+      jnp.asarray(start + 0.02 * rng.normal(size=start.shape))]
+eager = solution(*(wp.array(np.asarray(a), dtype=t) for a, t in zip(at, (wp.float64, wp.float64, wp.vec2d))))
+np.testing.assert_allclose(value(*at), np.asarray(weights) @ eager.numpy(), rtol=1e-9)
+gradients = jax.jit(jax.grad(value, argnums=(0, 1, 2)))(*at)
+for number, gradient in enumerate(gradients):
+    along = jnp.asarray(rng.normal(size=gradient.shape))
+    near = [value(*(a + h * along if k == number else a for k, a in enumerate(at))) for h in (1e-5, -1e-5)]
+    difference = (near[0] - near[1]) / 2e-5
+    np.testing.assert_allclose(jnp.vdot(gradient, along), difference, rtol=1e-6)
+both = jax.vmap(lambda s: value(s * at[0], *at[1:]))(jnp.array([1.0, 2.0]))
+np.testing.assert_allclose(both, [value(at[0], *at[1:]), value(2.0 * at[0], *at[1:])], rtol=1e-9)
+"""
+
+
 def run(text, folder):
     program = folder / "program.py"
     program.write_text(ELEMENTS + textwrap.dedent(text))
     assert "Warning" not in run_program(program)
 
 
-@pytest.mark.parametrize("text", [SOLUTION, GRADIENT, POOL], ids=["solution", "gradient", "pool"])
+@pytest.mark.parametrize(
+    "text", [SOLUTION, GRADIENT, POOL, DERIVATIVES], ids=["solution", "gradient", "pool", "derivatives"]
+)
 def test_elements_give_what_numpy_gives(text, tmp_path):
     run(text, tmp_path)

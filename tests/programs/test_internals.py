@@ -186,3 +186,36 @@ def test_the_cache_of_maps_grows_with_types():
     for dtype, size in ((float, 1), (float, 1), (wp.float64, 2)):
         wp.map(lambda x, y: x + y, wp.ones(3, dtype=dtype), wp.ones(3, dtype=dtype))
         assert len(cache) == size
+
+
+def test_modules_of_kernels_by_name(tmp_path):
+    (tmp_path / "kernels_of_its_own.py").write_text(
+        "import warp as wp\n@wp.kernel\ndef k(x: wp.array[float]):\n    x[0] = 1.0\n"
+    )
+    text = """
+import jwarp.as_warp, sys
+import warp as wp
+from warp._src.context import user_modules
+name = "kernels_of_its_own"
+try:
+    user_modules[name]
+except KeyError as error:
+    print("before", error)
+import kernels_of_its_own
+first = user_modules[name]
+print(first is kernels_of_its_own.k.module, name in user_modules, name in [*user_modules])
+del user_modules[name]
+print(user_modules[name] is not first)
+for shape in (2**31, (3, 2**31)):
+    try:
+        wp.zeros(shape, dtype=wp.int8)
+    except ValueError as error:
+        print(str(error)[:43])
+"""
+    shown = run_forked(text, tmp_path).splitlines()
+    assert shown == [
+        "before 'kernels_of_its_own'",
+        "True True True",
+        "True",
+        *["Array shapes must not exceed the maximum re"] * 2,
+    ]

@@ -282,3 +282,40 @@ def test_components_set_to_values_of_another_shape_are_refused():
     assert [line.split(" of a ")[0] for line in shown.splitlines()] == [
         "True components of shape (2,)", "True components of shape (2,)", "True components of shape ()",
     ]  # fmt: skip
+
+
+LEGACY = """
+import warp as wp
+wp.config.legacy_scalar_return_types = True
+half = wp.types.vector(3, wp.float16)(1.0, 2.0, 3.0)[0]
+print(type(half), type(wp.sin(wp.float64(1.23))), type(wp.types.vector(3, wp.int16)(1, 2, 3)[0]))
+wp.config.legacy_scalar_return_types = False
+print(isinstance(wp.types.vector(3, wp.float16)(1.0, 2.0, 3.0)[0], wp.float16))
+
+
+class Derived(wp.float32):
+    pass
+
+
+print(np.dtype(Derived), Derived.bits, Derived.is_float)
+"""
+
+
+def test_numbers_of_python_by_a_setting():
+    assert run_forked("import jwarp.as_warp\nimport numpy as np\n" + LEGACY).splitlines() == [
+        "<class 'float'> <class 'float'> <class 'int'>", "True", "float32 32 True"
+    ]  # fmt: skip
+
+
+def test_operators_that_there_are_not():
+    lines = run_forked("""
+import jwarp.as_warp
+import warp as wp
+try:
+    wp.mat22() * wp.mat22d()
+except RuntimeError as error:
+    print(error, error.__notes__)
+""").splitlines()
+    assert lines[0].startswith(
+        "Couldn't find a function 'mul' compatible with the arguments 'mat22f, mat22d' ['  help:"
+    )

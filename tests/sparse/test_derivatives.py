@@ -134,10 +134,9 @@ def test_more_blocks_than_were_said_is_an_error():
 
 
 def test_an_unknown_number_of_blocks_is_refused_with_a_way_out():
-    def square(values: wp.array3d[float]):
-        kinds = [wp.array([0, 1], dtype=int)] * 2
-        A = wp.sparse.bsr_from_triplets(2, 2, *kinds, values)
+    def square(values: wp.array3d[float], rows: wp.array[int]):
+        A = wp.sparse.bsr_from_triplets(2, 2, rows, wp.array([0, 1], dtype=int), values)
         return wp.to_jax(bsr_mm(A, A).scalar_values)
 
     with pytest.raises(wp.LaunchError, match="nnz_max="):
-        jax.jit(wp.functionalize(square))(np.ones((2, 3, 3), np.float32))
+        jax.jit(wp.functionalize(square))(np.ones((2, 3, 3), np.float32), np.int32([0, 1]))

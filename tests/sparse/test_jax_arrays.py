@@ -114,12 +114,27 @@ def test_matrices_go_through_jit():
 
 
 def test_more_blocks_than_nnz_max_are_an_error():
-    A, a, _ = given(14)
+    A, a, (rows, columns) = given(14)
     square = jax.jit(lambda a: sparse.bsr_mm(A(a), A(a).transpose(), nnz_max=2) @ jnp.ones(NROW))
     with pytest.raises(RuntimeError, match="_has_at_most_nnz_max"):
         jax.block_until_ready(square(a))
+
+    @jax.jit
+    def of_traced_rows(rows, a):
+        made = sparse.bsr_from_triplets(NROW, NCOL, rows, columns, a)
+        return sparse.bsr_mm(made, made.transpose()) @ jnp.ones(NROW)
+
     with pytest.raises(wp.LaunchError, match="nnz_max="):
-        jax.jit(lambda a: sparse.bsr_mm(A(a), A(a).transpose()) @ jnp.ones(NROW))(a)
+        of_traced_rows(rows, a)
+
+
+def test_the_blocks_of_a_product_are_known_if_rows_and_columns_are():
+    A, a, (rows, columns) = given(14)
+    square = jax.jit(lambda a: wp.to_jax(sparse.bsr_mm(A(a), A(a).transpose()).scalar_values).ravel())
+    whole = dense_of(NROW, NCOL, np.asarray(rows), np.asarray(columns), np.asarray(a).reshape(-1, 1, 1))
+    found = np.asarray(square(a))
+    assert len(found) == np.count_nonzero((np.abs(whole) > 0).astype(float) @ (np.abs(whole) > 0).T)
+    np.testing.assert_allclose(found.sum(), (whole @ whole.T).sum(), rtol=1e-12, atol=1e-12)
 
 
 def test_types_that_differ_are_refused():

@@ -30,7 +30,7 @@ def test_kinds_of_one_shape_are_different_types(monkeypatch):
     assert repr(point3) == "point" and repr(composite(point, (3,), wp.int8)) == "pointb"
     assert repr(composite(point, (3,), wp.bfloat16)) == "point(bfloat16)"
     assert wp.array[point3] != wp.array[wp.vec3] and wp.array[point3].array_type.components == (3,)
-    assert repr(wp.array2d[point3]) == "array2d[point]"
+    assert repr(wp.array2d[point3]) == "wp.array2d[point]"
     with pytest.raises(wp.KernelTypeError, match="expected 3 elements, got 1"):
         point3(1.0)
     value = point3(1, 2, 3)

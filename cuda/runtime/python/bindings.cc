@@ -81,10 +81,9 @@ void run_launch(const std::string& fingerprint, const py::buffer& launch, const 
 
 std::unique_ptr<BoundHostLaunch> make_bound_launch(const std::string& fingerprint, const std::string& program,
                                                    const py::buffer& launch, const py::sequence& arrays,
-                                                   std::vector<int64_t> operands, std::vector<int64_t> results,
-                                                   std::vector<std::pair<int64_t, int64_t>> added) {
+                                                   std::vector<int64_t> operands, std::vector<int64_t> results) {
   return std::make_unique<BoundHostLaunch>(fingerprint, program, launch, arrays,
-                                           Wiring{std::move(operands), std::move(results), std::move(added)});
+                                           Wiring{std::move(operands), std::move(results)});
 }
 
 constexpr const char* kReplayed = "jwarp.replayed";
@@ -148,8 +147,7 @@ PYBIND11_MODULE(_native, m) {
                                      "A launch on NumPy arrays, which it keeps; calling it runs it in place.")
       .def(py::init(&jwarp::make_bound_launch), py::arg("fingerprint"), py::arg("program"), py::arg("launch"),
            py::arg("arrays"), py::arg("operands"), py::arg("results"),
-           py::arg("added") = std::vector<std::pair<int64_t, int64_t>>(),
-           "Operands and results are numbers of arrays; each pair (result, array) of `added` is added up at the end.")
+           "Operands and results are numbers of arrays.")
       .def("__call__", &jwarp::BoundHostLaunch::run, "Runs the launch without the GIL, on threads of this module.")
       .def_property_readonly("replay", &jwarp::replayer, "A function that calls it, at less than calling it costs.")
       .def("replace", &jwarp::BoundHostLaunch::replace, py::arg("arrays"), py::arg("launch") = py::none(),

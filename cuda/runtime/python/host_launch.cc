@@ -11,7 +11,6 @@
 #include "cpu/compile.h"
 #include "cpu/run.h"
 #include "cpu/staging.h"
-#include "cpu/sums.h"
 #include "cpu/worker_pool.h"
 #include "python/arrays.h"
 #include "python/gil.h"
@@ -30,11 +29,6 @@ const py::detail::PyArray_Proxy& fields(const py::array& array) {
 
 bool contains(const std::vector<int64_t>& numbers, int64_t number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
-}
-
-bool is_written(const Wiring& wiring, int64_t number) {
-  const auto is_target = [number](const auto& pair) { return pair.second == number; };
-  return contains(wiring.results, number) || std::any_of(wiring.added.begin(), wiring.added.end(), is_target);
 }
 
 [[noreturn]] void refuse(size_t number, const char* why) {
@@ -77,10 +71,6 @@ std::vector<py::array> read_arrays(const py::sequence& arrays, const Wiring& wir
   };
   for (const int64_t number : wiring.operands) check(number);
   for (const int64_t number : wiring.results) check(number);
-  for (const auto& [source, target] : wiring.added) {
-    check(target);
-    if (!contains(wiring.results, source)) throw py::value_error("jwarp: only results can be added to an array");
-  }
   std::vector<py::array> result;
   result.reserve(count);
   for (const py::handle item : arrays) {
@@ -112,7 +102,7 @@ struct BoundArrays {
     arrays.reserve(given.size());
     buffers.reserve(given.size());
     for (size_t k = 0; k < given.size(); ++k) {
-      const bool writes = is_written(wiring, static_cast<int64_t>(k));
+      const bool writes = contains(wiring.results, static_cast<int64_t>(k));
       if (writes && !given[k].writeable()) {
         throw py::value_error("jwarp: array " + std::to_string(k) + " is read-only");
       }
@@ -145,19 +135,19 @@ struct BoundArrays {
   }
 
   // One run at a time.
-  void run(const Wiring& wiring, std::string_view program) {
+  void run(std::string_view program) {
     cpu::Pool& pool = cpu::WorkerPool::instance();
     for (const cpu::StagedArray* array : fetched) array->fetch(pool);
     if (!call) call.emplace(*site, view(), pool);
     cpu::run_compiling(*call, site->kernel(), pool, [program] { return program; });
-    finish(wiring, pool);
+    finish(pool);
   }
 
-  void run_once(cpu::CallSite& own, const Wiring& wiring, std::string_view program) const {
+  void run_once(cpu::CallSite& own, std::string_view program) const {
     cpu::Pool& pool = cpu::WorkerPool::instance();
     for (const cpu::StagedArray* array : fetched) array->fetch(pool);
     cpu::run_compiling(own, view(), pool, [program] { return program; });
-    finish(wiring, pool);
+    finish(pool);
   }
 
  private:
@@ -166,11 +156,7 @@ struct BoundArrays {
             static_cast<int64_t>(results.size())};
   }
 
-  void finish(const Wiring& wiring, cpu::Pool& pool) const {
-    for (const auto& [source, target] : wiring.added) {
-      const cpu::StagedArray& into = arrays[target].staged;
-      cpu::add_elements(arrays[target].dtype, into.memory(), arrays[source].staged.memory(), into.bytes(), pool);
-    }
+  void finish(cpu::Pool& pool) const {
     for (const cpu::StagedArray* array : put_back) array->put_back(pool);
   }
 };
@@ -178,13 +164,13 @@ struct BoundArrays {
 HostLaunch::HostLaunch(const std::string& fingerprint, std::string program, const py::buffer& launch,
                        std::vector<int64_t> operands, std::vector<int64_t> results)
     : program_(std::move(program)),
-      wiring_{std::move(operands), std::move(results), {}},
+      wiring_{std::move(operands), std::move(results)},
       site_(cpu::require_kernel(fingerprint, program_), read_launch(launch)) {}
 
 void HostLaunch::run(const py::list& arrays) {
   const BoundArrays bound(read_arrays(arrays, wiring_), wiring_);
   const WithoutGil no_gil;
-  bound.run_once(site_, wiring_, program_);
+  bound.run_once(site_, program_);
 }
 
 void HostLaunch::run_on(XLA_FFI_Buffer* buffers) {
@@ -210,13 +196,6 @@ BoundHostLaunch::BoundHostLaunch(std::string fingerprint, std::string program, c
 std::shared_ptr<BoundArrays> BoundHostLaunch::make(const std::vector<py::array>& arrays, const Launch& launch,
                                                    const BoundArrays* before) const {
   auto made = std::make_shared<BoundArrays>(arrays, wiring_);
-  for (const auto& [source, target] : wiring_.added) {
-    const BoundArray &from = made->arrays[source], &into = made->arrays[target];
-    if (from.staged.shape() != into.staged.shape() || from.dtype != into.dtype ||
-        from.dtype == XLA_FFI_DataType_PRED) {
-      throw py::value_error("jwarp: a result cannot be added to array " + std::to_string(target));
-    }
-  }
   if (before != nullptr && made->has_shapes_of(*before) && before->site->launch().same_numbers(launch)) {
     made->site = before->site;
   } else {
@@ -236,7 +215,7 @@ void BoundHostLaunch::run() {
   const std::shared_ptr<std::mutex> turn = turn_;
   const WithoutGil no_gil;
   const std::lock_guard<std::mutex> lock(*turn);
-  bound->run(wiring_, program_);
+  bound->run(program_);
 }
 
 void BoundHostLaunch::look(SeenArrays& seen) {
@@ -250,7 +229,7 @@ void BoundHostLaunch::look(SeenArrays& seen) {
 
 void BoundHostLaunch::run_on(BoundArrays& bound) {
   const std::lock_guard<std::mutex> lock(*turn_);
-  bound.run(wiring_, program_);
+  bound.run(program_);
 }
 
 void BoundHostLaunch::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, const py::object& launch) {

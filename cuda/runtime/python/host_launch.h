@@ -17,12 +17,10 @@
 
 namespace jwarp {
 
-// Which of the arrays of a launch are its operands and results, by number, and which results are added
-// to another array after the launch. One that is an operand and a result is written where it is.
+// Which of the arrays of a launch are its operands and results, by number. One that is both is written where it is.
 struct Wiring {
   std::vector<int64_t> operands;
   std::vector<int64_t> results;
-  std::vector<std::pair<int64_t, int64_t>> added;  // (result array, array that it is added to)
 };
 
 struct BoundArrays;

@@ -18,7 +18,7 @@ from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.steps.executors import Recorded
 from jwarp.dispatch.tape.geometry_changes import Planned
-from jwarp.launching.steps import Launch, Slot
+from jwarp.launching.steps import Launch, Slot, Steps
 from jwarp.lib.geometry.builders import CELLS, sorted_cells, starts_moved
 
 _LATE = frozenset({"point_ids", "cell_starts"})
@@ -75,7 +75,7 @@ class _Memory(NamedTuple):
             slots = tuple(Slot("array", k) for k in range(len(arrays)))
             made = Launch(ready.run.launch, slots, tuple(x.shape for x in arrays))
             self.launches[key] = made
-        return Recorded((made,), dict(zip(made.slots, arrays, strict=True)))
+        return Recorded(Steps((made,)), dict(zip(made.slots, arrays, strict=True)))
 
 
 def planned_build(grid: Any, points: Any, radius: Any, shared: dict[Any, Any]) -> Planned | None:

@@ -88,7 +88,10 @@ class Given:
         """True if a kernel is known to look numbers up, or is given arrays of structs with arrays in them."""
         if kernel.looks_up:
             return False
-        if kernel.executables.get(_LOOKS_UP):
+        known = kernel.executables.get(_LOOKS_UP)
+        if known is None:
+            known = kernel.executables.keep(_LOOKS_UP, kernel.has_looked_up)
+        if known:
             return True
         return self.has_struct_arrays and any(holds_descriptors(parameter.type) for parameter in kernel.signature)
 
@@ -98,7 +101,8 @@ _LOOKS_UP = "looks numbers up"
 
 def note_look_ups(kernel: Kernel) -> None:
     """Note that a kernel looks numbers up."""
-    kernel.executables.keep(_LOOKS_UP, True)
+    kernel.executables.replace(_LOOKS_UP, True)
+    kernel.keep_look_ups()
 
 
 def _holds_no_jax(values: Any) -> bool:
@@ -167,7 +171,7 @@ def check_value(kernel: Kernel, index: int, value: Any) -> None:
     for p, leaf in zip(kernel.groups[index], leaves, strict=True):
         if type(leaf) is array:
             check_array(kernel.name, kernel.params[p], leaf)
-        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ)) is not None:
+        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ, in_place=True)) is not None:
             arguments.raise_faults(kernel.name, [fault])
 
 

@@ -12,13 +12,15 @@ import numpy as np
 
 from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.bind import compat, values
-from jwarp.compiler.program import Program
-from jwarp.dispatch.call.call import Call, is_mutable
+from jwarp.compiler.derivative_steps import integers_of
+from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.dispatch.call.call import Call, is_mutable, is_on_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import extents_of
+from jwarp.launching.record import Sizes
 from jwarp.types import ArrayType, CompositeValue
 from jwarp.types.arrays import Extents
 from jwarp.wire import Role
@@ -60,14 +62,12 @@ class Use(enum.Enum):
     READ      it is read; a scalar is an array of shape ()
     IN_OUT    it is written where it is
     COPY      a copy that the launch makes each time is written; the array is read
-    ADD       what the kernel makes of zeros is added to it after the last thread
     SCRATCH   its content is of no account, before and after: it starts as zeros
     """
 
     READ = Role.READ, False
     IN_OUT = Role.IN_OUT, True
     COPY = Role.IN_OUT, False
-    ADD = Role.ZEROS, True
     SCRATCH = Role.ZEROS, False
 
     def __init__(self, role: Role, changes: bool):
@@ -315,13 +315,13 @@ def _described(param: Param | None, value: Any) -> Argument:
         return Argument(value, "other")
 
 
-def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
-    """The fault of the value of a parameter of the IR, or None."""
-    if is_borrowed(value):
+def check_part(param: Param, value: Any, role: Role, in_place: bool = False) -> arguments.Fault | None:
+    """The fault of the value of a parameter of the IR, or None. Launches in place take 64 bits whatever JAX does."""
+    if is_on_device(value):
         return None  # looked at in each launch, as its owner may still change it
     if value is None and not param.is_value:
         return None  # no array at all
-    x64, given = compat.x64_enabled(), values.describe(value, param)
+    x64, given = in_place or compat.x64_enabled(), values.describe(value, param)
     found: Any
     if role is not Role.ZEROS:
         found = arguments.check_input(param, given, x64 or is_mutable(value))
@@ -330,11 +330,6 @@ def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
     else:
         found = arguments.read_output(param, value, given, x64)
     return found if isinstance(found, arguments.Fault) else None
-
-
-def is_borrowed(value: Any) -> bool:
-    """True if it is an array on a GPU of another library."""
-    return not isinstance(value, jax.Array) and cuda_arrays.is_cuda_array(value)
 
 
 def has_content(value: Any) -> bool:
@@ -349,7 +344,7 @@ def shape_of(kernel_name: str, param: Param, value: Any) -> tuple[int, ...]:
         KernelTypeError, LaunchError: it does not.
     """
     given = values.describe(value)
-    fault = arguments.check_input(param, given, compat.x64_enabled())
+    fault = arguments.check_input(param, given, x64=True)  # what JAX cannot hold is refused where it becomes an operand
     arguments.raise_faults(kernel_name, [fault] if fault else [])
     return given.shape or ()
 
@@ -366,15 +361,31 @@ def check_extents(call: Call) -> None:
     Raises:
         LaunchError: there is one.
     """
-    if any(is_borrowed(x) for x in call.given.values):
+    if any(is_on_device(x) for x in call.given.values):
         return  # checked in each launch
     program, threads = call.program.arranged(call.dims, call.block_dim)
+    shapes = _shapes(call, program)
+    program.check(threads, (*extents_of(program.params, shapes), *(shapes[p] for p in program.shadowed)))
+
+
+def sizes_of(call: Call) -> Sizes | None:
+    """The facts that the choice of an adjoint depends on; None where JAX traces, or memory is a GPU's."""
+    values = call.matched.values
+    if any(isinstance(x, compat.Tracer) or is_on_device(x) for x in values):
+        return None
+    program, threads = call.program.arranged(call.dims, call.block_dim)
+    if not isinstance(program, GeneratedProgram):
+        return None
+    numbers = [np.asarray(x) if p.is_value else None for p, x in zip(program.params, values, strict=True)]
+    return Sizes(threads, extents_of(program.params, _shapes(call, program)), integers_of(program, numbers))
+
+
+def _shapes(call: Call, program: Program) -> list[tuple[int, ...]]:
     matched = call.matched
-    shapes = [
+    return [
         _shape(param, value, is_output=p in matched.outputs)
         for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True))
     ]
-    program.check(threads, (*extents_of(program.params, shapes), *(shapes[p] for p in program.shadowed)))
 
 
 def _shape(param: Param, value: Any, *, is_output: bool) -> tuple[int, ...]:

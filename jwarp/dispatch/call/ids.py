@@ -12,6 +12,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.writes import refuse_cuda
 from jwarp.bind.compat import Tracer, is_not_tracing
+from jwarp.bind.control import is_foreign
 from jwarp.caches import Cache
 from jwarp.dispatch.call.cached_geometry import cached_content, leaves_of
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
@@ -24,8 +25,8 @@ from jwarp.types.structs import table_type, unchecked
 PARTS = 4
 # Why a launch that a tape records reads no ids: their gradients would be missed.
 ON_TAPE = "a tape is open"
-# Why one that JAX traces reads none of a mutable array: they may be others when it runs.
-MAY_CHANGE = "JAX traces this one"
+# Why one in a function of wp.functionalize reads none: what they name may be an argument, which has another id there.
+IN_FUNCTION = "wp.functionalize traces this one"
 
 
 def table_of(name: str, value: Any, why_not: str) -> Any:
@@ -50,7 +51,8 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
     owners = named(numbered.known)
     if not owners:
         return None
-    _check_runs(name, why_not or (MAY_CHANGE if type(value) is array and not is_not_tracing() else ""))
+    in_function = not is_not_tracing() and any(map(is_foreign, owners.values()))
+    _check_runs(name, why_not or (IN_FUNCTION if in_function else ""))
     return _table(name, numbered, list(owners.values()))
 
 

@@ -22,7 +22,7 @@ from jwarp.frontend.generics import INSTANCE, GenericKernel, Seen, seen_array, s
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
 from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray, may_hold_handles
-from jwarp.types.handles import are_named, named
+from jwarp.types.handles import Id, are_named, named
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
@@ -61,6 +61,40 @@ def choose(kernel: Kernel, inputs: Any, outputs: Any, why_no_ids: str, *, reads_
         kernel, inputs = _with_tables(kernel, inputs, outputs, why_no_ids)
         has_tables = inputs is not before
     return Chosen(kernel, inputs, has_tables, is_numbered)
+
+
+_COMPUTES = "computes with ids"
+
+
+def computes_with_ids(kernel: Kernel) -> bool:
+    """True if a kernel is known to compute with an id that it is given, which is a number then."""
+    return bool(kernel.executables.get(_COMPUTES))
+
+
+def note_ids_as_numbers(kernel: Kernel) -> None:
+    """Note that a kernel computes with ids."""
+    kernel.executables.keep(_COMPUTES, True)
+
+
+def as_numbers(values: Any) -> Any:
+    """The values of a call with numbers in place of ids, also in structs; the same object where there are none."""
+    if isinstance(values, Mapping):
+        named_values = {name: _as_number(x) for name, x in values.items()}
+        return values if all(x is values[name] for name, x in named_values.items()) else named_values
+    if not isinstance(values, (list, tuple)):
+        return values
+    found = [_as_number(x) for x in values]
+    return values if all(x is y for x, y in zip(found, values, strict=True)) else found
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, Id):
+        return int(value)
+    if isinstance(value, Struct):
+        parts = {name: _as_number(getattr(value, name)) for name in may_hold_handles(type(value))}
+        changed = {name: part for name, part in parts.items() if part is not getattr(value, name)}
+        return value.replace(**changed) if changed else value
+    return value
 
 
 def _given(kernel: Kernel, inputs: Any, outputs: Any) -> Mapping[str, Any]:

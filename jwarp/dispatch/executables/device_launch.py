@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import jwarp.compiler.handwritten_program  # noqa: F401 the programs of the kernels below
 from jwarp import _native
 from jwarp.arrays.cuda_memory import STREAM, CudaMemory, copy_strided, outline
 from jwarp.arrays.view import View

@@ -78,9 +78,7 @@ class InPlace:
 
     def one_call(self) -> _native.HostLaunch:
         """The launch for other arrays of the same shapes, which must be known not to overlap."""
-        kernel = lower_kernel(self.launch.program.kernel, self.launch.program.settings)
-        operands, results = self.launch.operands, self.launch.results
-        return _native.HostLaunch(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
+        return _native.HostLaunch(*code_of(self.launch), self.launch.operands, self.launch.results)
 
     def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
         """The launch for these arrays, checked and compiled."""
@@ -104,23 +102,20 @@ class InPlace:
         self.launch, self.geometry, self.places = launch, geometry, places
 
 
+def code_of(launch: Descriptor) -> tuple[str, bytes, np.ndarray]:
+    """The kernel and the numbers of a launch, compiled, as the native module takes them."""
+    kernel = lower_kernel(launch.program.kernel, launch.program.settings)
+    return kernel.fingerprint, kernel.program, launch.numbers
+
+
 def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.BoundHostLaunch, bool]:
     """The native replay, and whether it has arrays of its own."""
-    arrays = [place.array for place in places]
-    results, added = [], []
-    for p in launch.results:
-        use = places[p].use
-        if use in (Use.COPY, Use.ADD):
+    arrays, results = [place.array for place in places], list(launch.results)
+    for k, p in enumerate(results):
+        if places[p].use is Use.COPY:
+            results[k] = len(arrays)
             arrays.append(np.empty(places[p].array.shape, places[p].array.dtype))
-            if use is Use.ADD:
-                added.append((len(arrays) - 1, p))
-            results.append(len(arrays) - 1)
-        else:
-            results.append(p)
-    kernel = lower_kernel(launch.program.kernel, launch.program.settings)
-    native = _native.BoundHostLaunch(
-        kernel.fingerprint, kernel.program, launch.numbers, arrays, launch.operands, results, added
-    )
+    native = _native.BoundHostLaunch(*code_of(launch), arrays, launch.operands, results)
     return native, len(arrays) > len(launch.program.params)
 
 

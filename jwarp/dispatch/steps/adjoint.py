@@ -18,7 +18,7 @@ from jwarp.compiler.program import GeneratedProgram, Program
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Convert, DeviceReader, Place, Reader, Use, converter, read_contents
-from jwarp.dispatch.executables.host import prepare, refuse_shared, without_aliases
+from jwarp.dispatch.executables.host import refuse_shared, without_aliases
 from jwarp.dispatch.executables.table import Plan, Ready, places_of_gradients
 from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
@@ -104,7 +104,7 @@ class DeviceAdjoint(Ready):
         program = generated(self.call.program)
         handle = read_stream(program.name, stream)
         made = _Adjoint(self.call, program, DeviceReader(handle))
-        DeviceSteps(program, made.steps.steps)(made.by_slot, handle, waits=stream is None)
+        DeviceSteps(program, made.steps)(made.by_slot, handle, waits=stream is None)
         return self.call.results(dict(self.call.gradients.wanted))
 
 
@@ -134,9 +134,7 @@ class HostAdjoint(Ready):
         self.made = made = _Adjoint(call, call.program.on_host(adjoint=True), ON_HOST)
         self.by_slot = by_slot = {slot: x.array for slot, x in made.by_slot.items()}
         _refuse_overlaps(made.steps, by_slot)
-        for step in made.steps.launches:
-            prepare(step.launch, step.shapes)
-        self._run = HostSteps(made.steps.steps)
+        self._run = HostSteps(made.steps)
         self._native: _native.HostGraph | None = None
         self._has_run = False
         self._turn = threading.Lock()
@@ -160,7 +158,7 @@ class HostAdjoint(Ready):
             return
         with self._turn:
             if self._native is None:
-                bound = native_steps([Recorded(self.made.steps.steps, self.by_slot)], Scratch())
+                bound = native_steps([Recorded(self.made.steps, self.by_slot)], Scratch())
                 assert bound is not None  # gradients have the type of their parameters
                 self._native = _native.HostGraph(bound, self._watched())
             self._native()
@@ -197,7 +195,7 @@ class HostAdjoint(Ready):
         borrowed = (cotangents[p] for p in made.cotangents)
         converts |= {place: np.asarray for place in borrowed if type(values[place]) is compat.Array}
         new = [Allocate(Slot("gradient", p), made.extents[p] or (), made.program.dtypes[p], 0) for p in made.starts]
-        run = HostSteps((*new, *made.steps.steps), slots)
+        run = HostSteps(Steps((*new, *made.steps.steps)), slots)
         # JAX's memory may be memory that is written, and is not in the key of the call.
         outputs = (q for q in call.matched.outputs if made.contents[q] is not None)
         written = {*(place for p, place in gradients.items() if p not in made.starts), *made.changed, *outputs}
@@ -256,7 +254,7 @@ def _refuse_overlaps(steps: Steps, arrays: Mapping[Slot, np.ndarray]) -> None:
         places = []
         for slot, shape in zip(step.slots, step.shapes, strict=True):
             if slot in targets:
-                places.append(Place(arrays[targets[slot]].reshape(shape), Use.ADD))
+                places.append(Place(arrays[targets[slot]].reshape(shape), Use.IN_OUT))
             elif slot.kind == "primal" and slot in step.written:
                 places.append(Place(arrays[slot], Use.IN_OUT))
             elif slot in copied and copied[slot] in arrays:

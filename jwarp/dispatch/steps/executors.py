@@ -12,16 +12,16 @@ import numpy as np
 from jwarp import _native
 from jwarp.arrays.cuda_arrays import borrow
 from jwarp.arrays.rematerialised import Remade, there
-from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.checks import Place
 from jwarp.dispatch.executables.device_launch import Content, Work, device_of
+from jwarp.dispatch.executables.host import code_of, prepare
 from jwarp.errors import LaunchError
-from jwarp.launching.descriptor import extents_of
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Shape, Slot, Step, Steps
 from jwarp.wire import Role
 
 Arrays = list[Any]
+Code = tuple[str, bytes, np.ndarray]  # of a launch, as the native module takes it
 Run = Callable[[Arrays], None]
 
 
@@ -35,19 +35,19 @@ class HostSteps:
         CompileError: a kernel cannot be compiled.
     """
 
-    def __init__(self, steps: Iterable[Step], slots: Sequence[Slot | None] | None = None):
-        self._steps = Steps(tuple(steps))
-        self.slots = self._steps.given if slots is None else tuple(slots)
+    def __init__(self, steps: Steps, slots: Sequence[Slot | None] | None = None):
+        self._steps = steps
+        self.slots = steps.given if slots is None else tuple(slots)
         self._places = {slot: k for k, slot in enumerate(self.slots) if slot is not None}
         self._constants: dict[Slot, np.ndarray] = {}
-        count, written = len(self.slots), self._steps.written
-        for step in self._steps.steps:
+        count = len(self.slots)
+        for step in steps.steps:
             if isinstance(step, Allocate):
                 self._places[step.slot], count = count, count + 1
-                if step.value is not None and step.slot not in written:
+                if step.value is not None and step.slot not in steps.written:
                     self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
-                _require(step)
+                prepare(step.launch, step.shapes)
 
     def place(self, slot: Slot) -> int:
         """The number of a slot's array."""
@@ -92,23 +92,8 @@ class HostSteps:
         return lambda arrays: arrays.append(np.full(shape, value, dtype))
 
 
-def _require(step: Launch) -> None:
-    """Compile the version of a kernel that a launch needs."""
-    program = step.launch.program
-    extents = extents_of(program.kernel.params, step.shapes)
-    lower_kernel(program.kernel, program.settings).require(step.launch.geometry.dims, extents)
-
-
-def code_of(step: Launch) -> tuple[str, bytes, np.ndarray]:
-    """The kernel and the numbers of a launch, compiled, as the native module takes them."""
-    _require(step)
-    program = step.launch.program
-    kernel = lower_kernel(program.kernel, program.settings)
-    return kernel.fingerprint, kernel.program, step.launch.numbers
-
-
 def _launching(step: Launch, places: tuple[int, ...]) -> Run:
-    native = _native.HostLaunch(*code_of(step), step.launch.operands, step.launch.results)
+    native = _native.HostLaunch(*code_of(step.launch), step.launch.operands, step.launch.results)
     return lambda arrays: native([arrays[k] for k in places])
 
 
@@ -141,7 +126,7 @@ class Recorded(NamedTuple):
     one needs.
     """
 
-    steps: tuple[Step | Native, ...]
+    steps: Steps | Native
     arrays: Mapping[Slot, np.ndarray | Remade]
 
 
@@ -151,20 +136,20 @@ def copying(target: np.ndarray, source: np.ndarray) -> Recorded:
     steps: tuple[Step, ...] = (Copy(out, into),)
     if np.may_share_memory(target, source):
         steps = Allocate(own, target.shape, source.dtype), Copy(out, own), Copy(own, into)
-    return Recorded(steps, {into: target, out: source})
+    return Recorded(Steps(steps), {into: target, out: source})
 
 
 def filling(target: np.ndarray, value: np.ndarray) -> Recorded:
     """All elements of an array become `value`, which broadcasts to them."""
     into, out = Slot("array", 0), Slot("array", 1)
-    return Recorded((Copy(out, into),), {into: target, out: value})
+    return Recorded(Steps((Copy(out, into),)), {into: target, out: value})
 
 
 def moving(source: np.ndarray, target: np.ndarray) -> Recorded:
     """The elements of an array are added to another one, of which it may be a part, and become zeros."""
     out, into, none, own = (Slot("array", 0), Slot("array", 1), Slot("array", 2), Slot("own", 0))
     steps = Allocate(own, source.shape, source.dtype), Copy(out, own), Copy(none, out), Add(own, into)
-    return Recorded(steps, {out: source, into: target, none: np.zeros((), source.dtype)})
+    return Recorded(Steps(steps), {out: source, into: target, none: np.zeros((), source.dtype)})
 
 
 class Scratch:
@@ -196,54 +181,26 @@ class Scratch:
 def native_steps(recorded: Iterable[Recorded], scratch: Scratch) -> list[Any] | None:
     """The native steps of a list, which work on `scratch` memory; None where there are none for one of its steps."""
     made: list[Any] = []
-    known = _Known()
+    codes: dict[Any, Code] = {}  # the lists are of a few backward passes that come again
     for one in recorded:
         scratch.turn()
-        own = _bound(one, scratch, known)
+        own = _bound(one, scratch, codes)
         if own is None:
             return None
         made += own
     return made
 
 
-class _Known:
-    """Code and written slots of steps, once for each: the lists are of a few backward passes that come again."""
-
-    def __init__(self) -> None:
-        self._kept: list[Any] = []  # so that an `id` stays that of one object
-        self._written: dict[int, frozenset[Slot]] = {}
-        self._codes: dict[int, tuple[str, bytes, np.ndarray]] = {}
-
-    def written(self, steps: tuple[Step | Native, ...]) -> frozenset[Slot]:
-        """The slots that steps change."""
-        found = self._written.get(id(steps))
-        if found is None:
-            found = Steps(tuple(step for step in steps if not isinstance(step, Native))).written
-            self._written[id(steps)] = found
-            self._kept.append(steps)
-        return found
-
-    def code(self, step: Launch) -> tuple[str, bytes, np.ndarray]:
-        """`code_of` a launch."""
-        found = self._codes.get(id(step))
-        if found is None:
-            found = self._codes[id(step)] = code_of(step)
-            self._kept.append(step)
-        return found
-
-
-def _bound(recorded: Recorded, scratch: Scratch, known: _Known) -> list[Any] | None:
-    if len(recorded.steps) == 1 and isinstance(recorded.steps[0], Native):
-        return [recorded.steps[0].step]
+def _bound(recorded: Recorded, scratch: Scratch, codes: dict[Any, Code]) -> list[Any] | None:
+    steps = recorded.steps
+    if isinstance(steps, Native):
+        return [steps.step]
     arrays, made = {slot: there(x) for slot, x in recorded.arrays.items()}, list[Any]()
-    written = known.written(recorded.steps)
-    for step in recorded.steps:
-        if isinstance(step, Native):
-            made.append(step.step)
-        elif isinstance(step, Allocate):
+    for step in steps.steps:
+        if isinstance(step, Allocate):
             if step.value is None:
                 arrays[step.slot] = scratch.empty(step.shape, step.dtype)
-            elif step.slot not in written:
+            elif step.slot not in steps.written:
                 arrays[step.slot] = np.full(step.shape, step.value, step.dtype)
             else:
                 arrays[step.slot] = array = scratch.empty(step.shape, step.dtype)
@@ -253,8 +210,11 @@ def _bound(recorded: Recorded, scratch: Scratch, known: _Known) -> list[Any] | N
             # The array itself, where it may be: a graph sees changes of its attributes, and none through a view.
             made.append((target, source if source.shape == target.shape else np.broadcast_to(source, target.shape)))
         elif isinstance(step, Launch):
-            of = [arrays[slot] for slot in step.slots]
-            made.append(_native.BoundHostLaunch(*known.code(step), of, step.launch.operands, step.launch.results))
+            of, key = [arrays[slot] for slot in step.slots], (step.launch, step.shapes)
+            if key not in codes:
+                prepare(*key)
+                codes[key] = code_of(step.launch)
+            made.append(_native.BoundHostLaunch(*codes[key], of, step.launch.operands, step.launch.results))
         else:
             source, target = arrays[step.source], arrays[step.target]
             if source.dtype != target.dtype:
@@ -269,9 +229,8 @@ def _bound(recorded: Recorded, scratch: Scratch, known: _Known) -> list[Any] | N
 class DeviceSteps:
     """Steps for any arrays of their slots. Errors speak of a launch of `program`."""
 
-    def __init__(self, program: Program, steps: Iterable[Step]):
-        self.program, self.steps = program, tuple(steps)
-        self.written = Steps(self.steps).written
+    def __init__(self, program: Program, steps: Steps):
+        self.program, self.steps, self.written = program, steps.steps, steps.written
         # Memory that one launch alone sees is allocated, and filled, by the launch.
         seen = collections.Counter(
             slot

@@ -13,7 +13,7 @@ import numpy as np
 from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
-from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.commands import Call, Command, SteppedCall
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
@@ -22,7 +22,6 @@ from jwarp.dispatch.call.looking_up import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.executors import Recorded, moving
-from jwarp.dispatch.tape.native_steps import SteppedCall
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot
 from jwarp.types.all_memory import MEMORY
@@ -344,7 +343,8 @@ class LaunchEntry(Entry):
         if self.found is not None and self.kernel.enable_backward:
             self._check_found(self.backward, self.found)
             made.append(SteppedCall(self._check_apart, list))
-        if not [a for a in self.written if a._grad is not None]:
+        values = self.values
+        if not [p for p in self.changed if isinstance(a := values[p], array) and a._grad is not None]:
             return []
         backward = self.backward
         if backward is not None and self._moving(backward) != self.moving:
@@ -356,7 +356,7 @@ class LaunchEntry(Entry):
         if backward is None or self.backward_pass is None:
             return made
         made.append(SteppedCall(self.go_back, self._steps))
-        written = [a for p in self.moving if (a := self.values[p]).retain_grad and p in backward.written]
+        written = [a for p in self.moving if (a := values[p]).retain_grad and p in backward.written]
         if not written:
             return made
         self._refuse_retained(backward)
@@ -380,7 +380,7 @@ class LaunchEntry(Entry):
         assert backward is not None and backward_pass is not None
         if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
             return None
-        return [Recorded(backward_pass.steps.steps, self._given(backward, backward_pass, remakes=False))]
+        return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
 
     def _refuse(self) -> None:
         if self.refusal is not None and self.is_asked:

@@ -10,7 +10,7 @@ import numpy as np
 
 import jwarp._native as _native
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Call, Command, submit
+from jwarp.arrays.commands import Command, SteppedCall, submit
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -18,13 +18,6 @@ from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.executables.table import Ready
 from jwarp.dispatch.steps.executors import Native, Recorded, Scratch, copying, filling, native_steps
 from jwarp.types.handles import states_of
-
-
-class SteppedCall(Call):
-    """A call of a Python function, and the `steps` that do the same, if there are any."""
-
-    def __init__(self, function: Callable[[], Any], steps: Callable[[], list[Recorded] | None]):
-        self.function, self.steps = function, steps
 
 
 class Several(Command):
@@ -122,7 +115,7 @@ def _copy(command: Copy) -> list[Recorded] | None:
 
 
 def _native_step(step: Any) -> Recorded:
-    return Recorded((Native(step),), {})
+    return Recorded(Native(step), {})
 
 
 def _is_here(a: array) -> bool:

@@ -10,7 +10,7 @@ import jwarp._native as _native
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
-from jwarp.arrays.memory import SAVES, Kept, KeptTogether, Memory, Saved, have_changed, will_change
+from jwarp.arrays.memory import SAVES, HostMemory, Kept, KeptTogether, Memory, Saved, have_changed, will_change
 from jwarp.collector import no_collection
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
@@ -109,6 +109,7 @@ class _Steps:
             if not kept.is_saved:
                 in_place.setdefault(kept.memory, []).append(kept)
         self._in_place = [KeptTogether(memory, handles) for memory, handles in in_place.items()]
+        self._hosts = [memory for memory in in_place if isinstance(memory, HostMemory)]
         self._changing = [content for content in self._in_place if content.memory in written]
         self._all_written = written
         self._written = [memory for memory in written if memory not in in_place]
@@ -150,7 +151,7 @@ class _Steps:
             self._builds.settle()
             for tape, entries, _ in self._tapes:
                 tape.launches[:] = entries
-            have_changed(self._in_place, gone)
+            have_changed(self._in_place, gone, self._hosts)
 
 
 @no_collection()  # nearly all that is made is kept

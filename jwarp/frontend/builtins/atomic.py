@@ -41,10 +41,10 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
         return ctx.atomic(operation, array, indices, values, spans[1:], span)
 
     values = "compare: T, value: T" if compares else "value: T"
-    text = f"""{doc}, in one indivisible step.
+    text = f"""{doc}, atomically.
 
-        There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-        Gives what the element held before; zero, where the array has no such element."""
+        Pass one index for each dimension of the array. For vectors and matrices, each component is atomic by itself.
+        Returns the old value of the element; zero if the index is outside the array."""
     return define(indexed(f"{name}(arr: array[T], *index, {values}) -> T"), text, lower)
 
 
@@ -82,8 +82,8 @@ def _takes(operation: str, array: ArrayRef) -> bool:
 
 atomic_add = _atomic("atomic_add", "add", "Add to an element of an array")
 atomic_sub = _atomic("atomic_sub", "add", "Subtract from an element of an array")
-atomic_min = _atomic("atomic_min", "min", "Store the smaller of the value and an element of an array")
-atomic_max = _atomic("atomic_max", "max", "Store the larger of the value and an element of an array")
+atomic_min = _atomic("atomic_min", "min", "Replace an element of an array by the smaller of it and the value")
+atomic_max = _atomic("atomic_max", "max", "Replace an element of an array by the larger of it and the value")
 atomic_and = _atomic("atomic_and", "and", "Combine an element of an array of integers by bitwise and")
 atomic_or = _atomic("atomic_or", "or", "Combine an element of an array of integers by bitwise or")
 atomic_xor = _atomic("atomic_xor", "xor", "Combine an element of an array of integers by bitwise exclusive or")

@@ -91,8 +91,8 @@ def _expect_near(ctx: Context, args: list[Binding], spans: list[Span], span: Spa
 
 _TEXT = """
 
-    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
-    ends with an error that says where and for which thread."""
+    If the check fails, the thread prints a line with both values, and the kernel continues. In debug mode, the launch
+    ends with an error that names the line and the thread."""
 
 
 def _outside(name: str, holds: Callable[..., bool], says: Callable[[Any, Any], str]) -> Callable[..., None]:
@@ -116,16 +116,16 @@ _host_near = _outside("expect_near", lambda a, b, tolerance: bool((abs(a - b) <=
 
 expect_eq = define(
     "expect_eq(a: T, b: T) -> None",
-    "Say that two values of one type are equal, numbers or vectors, matrices and the like." + _TEXT,
+    "Check that two values of the same type are equal: numbers, vectors, matrices or other composites." + _TEXT,
     _expect_eq,
     host=_host_eq,
 )
 expect_neq = define(
-    "expect_neq(a: T, b: T) -> None", "Say that two values of one type differ." + _TEXT, _expect_neq, host=_host_neq
+    "expect_neq(a: T, b: T) -> None", "Check that two values of one type differ." + _TEXT, _expect_neq, host=_host_neq
 )
 expect_near = define(
     "expect_near(a: T, b: T, tolerance: Any = 1e-6) -> None",
-    "Say that two floats, or all components, are no further apart than `tolerance`; NaNs are not near." + _TEXT,
+    "Check that two floats, or all components, differ by at most `tolerance`. NaN is near nothing." + _TEXT,
     _expect_near,
     host=_host_near,
     binds=True,
@@ -139,9 +139,9 @@ def _breakpoint(ctx: Context, args: list[Binding], spans: list[Span], span: Span
 
 breakpoint = define(
     "breakpoint() -> None",
-    """Do nothing: a place where Warp's own debug builds stop in a debugger.
+    """Does nothing. (In Warp's debug builds, it stops in a debugger.)
 
-    Kernels here are no source that a debugger could show. Print values, or set `wp.config.debug`.""",
+    Debuggers cannot show the source of kernels. Print values, or set `wp.config.debug`.""",
     _breakpoint,
     host=lambda: None,
 )

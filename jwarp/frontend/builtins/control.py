@@ -22,12 +22,12 @@ def _lower_tid(ctx: Context, args: list[Binding], spans: list[Span], span: Span)
 
 tid = define(
     "tid() -> ThreadIndex",
-    """This thread's coordinates in the launch, each an int32.
+    """The coordinates of this thread in the launch, each an int32.
 
-    `i = wp.tid()` for a launch of one dimension, `i, j = wp.tid()` and so on for up to four.
+    Write `i = wp.tid()` for one launch dimension, `i, j = wp.tid()` for two, and so on for up to four.
 
     Raises:
-        CompileError: it is called in a function, or with several numbers of coordinates in one kernel.""",
+        CompileError: It is called in a function, or with different numbers of coordinates in one kernel.""",
     _lower_tid,
 )
 
@@ -40,7 +40,7 @@ range = define(
     """
     range(stop: Index, /) -> Range
     range(start: Index, stop: Index, step: Index = 1, /) -> Range""",
-    "The integers that a for statement runs over; a loop over constants may be unrolled.",
+    "The integers of a `for` loop. A loop with constant bounds may be unrolled.",
     _only_in_for,
 )
 

@@ -56,7 +56,7 @@ def _lower_len(ctx: Context, args: list[Binding], spans: list[Span], span: Span)
 
 define(
     "len(a: Any) -> int",
-    "The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has.",
+    "The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, its length.",
     _lower_len,
 )
 
@@ -135,13 +135,13 @@ def _local_array(name: str) -> Builtin:
     )
     return define(
         forms,
-        """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
+        """An array of zeros: in a kernel, a thread-private array; outside kernels, a mutable array.
 
         `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
         Raises:
             CompileError: the shape is not constant.
-            KernelTypeError: `dtype` is no such type.""",
+            KernelTypeError: `dtype` is not such a type.""",
         _lower_zeros,
         binds=True,
         host=getattr(create, name),

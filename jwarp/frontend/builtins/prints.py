@@ -148,9 +148,9 @@ def _fitting(ctx: Context, conversion: Conversion, binding: Binding, span: Span)
 
 printf = define(
     "printf(fmt: str, *args: Any) -> None",
-    """Write text to the standard output for each thread, formatted as in C.
+    """Print to the standard output for each thread, formatted as in C.
 
-    `fmt` is a constant text with %d %i %u %x %X %o %c %f %e %g and %%; there is one number for each.
+    `fmt` is a constant string with %d %i %u %x %X %o %c %f %e %g and %%; there is one number for each.
 
     Raises:
         CompileError: the format is not constant, or asks for another number of values.
@@ -160,7 +160,7 @@ printf = define(
 )
 print = define(
     "print(*values: Any) -> None",
-    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread.
+    """Print a line with strings, numbers, vectors and matrices to the standard output for each thread.
 
     A tile is written once for its block, as `[1 2 3] = tile(shape=(3))`, of at most 256 elements.""",
     _print_values,

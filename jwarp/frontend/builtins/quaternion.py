@@ -75,13 +75,13 @@ transformation = _row(
 )
 quat_identity = _row(
     "quat_identity(dtype: Any = None) -> Any",
-    "The quaternion 0, 0, 0, 1 of a float type (float32 where none is given), which turns nothing.",
+    "The identity rotation, the quaternion 0, 0, 0, 1, of a float type (default float32).",
     _identity(types.quaternion),
     binds=True,
 )
 transform_identity = _row(
     "transform_identity(dtype: Any = None) -> Any",
-    "The transform of a float type (float32 where none is given) that moves and turns nothing.",
+    "The identity transform of a float type (default float32).",
     _identity(types.transformation),
     binds=True,
 )
@@ -129,14 +129,14 @@ quat_inverse = _row(
 )
 quat_rotate = _row(
     of_floats("quat_rotate(quat: quat, vec: vec3) -> vec3"),
-    """The vector turned by a quaternion of length 1.
+    """The vector rotated by a quaternion of length 1.
 
     It is (2 w^2 - 1) vec + 2 (u . vec) u + 2 w u x vec, where u is x, y, z.""",
     _rotate_rule,
 )
 quat_rotate_inv = _row(
     of_floats("quat_rotate_inv(quat: quat, vec: vec3) -> vec3"),
-    "The vector turned by the inverse of a quaternion of length 1.",
+    "The vector rotated by the inverse of a quaternion of length 1.",
     _rotate_inv_rule,
 )
 

@@ -102,16 +102,16 @@ mul = _elementwise(
 )
 div = _elementwise(
     _quotient("div"),
-    "a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set.",
+    "a / b. Integer quotients are truncated towards zero; an integer divided by 0 is -1, all bits set.",
 )
 div_approx = _elementwise(_quotient("div_approx"), "The same as `div`: a / b, correctly rounded.", "div")
 floordiv = _elementwise(
     "floordiv(a: Number, b: Number) -> Number",
-    "a // b: the quotient rounded down; an integer over 0 is -1, all bits set.",
+    "a // b: the quotient rounded down; an integer divided by 0 is -1, all bits set.",
 )
 mod = _elementwise(
     _pairwise("mod", tiles=False),
-    "The remainder of a / b with the sign of a, as in C; a itself for integers where b is 0.",
+    "The remainder of a / b with the sign of a, as in C. For integers and b == 0, it is a.",
 )
 _EXTREME = """
     {0}(a: Number, b: Number) -> Number
@@ -121,19 +121,19 @@ min = _elementwise(
     _EXTREME.format("min"),
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
 
-    Of a number and NaN it is the number, as C's fmin; -0 is below 0.""",
+    If one argument is NaN, the result is the other one, as in C's fmin. -0 is smaller than 0.""",
 )
 max = _elementwise(
     _EXTREME.format("max"),
     """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
 
-    Of a number and NaN it is the number, as C's fmax; 0 is above -0.""",
+    If one argument is NaN, the result is the other one, as in C's fmax. 0 is larger than -0.""",
 )
 pow = _elementwise("pow(x: Float, y: Float) -> Float", "x to the power y.")
 atan2 = _elementwise("atan2(y: Float, x: Float) -> Float", "The angle of the point (x, y) in radians, -pi to pi.")
 copysign = _elementwise("copysign(x: Float, y: Float) -> Float", "|x| with the sign of y.")
 fma = _elementwise(
-    "fma(x: Float, y: Float, z: Float) -> Float", "x * y + z, rounded once where the target has the instruction."
+    "fma(x: Float, y: Float, z: Float) -> Float", "x * y + z, rounded once if the target has the instruction."
 )
 neg = _elementwise(
     """
@@ -148,7 +148,7 @@ abs = _elementwise(
     abs(x: Composite) -> Composite""",
     "|x|, component by component for vectors and matrices.",
 )
-sqrt = _elementwise("sqrt(x: Float) -> Float", "The square root of x; NaN where x is negative.")
+sqrt = _elementwise("sqrt(x: Float) -> Float", "The square root of x; NaN if x is negative.")
 sin = _elementwise("sin(x: Float) -> Float", "The sine of x radians.")
 cos = _elementwise("cos(x: Float) -> Float", "The cosine of x radians.")
 tan = _elementwise("tan(x: Float) -> Float", "The tangent of x radians.")
@@ -156,15 +156,15 @@ asin = _elementwise("asin(x: Float) -> Float", "The angle whose sine is x, -pi/2
 acos = _elementwise("acos(x: Float) -> Float", "The angle whose cosine is x, 0 to pi; x is clamped to [-1, 1].")
 atan = _elementwise("atan(x: Float) -> Float", "The angle whose tangent is x, -pi/2 to pi/2.")
 exp = _elementwise("exp(x: Float) -> Float", "e to the power x.")
-log = _elementwise("log(x: Float) -> Float", "The natural logarithm of x; NaN where x is negative.")
-log2 = _elementwise("log2(x: Float) -> Float", "The logarithm of x to base 2; NaN where x is negative.")
-log10 = _elementwise("log10(x: Float) -> Float", "The logarithm of x to base 10; NaN where x is negative.")
+log = _elementwise("log(x: Float) -> Float", "The natural logarithm of x; NaN if x is negative.")
+log2 = _elementwise("log2(x: Float) -> Float", "The logarithm of x to base 2; NaN if x is negative.")
+log10 = _elementwise("log10(x: Float) -> Float", "The logarithm of x to base 10; NaN if x is negative.")
 sinh = _elementwise("sinh(x: Float) -> Float", "The hyperbolic sine of x.")
 cosh = _elementwise("cosh(x: Float) -> Float", "The hyperbolic cosine of x.")
 tanh = _elementwise("tanh(x: Float) -> Float", "The hyperbolic tangent of x.")
-cbrt = _elementwise("cbrt(x: Float) -> Float", "The cube root of x, negative where x is.")
+cbrt = _elementwise("cbrt(x: Float) -> Float", "The cube root of x, with the sign of x.")
 erf = _elementwise("erf(x: Float) -> Float", "The error function of x.")
-erfc = _elementwise("erfc(x: Float) -> Float", "1 - erf(x), without its cancellation.")
+erfc = _elementwise("erfc(x: Float) -> Float", "1 - erf(x), without cancellation.")
 erfinv = _elementwise("erfinv(x: Float) -> Float", "The inverse of erf: infinite at -1 and 1, NaN outside.")
 erfcinv = _elementwise("erfcinv(x: Float) -> Float", "The inverse of erfc: infinite at 0 and 2, NaN outside.")
 floor = _elementwise("floor(x: Float) -> Float", "The largest integer not above x, as a float.")
@@ -172,23 +172,23 @@ ceil = _elementwise("ceil(x: Float) -> Float", "The smallest integer not below x
 trunc = _elementwise("trunc(x: Float) -> Float", "x without its fraction.")
 round = _elementwise("round(x: Float) -> Float", "The integer nearest to x as a float; halves go away from zero.")
 rint = _elementwise("rint(x: Float) -> Float", "The integer nearest to x as a float; halves go to the even one.")
-bit_count = _elementwise("bit_count(x: Int) -> int", "How many bits of x are set, as int32.")
-bit_and = _elementwise(_pairwise("bit_and", "Int"), "a & b: bitwise and, of bools and.", "and")
-bit_or = _elementwise(_pairwise("bit_or", "Int"), "a | b: bitwise or, of bools or.", "or")
-bit_xor = _elementwise(_pairwise("bit_xor", "Int"), "a ^ b: bitwise exclusive or, of bools `!=`.", "xor")
+bit_count = _elementwise("bit_count(x: Int) -> int", "The number of bits of x that are set, as int32.")
+bit_and = _elementwise(_pairwise("bit_and", "Int"), "a & b: bitwise and; for bools, logical and.", "and")
+bit_or = _elementwise(_pairwise("bit_or", "Int"), "a | b: bitwise or; for bools, logical or.", "or")
+bit_xor = _elementwise(_pairwise("bit_xor", "Int"), "a ^ b: bitwise exclusive or; for bools, `!=`.", "xor")
 invert = _elementwise(
     """
     invert(a: Int) -> Int
     invert(a: Composite) -> Composite""",
-    "~a: bitwise complement, of bools not.",
+    "~a: bitwise complement; for bools, logical not.",
     "not",
 )
 lshift = _elementwise(
-    _pairwise("lshift", "Int", tiles=False), "a << b; 0 where b is not below the width of the type in bits.", "shl"
+    _pairwise("lshift", "Int", tiles=False), "a << b; 0 if b is at least the width of the type in bits.", "shl"
 )
 rshift = _elementwise(
     _pairwise("rshift", "Int", tiles=False),
-    "a >> b, arithmetic for signed integers; all sign bits where b is not below the width of the type in bits.",
+    "a >> b, arithmetic for signed integers; all sign bits if b is at least the width of the type in bits.",
     "shr",
 )
 
@@ -273,7 +273,7 @@ sign = _composed(
     """
     sign(x: Number) -> Number
     sign(x: Composite) -> Composite""",
-    "-1 where x < 0, else 1; of each component for vectors and matrices.",
+    "-1 if x < 0, otherwise 1; component by component for vectors and matrices.",
     NUMBER,
     lambda do, x: do("select", do("lt", x, 0), -1, 1),
     _EACH,
@@ -289,13 +289,13 @@ pos = _composed(
 )
 step = _composed(
     "step(x: Number) -> Number",
-    "1 where x < 0, else 0.",
+    "1 if x < 0, otherwise 0.",
     NUMBER,
     lambda do, x: do("select", do("lt", x, 0), 1, 0),
 )
 nonzero = _composed(
     "nonzero(x: Number) -> Number",
-    "0 where x is 0, else 1.",
+    "0 if x is 0, otherwise 1.",
     NUMBER,
     lambda do, x: do("select", do("eq", x, 0), 0, 1),
 )
@@ -315,7 +315,7 @@ isnan = _composed(
     """
     isnan(a: Float) -> bool
     isnan(a: AnyLinear) -> bool""",
-    "Whether a, or any component of it, is NaN.",
+    "True if a, or any component of it, is NaN.",
     FLOAT,
     lambda do, a: do("ne", a, a),
     _ANY,
@@ -324,7 +324,7 @@ isinf = _composed(
     """
     isinf(a: Float) -> bool
     isinf(a: AnyLinear) -> bool""",
-    "Whether a, or any component of it, is infinite.",
+    "True if a, or any component of it, is infinite.",
     FLOAT,
     lambda do, a: do("eq", do("abs", a), math.inf),
     _ANY,
@@ -333,7 +333,7 @@ isfinite = _composed(
     """
     isfinite(a: Float) -> bool
     isfinite(a: AnyLinear) -> bool""",
-    "Whether a, or every component of it, is neither infinite nor NaN.",
+    "True if a, or every component of it, is neither infinite nor NaN.",
     FLOAT,
     lambda do, a: do("lt", do("abs", a), math.inf),
     _ALL,
@@ -371,7 +371,7 @@ unot = define(
     """
     unot(a: Number) -> bool
     unot(a: array[Any]) -> bool""",
-    "Whether a is zero or False, or an array without elements: `not a`.",
+    "True if a is zero, False, or an array without elements: `not a`.",
     _lower_unot,
 )
 
@@ -413,16 +413,16 @@ where = define(
     """
     where(cond: Any, value_if_true: T, value_if_false: T) -> T
     where(arr: array[Any], value_if_true: T, value_if_false: T) -> T""",
-    """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
+    """`value_if_true` if the condition holds, otherwise `value_if_false`. Both have one type, and both are computed.
 
-    The condition is a bool, a number, or an array, which holds where it has elements.""",
+    The condition is a bool, a number, or an array, which is true if it has elements.""",
     _lower_where,
 )
 select = define(
     """
     select(cond: Any, value_if_false: T, value_if_true: T) -> T
     select(arr: array[Any], value_if_false: T, value_if_true: T) -> T""",
-    "As `where`, with the values in the other order.",
+    "Like `where`, with the values in the other order.",
     _lower_select,
 )
 
@@ -440,7 +440,7 @@ def _lower_cast(ctx: Context, args: list[Binding], spans: list[Span], span: Span
 
 cast = define(
     "cast(a: Any, dtype: type[T]) -> T",
-    """The bits of a number, vector, matrix or struct, read as another type of the same size.
+    """The bits of a number, vector, matrix or struct, reinterpreted as another type of the same size.
 
     To convert the value, call the type: wp.float32(x).""",
     _lower_cast,

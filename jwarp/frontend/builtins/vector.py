@@ -262,12 +262,12 @@ dot = _row(
     """
     dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number
     dot(a: Quaternion[Float], b: Quaternion[Float]) -> Float""",
-    "The sum of the products of the components of two vectors, or quaternions, of one type.",
+    "The dot product of two vectors, or quaternions, of the same type.",
     _dot_rule,
 )
 ddot = _row(
     "ddot(a: Matrix[Number, Any], b: Matrix[Number, Any]) -> Number",
-    "The sum of the products of the entries of two matrices of one type.",
+    "The sum of the products of the entries of two matrices of the same type.",
     _ddot_rule,
 )
 cross = _row(
@@ -287,37 +287,37 @@ length_sq = _row(
 )
 normalize = _row(
     "normalize(a: AnyVector) -> AnyVector\nnormalize(a: AnyQuaternion) -> AnyQuaternion",
-    "a / length(a); where the length is zero, a vector of zeros, or the quaternion 0, 0, 0, 1.",
+    "a / length(a). If the length is zero: a vector of zeros, or the quaternion 0, 0, 0, 1.",
     _normalize_rule,
 )
 outer = _row(
     "outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix",
-    "The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths.",
+    "The matrix of the products a[i] * b[j] of two vectors with the same component type; lengths may differ.",
     _outer_rule,
 )
 skew = _row(
     "skew(vec: Vector[Any, AnyMatrix]) -> AnyMatrix",
-    "The matrix m of a vector of length 3 for which m @ x == cross(vec, x).",
+    "The skew-symmetric matrix m of a vector of length 3, with m @ x == cross(vec, x).",
     _skew_rule,
 )
 argmin = _row(
     "argmin(a: Vector[Any, Any]) -> uint32",
-    "The position of the first least component; NaNs are passed over.",
+    "The index of the first smallest component. NaNs are ignored.",
     _argument_of("argmin", "lt"),
 )
 argmax = _row(
     "argmax(a: Vector[Any, Any]) -> uint32",
-    "The position of the first greatest component; NaNs are passed over.",
+    "The index of the first largest component. NaNs are ignored.",
     _argument_of("argmax", "gt"),
 )
 cw_mul = _row(
     "cw_mul(a: Composite, b: Composite) -> Composite",
-    "The product of two vectors or matrices of one type, component by component.",
+    "The product of two vectors or matrices of the same type, component by component.",
     _by_component("cw_mul", "mul"),
 )
 cw_div = _row(
     "cw_div(a: Composite, b: Composite) -> Composite",
-    "The quotient of two vectors or matrices of one type, component by component.",
+    "The quotient of two vectors or matrices of the same type, component by component.",
     _by_component("cw_div", "div"),
 )
 transpose = _row(
@@ -333,7 +333,7 @@ determinant = _row(
 )
 inverse = _row(
     "inverse(a: AnyMatrix) -> AnyMatrix",
-    "The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero where it is singular.",
+    "The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero if it is singular.",
     _inverse_rule,
 )
 inverse_approx = _row("inverse_approx(a: AnyMatrix) -> AnyMatrix", "The same as `inverse`.", _inverse_rule)
@@ -343,12 +343,12 @@ get_diag = _row(
 )
 matrix_from_cols = _row(
     "matrix_from_cols(*args: Vector[Any, Any]) -> Any",
-    "The matrix with these columns, vectors of one type.",
+    "The matrix with these columns, vectors of the same type.",
     _from_cols_rule,
 )
 matrix_from_rows = _row(
     "matrix_from_rows(*args: Vector[Any, Any]) -> Any",
-    "The matrix with these rows, vectors of one type.",
+    "The matrix with these rows, vectors of the same type.",
     _from_rows_rule,
 )
 vector = _row(

@@ -12,7 +12,7 @@ from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import assignment_targets, indexed_composites
 from jwarp.frontend.lowering.local_array_copies import copied_if_own
-from jwarp.frontend.lowering.names import assign, read_name
+from jwarp.frontend.lowering.names import assign, read_name, refuse_rebound
 from jwarp.frontend.lowering.operators import combined, overloaded, own_operator
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
 from jwarp.frontend.syntax.python_operators import BINARY_OPERATORS
@@ -245,6 +245,7 @@ def _by_own_operator(
 
 def _augment_name(ctx: Context, target: ast.Name, node: ast.AugAssign) -> None:
     current = read_name(ctx, target.id, ctx.span(target))
+    refuse_rebound(target.id, current, ctx.span(target))
     value, (symbol, name) = lower(ctx, node.value), BINARY_OPERATORS[type(node.op)]
     if isinstance(current, TileRef) and name in operators.IN_PLACE:
         operators.change(ctx, symbol, name, current, value, ctx.span(node))

@@ -13,22 +13,21 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.subclasses import type_of_value
+from jwarp.config import surface
 from jwarp.errors import JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, OUTSIDE
 from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.func import CHOOSE, Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.calls import apply, called
-from jwarp.frontend.lowering.host_programs import program_for
+from jwarp.frontend.lowering.host_programs import body_of, program_for
 from jwarp.frontend.lowering.inlining import overload_of
 from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import NO_ARRAY, ArrayRef, Binding, Composite, Number, PythonRef, bind_python
-from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_blocks import Unknown, yielded
-from jwarp.ir.functions import inlined
-from jwarp.ir.nodes import Const, Kernel, Value
+from jwarp.ir.nodes import Const, Value
 from jwarp.types import (
     OPERATE,
     PLAIN,
@@ -112,15 +111,13 @@ def _applied(ctx: Context, function: Any, given: Arguments) -> Binding:
 
 def _computed(ctx: Context, found: Binding) -> Binding:
     """The numbers that were read, with those after loops whose ends are known when they run."""
-    items = found.items if isinstance(found, Composite) else (found,)
+    items: Any = found.items if isinstance(found, Composite) else (found,)
     if ctx.locals or all(isinstance(x, Const) for x in items):
         return found
     if not all(isinstance(x, (Value, Const)) and isinstance(x.type, ScalarType) for x in items):
         return found
-    body = make_block(ctx.builder.nodes, items)  # type: ignore[arg-type]
-    whole = inlined(Kernel("outside", (), 1, body, functions=tuple(ctx.functions.made))).body
     try:
-        numbers = [Const(x.type, n.item()) for x, n in zip(items, yielded(whole), strict=True)]  # type: ignore[union-attr]
+        numbers = [Const(x.type, n.item()) for x, n in zip(items, yielded(body_of(ctx, items)), strict=True)]
     except Unknown:
         return found
     return Composite(found.type, tuple(numbers)) if isinstance(found, Composite) else numbers[0]
@@ -153,7 +150,12 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return program((x, y))
     span = _place()
     sides = _typed([_bound(side, span) for side in (x, y)], span)
-    found = operator_table.binary(_context(), SYMBOLS[name], name, sides[0], sides[1], span)
+    try:
+        found = operator_table.binary(_context(), SYMBOLS[name], name, sides[0], sides[1], span)
+    except KernelTypeError as error:
+        if not surface.is_warps:
+            raise
+        raise KernelTypeError(no_function(name, (x, y)), hint=error.diagnostic.message) from None
     return _value(found, f"`{SYMBOLS[name]}`", span)
 
 

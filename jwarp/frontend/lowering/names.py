@@ -16,6 +16,7 @@ from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
     Number,
+    PythonRef,
     Stored,
     StructValue,
     Unusable,
@@ -132,6 +133,24 @@ def _written(binding: Binding, span: Span) -> Any:
     return binding.type.written if isinstance(binding, StructValue) else type_of(binding, span)
 
 
+def refuse_rebound(name: str, before: Binding | None, span: Span) -> None:
+    """Refuse another value for a variable that stands for a function, as a name keeps its type.
+
+    Raises:
+        KernelTypeError: it stands for one.
+    """
+    found = before.object if isinstance(before, PythonRef) else None
+    if callable(found) and not isinstance(found, type):
+        shown = getattr(found, "__name__", str(found))
+        shown = f"wp.{shown}" if shown.startswith("grad(") else f"`{shown}`"
+        raise KernelTypeError(
+            f"Cannot reassign local '{name}', which is the function {shown}: rebinding function-valued local to a "
+            "non-function value",
+            span,
+            "use another name",
+        )
+
+
 def assign(ctx: Context, name: str, binding: Binding, span: Span) -> None:
     """Let `name` stand for `binding`. A name keeps its type."""
     if binding == ():
@@ -141,6 +160,8 @@ def assign(ctx: Context, name: str, binding: Binding, span: Span) -> None:
     frame = ctx.frame
     frame.statics.pop(name, None)
     before = frame.env.get(name)
+    if not isinstance(binding, PythonRef):
+        refuse_rebound(name, before, span)
     arrays = isinstance(before, ArrayRef) and isinstance(binding, ArrayRef)
     is_typed = before is not None and not isinstance(before, Unusable) and layout(before, span) is not None
     if before is not None and is_typed and not arrays and _written(before, span) != _written(binding, span):

@@ -225,10 +225,10 @@ def begun(query: Any, tree: BvhArrays, start: vec3, end: vec3, radius: float32, 
 @library("bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuery")
 @func
 def bvh_query_aabb(id: BvhArrays, low: vec3, high: vec3, root: int32 = -1):
-    """The boxes of a tree that meet the box from `low` to `high`: a loop goes over their numbers.
+    """The boxes of a tree that intersect the box from `low` to `high`: a loop iterates over their indices.
 
-    `root` is what `bvh_get_group_root` gives, for the boxes of one group. Boxes and queries with a corner that is no
-    number meet nothing."""
+    `root` from `bvh_get_group_root` restricts the query to the boxes of one group. Boxes and queries with a
+    NaN intersect nothing."""
     query = BvhQueryAabb()
     query.bvh = id
     return begun(query, id, low, high, 0.0, root)
@@ -237,7 +237,7 @@ def bvh_query_aabb(id: BvhArrays, low: vec3, high: vec3, root: int32 = -1):
 @library("bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery")
 @func
 def bvh_query_ray(id: BvhArrays, start: vec3, dir: vec3, root: int32 = -1):
-    """The boxes of a tree that a ray from `start` along `dir` intersects, in no order. A loop gives their numbers."""
+    """The boxes of a tree that a ray from `start` along `dir` intersects: a loop iterates over their indices."""
     query = BvhQueryRay()
     query.bvh = id
     return begun(query, id, start, inverse_of(dir), 0.0, root)
@@ -255,7 +255,7 @@ def bvh_query_capsule(id: BvhArrays, start: vec3, dir: vec3, radius: float32, ro
 @library("bvh_query_sphere(id: uint64, center: vec3, radius: float, root: int = -1) -> BvhQuery")
 @func
 def bvh_query_sphere(id: BvhArrays, center: vec3, radius: float32, root: int32 = -1):
-    """The boxes of a tree that are within `radius` of `center`: a loop goes over their numbers."""
+    """The boxes of a tree within `radius` of `center`: a loop iterates over their indices."""
     query = BvhQuerySphere()
     query.bvh = id
     return begun(query, id, center, center, radius, root)
@@ -264,7 +264,7 @@ def bvh_query_sphere(id: BvhArrays, center: vec3, radius: float32, root: int32 =
 @library("mesh_query_aabb(id: uint64, low: vec3, high: vec3) -> MeshQueryAABB")
 @func
 def mesh_query_aabb(id: MeshArrays, low: vec3, high: vec3):
-    """The faces of a mesh whose boxes meet the box from `low` to `high`: a loop goes over their numbers."""
+    """The faces of a mesh whose boxes intersect the box from `low` to `high`: a loop iterates over their indices."""
     query = MeshQueryAABB()
     query.mesh = id
     return begun(query, id.bvh, low, high, 0.0, -1)
@@ -273,7 +273,7 @@ def mesh_query_aabb(id: MeshArrays, low: vec3, high: vec3):
 @library("mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery")
 @func
 def mesh_query_sphere(id: MeshArrays, center: vec3, radius: float32):
-    """The faces of a mesh with a point within `radius` of `center`: a loop goes over their numbers."""
+    """The faces of a mesh with a point within `radius` of `center`: a loop iterates over their indices."""
     query = MeshQuerySphere()
     query.mesh = id
     return begun(query, id.bvh, center, center, radius, -1)
@@ -320,7 +320,7 @@ def bvh_query_next(query: Reference(BvhQueryOfAny), index: Reference(int32), max
 @library("bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool")
 @func
 def bvh_query_next(query: Reference(BvhQuerySphere), index: Reference(int32), max_dist: float32 = INFINITE):
-    """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
+    """Set `index` to the next box of a query and return True; return False if there is none.
 
     Of rays, only boxes that they enter before `max_dist` count."""
     return next_of(query.bvh, query, index, sphere_intersects, any_face, max_dist)
@@ -339,7 +339,7 @@ def mesh_query_next(query: Reference(MeshQueryOfAny), index: Reference(int32)):
 @library("mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
 @func
 def mesh_query_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
-    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+    """Set `index` to the next face of a query and return True; return False if there is none."""
     return next_of(query.mesh.bvh, query, index, sphere_intersects, face_within, INFINITE)
 
 
@@ -356,7 +356,7 @@ def mesh_query_aabb_next(query: Reference(MeshQueryOfAny), index: Reference(int3
 @library("mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
 @func
 def mesh_query_aabb_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
-    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+    """Set `index` to the next face of a query and return True; return False if there is none."""
     return mesh_query_next(query, index)
 
 

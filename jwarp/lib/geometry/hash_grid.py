@@ -269,7 +269,7 @@ def point_at(query: HashGridQuery, slot: int32):
 @library("hash_grid_query_next(query: HashGridQuery[Any], index: int) -> bool")
 @func
 def hash_grid_query_next(query: Reference(HashGridQuery), index: Reference(int32)):  # type: ignore[valid-type]
-    """Let `index` be the number of the next point of a query; False, and `index` as it was, if there is none."""
+    """Set `index` to the next point of a query and return True; return False if there is none."""
     is_left = True
     while query.slot >= query.end and is_left:
         is_left = next_run(query)

@@ -48,9 +48,9 @@ MeshArrays.stands_for = uint64
 
 @struct
 class MeshQueryPoint:
-    """The result of a query for the closest or farthest point; all zero where `result` is False.
+    """The result of a query for the closest or farthest point; all fields are zero if `result` is False.
 
-    The point is that of `mesh_eval_position(id, face, u, v)`; a `sign` below zero says that the place is inside.
+    The point is `mesh_eval_position(id, face, u, v)`. A negative `sign` means that the query point is inside.
     """
 
     result: bool_
@@ -217,8 +217,8 @@ def mesh_query_point_no_sign(
 ):
     """The point of a mesh that is closest to `point`, if one is closer than `max_dist`.
 
-    With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
-    an area, or with a corner that is no number, are not found."""
+    With output arguments, it returns True if there is one, and otherwise does not change them. Faces without
+    an area, or with a NaN corner, are not found."""
     query = closest_point(id, point, max_dist)
     return written_to(query, face, bary_u, bary_v)
 
@@ -257,7 +257,7 @@ def mesh_query_furthest_point_no_sign(
 ):
     """The point of a mesh that is farthest from `point`, if one is farther away than `min_dist`: a corner of a face.
 
-    With places for its face and weights, it says whether there is one, and else leaves them as they are."""
+    With output arguments, it returns True if there is one, and otherwise does not change them."""
     query = mesh_query_furthest_point_no_sign(id, point, min_dist)
     return written_to(query, face, bary_u, bary_v)
 
@@ -280,7 +280,7 @@ def on_face(mesh: MeshArrays, values: array[vec3], face: int32, u: float32, v: f
 @library("mesh_eval_position(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3")
 @func
 def mesh_eval_position(id: MeshArrays, face: int32, bary_u: float32, bary_v: float32):
-    """The point of a face where its first two corners have the weights `bary_u` and `bary_v`; zero for no face."""
+    """The point of a face whose first two corners have the weights `bary_u` and `bary_v`; zero for no face."""
     return on_face(id, id.points, face, bary_u, bary_v)
 
 

@@ -32,10 +32,10 @@ BEAM = 16.0  # how wide a beam of rays may be that go together, in sides of face
 
 @struct
 class MeshQueryRay:
-    """The result of a query for the intersection of a ray with a mesh; all zero where `result` is False.
+    """The result of a query for the intersection of a ray with a mesh; all fields are zero if `result` is False.
 
-    The point is `start + t * dir`, and that of `mesh_eval_position(id, face, u, v)`. The sign is above zero where the
-    ray comes from the side to which the face's normal points.
+    The point is `start + t * dir`, or `mesh_eval_position(id, face, u, v)`. The sign is positive if the ray comes from
+    the side to which the face's normal points.
     """
 
     result: bool_
@@ -297,11 +297,11 @@ def mesh_query_ray(
     face: Reference(int32),
     root: int32 = -1,
 ):
-    """Where a ray from `start` first intersects a mesh, if it does so before `start + max_t * dir`.
+    """The first intersection of a ray from `start` with a mesh, if there is one before `start + max_t * dir`.
 
-    With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
-    faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
-    nothing. `root` is what `mesh_get_group_root` gives, for the faces of one group."""
+    With output arguments, it returns True if there is one, else it does not change them. No ray passes between two
+    faces that share an edge. A ray without a direction, and faces without an area or with a NaN corner, intersect
+    nothing. `root` from `mesh_get_group_root` restricts the query to the faces of one group."""
     query = first_crossing(id, start, dir, max_t, root)
     if query.result:
         t = query.t
@@ -324,7 +324,7 @@ def mesh_query_ray_anyhit(id: MeshArrays, start: vec3, dir: vec3, max_t: float32
 @library("mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int")
 @func
 def mesh_query_ray_count_intersections(id: MeshArrays, start: vec3, dir: vec3, root: int32 = -1):
-    """How many faces of a mesh a ray intersects."""
+    """The number of faces of a mesh that a ray intersects."""
     low, high = group_slots(id.bvh, root)
     return crossings(id, start, dir, low, high)
 

@@ -225,12 +225,12 @@ def mesh_query_point(
     bary_u: Reference(float32),
     bary_v: Reference(float32),
 ):
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
-    Three rays along the axes say it, which is right for meshes without holes.
+    Three rays along the axes decide the side, which is right for meshes without holes.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are."""
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them."""
     query = mesh_query_point(id, point, max_dist)
     if query.result:
         inside = query.sign
@@ -265,13 +265,13 @@ def mesh_query_point_sign_parity(
     n_sample: int32 = 1,
     perturbation_scale: float32 = 0.1,
 ):
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
-    Rays from the point say it: `n_sample` of them about (1, 1, 1), changed by up to `perturbation_scale`, count the
-    faces that they meet.
+    `n_sample` rays along (1, 1, 1), perturbed by up to `perturbation_scale`, decide the side by the number of faces
+    that they intersect.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are."""
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them."""
     query = mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
     if query.result:
         inside = query.sign
@@ -303,13 +303,13 @@ def mesh_query_point_sign_normal(
     bary_v: Reference(float32),
     epsilon: float32 = 1.0e-3,
 ):
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
-    The normals of the faces there say it, those as close up to `epsilon` mean lengths of a side: quick, and right for
+    The normals of the closest faces (within `epsilon` mean edge lengths) decide the side: fast, and right for
     meshes without holes and with normals that point outward.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are."""
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them."""
     query = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     if query.result:
         inside = query.sign
@@ -344,13 +344,13 @@ def mesh_query_point_sign_winding_number(
     accuracy: float32 = 2.0,
     threshold: float32 = 0.5,
 ):
-    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+    """The closest point of a mesh to `point`, if one is closer than `max_dist`, and the side on which `point` lies.
 
     It is inside where the winding number is above `threshold`, also of meshes with holes; the mesh needs
     `support_winding_number=True`. Parts farther away than `accuracy` times their size are approximated.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
-    and else leaves them as they are."""
+    A negative sign is inside. With output arguments for the sign, the face and its weights, it returns True if there
+    is a point, and otherwise does not change them."""
     query = mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
     if query.result:
         inside = query.sign

@@ -135,21 +135,21 @@ def tile_query_valid(query: MeshQueryTiledAabb):
 @library("bvh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> BvhQueryTiled")
 @func
 def bvh_query_aabb_tiled(id: BvhArrays, low: vec3, high: vec3):
-    """`tile_bvh_query_aabb` by its older name."""
+    """`tile_bvh_query_aabb` under its older name."""
     return tile_bvh_query_aabb(id, low, high)
 
 
 @library("bvh_query_ray_tiled(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled")
 @func
 def bvh_query_ray_tiled(id: BvhArrays, start: vec3, dir: vec3):
-    """`tile_bvh_query_ray` by its older name."""
+    """`tile_bvh_query_ray` under its older name."""
     return tile_bvh_query_ray(id, start, dir)
 
 
 @library("mesh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> MeshQueryAABBTiled")
 @func
 def mesh_query_aabb_tiled(id: MeshArrays, low: vec3, high: vec3):
-    """`tile_mesh_query_aabb` by its older name."""
+    """`tile_mesh_query_aabb` under its older name."""
     return tile_mesh_query_aabb(id, low, high)
 
 
@@ -161,12 +161,12 @@ def bvh_query_next_tiled(query: Reference(BvhQueryTiledAabb)):
 @library("bvh_query_next_tiled(query: BvhQueryTiled) -> tile[int]")
 @func
 def bvh_query_next_tiled(query: Reference(BvhQueryTiledRay)):
-    """`tile_bvh_query_next` by its older name."""
+    """`tile_bvh_query_next` under its older name."""
     return following(query.bvh, query, ray_intersects)
 
 
 @library("mesh_query_aabb_next_tiled(query: MeshQueryAABBTiled) -> tile[int]")
 @func
 def mesh_query_aabb_next_tiled(query: Reference(MeshQueryTiledAabb)):
-    """`tile_mesh_query_aabb_next` by its older name."""
+    """`tile_mesh_query_aabb_next` under its older name."""
     return following(query.mesh.bvh, query, box_intersects)

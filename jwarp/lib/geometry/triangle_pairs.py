@@ -162,7 +162,7 @@ def intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3
 )
 @func
 def intersect_tri_tri(v0: vec3d, v1: vec3d, v2: vec3d, u0: vec3d, u1: vec3d, u2: vec3d):
-    """1 where two triangles, by their corners, have a point in common, else 0.
+    """1 if two triangles, given by their corners, have a common point, otherwise 0.
 
     A corner that is closer to the plane of the other triangle than 1e-6 over the length of its normal is in the
     plane."""

@@ -56,9 +56,9 @@ for _type, _given, _gradient in _TYPES:
 
     @func
     def volume_store(id: _given, i: int32, j: int32, k: int32, value: _type):
-        """Set the value of a voxel that has one of its own.
+        """Set the value of a voxel that has its own value.
 
-        Others, and volumes with values of another type, stay as they are. Threads that set one voxel are a race."""
+        Other voxels, and volumes with values of another type, do not change. Threads that set the same voxel race."""
         tile = tile_of(id, i, j, k)
         if tile >= 0 and id.kind == kind_of(value):
             write(numbers_of(id, value), tile * 512 + offset_of(i, j, k), value)
@@ -78,16 +78,16 @@ volume_store = library("volume_store(id: uint64, i: int, j: int, k: int, value: 
 @library("volume_lookup(id: uint64, i: int, j: int, k: int, dtype: type[T]) -> T")
 @func
 def volume_lookup(id: Any, i: int32, j: int32, k: int32, dtype: Any):
-    """The value of a voxel, of a volume of values of type `dtype`.
+    """The value of a voxel, of a volume with values of type `dtype`.
 
-    It is that of the voxel, of the tile it is in, or the background's; zero of a volume of another type."""
+    It is the value of the voxel, of its tile, or of the background; zero for a volume of another type."""
     return looked_up(id, i, j, k, dtype())
 
 
 @library("volume_sample(id: uint64, uvw: vec3, sampling_mode: int, dtype: type[T]) -> T")
 @func
 def volume_sample(id: Any, uvw: vec3, sampling_mode: int32, dtype: Any):
-    """The value at a place in index space, of a volume of values of type `dtype`.
+    """The value at a position in index space, of a volume with values of type `dtype`.
 
     The mode is `wp.Volume.CLOSEST` or `wp.Volume.LINEAR`, between the eight voxels around. Derivatives are by the place
     and by the values."""
@@ -182,7 +182,7 @@ for _given in KINDS:
 
     @func
     def volume_voxel_count(id: _given):
-        """How many voxels of a volume have an index."""
+        """The number of voxels of a volume that have an index."""
         return id.count
 
     @func
@@ -202,12 +202,12 @@ for _given in KINDS:
 
     @func
     def volume_index_to_world_dir(id: _given, uvw: vec3):
-        """A direction in world space, of one in index space."""
+        """A direction, from index space to world space."""
         return id.transform * uvw
 
     @func
     def volume_world_to_index_dir(id: _given, xyz: vec3):
-        """A direction in index space, of one in world space."""
+        """A direction, from world space to index space."""
         return id.inverse * xyz
 
     @func
@@ -220,13 +220,13 @@ for _given in KINDS:
 
     @func
     def volume_index_to_world(id: _given, uvw: vec3d):
-        """A place in world space, of one in index space."""
+        """A position, from index space to world space."""
         linear = mat33d(id.transform) + mat33d(id.transform_rest)
         return linear * uvw + vec3d(id.translation) + vec3d(id.translation_rest)
 
     @func
     def volume_world_to_index(id: _given, xyz: vec3d):
-        """A place in index space, of one in world space."""
+        """A position, from world space to index space."""
         linear = mat33d(id.inverse) + mat33d(id.inverse_rest)
         return linear * (xyz - vec3d(id.translation) - vec3d(id.translation_rest))
 

@@ -246,7 +246,7 @@ def _pair(form: str, doc: str, rule: Callable[[Given], tuple[Operand, ...]], lik
     new = define(f"{form} -> tile[T]", doc, functools.partial(_made, rule, like))
     changing = f"{form.replace('(', '_inplace(', 1)} -> None"
     return new, define(
-        changing, f"{doc}\n\n    It takes the place of `{like}`.", functools.partial(_in_place, rule, like)
+        changing, f"{doc}\n\n    The result replaces `{like}`.", functools.partial(_in_place, rule, like)
     )
 
 
@@ -260,9 +260,9 @@ tile_cholesky, tile_cholesky_inplace = _pair(
 )
 tile_cholesky_solve, tile_cholesky_solve_inplace = _pair(
     "tile_cholesky_solve(L: tile[T], y: tile[T], fill_mode: str = 'lower')",
-    """The x of A @ x == y, where `L` is what `tile_cholesky` gave for A with the same fill mode.
+    """The x of A @ x == y, where `L` is the result of `tile_cholesky` for A with the same fill mode.
 
-    `y` has one or two dimensions; the columns of two are solved for one by one.""",
+    `y` has one dimension, or two for several right-hand sides in columns.""",
     _cholesky_solve,
     "y",
 )

@@ -242,14 +242,14 @@ def _of_shape(name: str, doc: str, number: int) -> TileBuiltin:
         f"""{doc}
 
         `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
-        `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.""",
+        `storage` is "register" or "shared"; tiles that are read more than once are in shared memory in any case.""",
         lambda given: _constant(given, number),
     )
 
 
 tile_zeros = _of_shape("tile_zeros", "A tile of zeros.", 0)
 tile_ones = _of_shape("tile_ones", "A tile of ones.", 1)
-tile_empty = _of_shape("tile_empty", "A tile that is to be written; what is not holds zeros.", 0)
+tile_empty = _of_shape("tile_empty", "A tile to be written; elements that are not written are zeros.", 0)
 tile_full = define(
     """
     tile_full(shape: Shape, value: Any, dtype: type[T], storage: str = 'register') -> tile[T]
@@ -285,7 +285,7 @@ tile = define(
 )
 untile = define(
     "untile(a: tile[T]) -> T",
-    "This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block.",
+    "The element of this thread in a tile whose last axis has one element for each thread of the block.",
     _untile,
 )
 tile_scatter_add = define(
@@ -301,7 +301,7 @@ tile_scatter_masked = define(
     _by_rank,
 )
 block_dim = define(
-    "block_dim() -> int", "How many threads a block of this launch has.", lambda given: Const(int32, given.e.block_dim)
+    "block_dim() -> int", "The number of threads in a block.", lambda given: Const(int32, given.e.block_dim)
 )
 
 # Outside kernels `wp.tile` says the type of a parameter.

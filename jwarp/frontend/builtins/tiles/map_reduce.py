@@ -324,12 +324,12 @@ tile_max = define(
 )
 tile_argmin = define(
     "tile_argmin(a: tile[Any]) -> tile[int]",
-    "The number of the first smallest element, counted row by row, as a tile of one int32.",
+    "The index of the first smallest element, counted row by row, as a tile of one int32.",
     functools.partial(_arg, operation="min"),
 )
 tile_argmax = define(
     "tile_argmax(a: tile[Any]) -> tile[int]",
-    "The number of the first largest element, counted row by row, as a tile of one int32.",
+    "The index of the first largest element, counted row by row, as a tile of one int32.",
     functools.partial(_arg, operation="max"),
 )
 tile_reduce = define(
@@ -346,17 +346,15 @@ def _scans(name: str, operation: str, exclusive: bool, doc: str) -> Builtin:
     return define(forms, doc, functools.partial(_scan, operation=operation, exclusive=exclusive))
 
 
-tile_scan_inclusive = _scans(
-    "inclusive", "add", False, "A new tile: for each element the sum up to and with it, row by row."
-)
+tile_scan_inclusive = _scans("inclusive", "add", False, "A new tile with the inclusive cumulative sums, row by row.")
 tile_scan_exclusive = _scans(
-    "exclusive", "add", True, "A new tile: for each element the sum of those before it, row by row; 0 for the first."
+    "exclusive", "add", True, "A new tile with the exclusive cumulative sums, row by row; the first is 0."
 )
 tile_scan_max_inclusive = _scans(
-    "max_inclusive", "max", False, "A new tile: for each element the largest one up to it, row by row."
+    "max_inclusive", "max", False, "A new tile with the inclusive cumulative maxima, row by row."
 )
 tile_scan_min_inclusive = _scans(
-    "min_inclusive", "min", False, "A new tile: for each element the smallest one up to it, row by row."
+    "min_inclusive", "min", False, "A new tile with the inclusive cumulative minima, row by row."
 )
 tile_dot = define(
     "tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]",

@@ -202,7 +202,7 @@ def _slice(ctx: Any, args: list[Any], spans: list[Span], span: Span) -> Binding:
 
 tile_view = define(
     "tile_view(t: tile[T], offset: Any, shape: Shape | None = None) -> tile[T]",
-    """A view of a part of a tile, which is changed with it.
+    """A view of a part of a tile.
 
     With `shape`, as many elements from `offset` on; without, t[offset]: integers leave their axes out, slices keep
     them.""",

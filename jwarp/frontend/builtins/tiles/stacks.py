@@ -115,29 +115,29 @@ tile_stack = define(
     "tile_stack(capacity: int, dtype: type[T]) -> tile_stack[T]",
     """An empty stack that the threads of the block share, of at most `capacity` elements.
 
-    The elements are numbers, vectors, matrices or structs of these. Which threads push and pop which elements goes by
+    The elements are numbers, vectors, matrices or structs of these. Threads push and pop in
     their order: of one `tile_stack_push`, the first threads come first; of one `tile_stack_pop`, the first thread gets
     the last element.""",
     _stack,
 )
 tile_stack_push = define(
     "tile_stack_push(s: tile_stack[T], value: T, has_value: bool) -> int",
-    """Let each thread that has a value push it, thread after thread.
+    """Push the value of each thread that has one, in the order of the threads.
 
-    Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.""",
+    Returns the slot of this thread's value; -1 if it has none, or if the stack was full and the value was dropped.""",
     _push,
 )
 tile_stack_pop = define(
     "tile_stack_pop(s: tile_stack[T]) -> tuple[T, int]",
-    """Let each thread pop an element, thread after thread.
+    """Pop one element for each thread, in the order of the threads.
 
-    Gives the element and the slot it was in; zeros and -1 where none was left for this thread.""",
+    Returns the element and its slot; zeros and -1 if no element was left for this thread.""",
     _pop,
 )
-tile_stack_clear = define("tile_stack_clear(s: tile_stack[Any]) -> None", "Drop all elements of a stack.", _clear)
+tile_stack_clear = define("tile_stack_clear(s: tile_stack[Any]) -> None", "Remove all elements of a stack.", _clear)
 tile_stack_count = define(
     "tile_stack_count(s: tile_stack[Any]) -> int",
-    "How many elements a stack has.",
+    "The number of elements of a stack.",
     lambda given: _Call(given).count(),
 )
 

@@ -253,7 +253,7 @@ tile_load_indexed = define(
         "tile_load_indexed(a: array[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0,"
         " storage: str = 'register') -> tile[T]"
     ),
-    """As `tile_load`, where the int32 in the tile `indices` are the indices along `axis`.
+    """Like `tile_load`, with the int32 indices in the tile `indices` along `axis`.
 
     An index that is negative or too large stands for zeros.""",
     _load_indexed,
@@ -270,7 +270,7 @@ tile_store_indexed = define(
     indexed(
         "tile_store_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None"
     ),
-    """As `tile_store`, where the int32 in the tile `indices` are the indices along `axis`.
+    """Like `tile_store`, with the int32 indices in the tile `indices` along `axis`.
 
     What has an index that is negative or too large is dropped.""",
     lambda given: _store(given, _gathered),
@@ -287,6 +287,6 @@ tile_atomic_add_indexed = define(
         "tile_atomic_add_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0)"
         " -> tile[T]"
     ),
-    "As `tile_atomic_add`, where the int32 in the tile `indices` are the indices along `axis`.",
+    "Like `tile_atomic_add`, with the int32 indices in the tile `indices` along `axis`.",
     lambda given: _atomic_add(given, _gathered),
 )

@@ -97,8 +97,8 @@ tile_sort = define(
     "tile_sort(keys: tile[Any], values: tile[Any]) -> None",
     """Sort two tiles of one shape in place, in ascending order of the numbers in `keys`.
 
-    `values`, of any type, go with their keys. Tiles of several dimensions are sorted row by row as one. The order
-    is stable: of equal keys, the first stays the first; NaN come last.
+    `values`, of any type, are reordered with their keys. Tiles of several dimensions are sorted row by row as one.
+    The order is stable: equal keys keep their order. NaN come last.
 
     Raises:
         KernelTypeError: the shapes differ, or the keys are no numbers.""",

@@ -171,21 +171,13 @@ class ArrayLaunch(Command):
 
     def own_numbers(self) -> Sequence[Any]:
         """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
-        values, params = self.values, self.kernel.params
-        found = []
-        for p, x in enumerate(values):
-            if isinstance(x, np.ndarray) and params[p].is_value and (x.flags.writeable or x.base is not None):
-                found.append(p)
+        values = self.values
+        found = [p for p in self.kernel.numbers if isinstance(values[p], np.ndarray)]
         if not found:
             return values
-        of_geometry = {
-            p for u in self.geometry for p in self.kernel.groups[u]
-        }  # which are followed from state to state
         made = list(values)
         for p in found:
-            if p not in of_geometry:
-                made[p] = values[p].copy()
-                made[p].flags.writeable = False
+            made[p] = np.array(values[p])
         return tuple(made)
 
     def will_write(self) -> None:

@@ -128,17 +128,19 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
 
 
 def array_sum(values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None) -> Any:
-    """The sum of all elements, of the first `value_count`, or of those along one axis, which then has one element.
+    """The sum of all elements, of the first `value_count`, or along one axis, which then has extent 1.
 
     Args:
-        values: Of float32 or float64, or composites of these, which are summed by components.
-        out: Is given the sums: of one element, or with the shape of `values` but for the axis, which has extent 1.
+        values: Elements of float32 or float64, or composites of these, which are summed by component.
+        out: Receives the sums: an array of one element, or of the shape of `values` with extent 1 along the axis.
+        value_count: The number of elements. Default: all.
+        axis: The axis to sum along. Default: all elements.
 
     Returns:
-        `out`; where it is left out, a new array, or without an axis the sum as a NumPy value.
+        `out` if it is given. Otherwise a new array, or, without an axis, the sum as a NumPy value.
 
     Raises:
-        KernelTypeError: other types.
+        KernelTypeError: The arrays have other types.
         LaunchError: `out` has another shape, or there is no such axis.
     """
 
@@ -157,20 +159,22 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
 
 
 def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
-    """The inner product of all elements, of the first `count`, or of those along one axis, which then has one element.
+    """The inner product of all elements, of the first `count`, or along one axis, which then has extent 1.
 
     Args:
-        a: Of float32 or float64, or composites of these: the products of all components are summed.
-        b: Of the same type and shape.
-        out: Is given the products, of the scalar type: of one element, or with the shape of `a` but for the axis,
-            which has extent 1.
+        a: Elements of float32 or float64, or composites of these: the products of all components are summed.
+        b: An array of the same type and shape.
+        out: Receives the products, of the scalar type: an array of one element, or of the shape of `a` with extent 1
+            along the axis.
+        count: The number of elements. Default: all.
+        axis: The axis to sum along. Default: all elements.
 
     Returns:
-        `out`; where it is left out, a new array, or without an axis the product as a NumPy value.
+        `out` if it is given. Otherwise a new array, or, without an axis, the product as a NumPy value.
 
     Raises:
-        KernelTypeError: other types.
-        LaunchError: the shapes differ, `out` has another shape, or there is no such axis.
+        KernelTypeError: The arrays have other types.
+        LaunchError: The shapes differ, `out` has another shape, or there is no such axis.
     """
     where = "wp.utils.array_inner"
     have_same_device(where, a=a, b=b)

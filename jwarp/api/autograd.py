@@ -272,33 +272,31 @@ def gradcheck(
     show_summary: bool = True,
     restore_inputs: bool = True,
 ) -> bool:
-    """Compare Jacobians by adjoints with those by differences.
+    """Compare Jacobians by adjoints with those by finite differences.
 
     Args:
-        function: As for `jacobian`, as the other arguments that it has.
-        dim: The threads of a kernel.
+        function: A kernel, or a function, as for `jacobian`.
+        dim: The launch dimensions of a kernel.
         inputs: The arguments.
         outputs: The further arguments of a kernel.
-        eps: The step of the differences.
-        atol: The absolute difference that is let pass.
-        rtol: The same, as a part of what differences give.
+        eps: The step of the finite differences.
+        atol: The allowed absolute error.
+        rtol: The allowed error relative to the finite differences.
         raise_exception: Whether a disagreement is an error.
-        input_output_mask: Pairs of an input and an output, by place or name. None: all.
-        device: As for `wp.launch`.
-        max_blocks: As for `wp.launch`.
-        block_dim: As for `wp.launch`.
-        max_inputs_per_var: The numbers of an input that are compared. Not positive: all.
-        max_outputs_per_var: The numbers of an output that are compared. Not positive: all.
-        plot_relative_error: Whether to show relative errors by matplotlib.
-        plot_absolute_error: Whether to show absolute errors by matplotlib.
+        input_output_mask: Pairs of an input and an output, by index or name. Default: all.
+        device, max_blocks, block_dim: As for `wp.launch`.
+        max_inputs_per_var: The number of components of an input to compare. Not positive: all.
+        max_outputs_per_var: The number of components of an output to compare. Not positive: all.
+        plot_relative_error: Whether to plot relative errors with matplotlib.
+        plot_absolute_error: Whether to plot absolute errors with matplotlib.
         show_summary: Whether to print a table.
-        restore_inputs: Whether arrays that are inputs of a function get back what they held.
+        restore_inputs: Whether to restore the content of arrays that are inputs of a function.
 
     Returns:
         True if all agree, and no adjoint is NaN.
 
     Raises:
-        LaunchError: the arguments do not fit; or they do not agree, and `raise_exception` is True.
+        LaunchError: The arguments do not match; or the Jacobians disagree, and `raise_exception` is True.
     """
     known = FunctionMetadata()
     common: dict[str, Any] = {

@@ -338,6 +338,8 @@ def _put(row: np.ndarray, value: Struct) -> None:
             _put(row[name], given)
         elif isinstance(user_type(type(value).fields[name]), ArrayType):
             row[name] = given.view(DESCRIPTOR_DTYPE)
+        elif type(given) is int and given < 0 and row.dtype[name] == np.uint64:
+            row[name] = given & (1 << 64) - 1  # as launches take it: the id of nothing
         else:
             row[name] = given
 

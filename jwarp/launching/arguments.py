@@ -15,7 +15,7 @@ from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel import Parameter
 from jwarp.ir.nodes import Param
 from jwarp.launching.sizes import Symbolic
-from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64
+from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64, uint64
 from jwarp.types.queries import type_repr
 from jwarp.wire import Role
 
@@ -398,10 +398,11 @@ def _is_zero_or_one(given: Argument) -> bool:
 
 
 def _fits(type: ScalarType, source: ScalarType, given: Argument) -> bool:
-    """Traced integers wrap; one whose value is known must fit."""
+    """Traced integers wrap; one whose value is known must fit. Of ids, -1 and others below 0 are bits, as in C."""
     if source is type or source.kind == "bool" or not _readable(given):
         return True
-    return type.min <= int(given.value) <= type.max
+    least = int64.min if type is uint64 else type.min
+    return least <= int(given.value) <= type.max
 
 
 def _overflows_double(given: Argument) -> bool:

@@ -27,7 +27,7 @@ from jwarp.types import int32, type_repr, types_equal
 
 
 class bsr_axpy_work_arrays:
-    """Has no effect here: memory is taken from a pool anyway."""
+    """Has no effect: memory comes from a pool."""
 
 
 def bsr_axpy(
@@ -42,17 +42,17 @@ def bsr_axpy(
 
     Args:
         x: A matrix, or a multiple of one.
-        y: The matrix that is changed; a new one, of zeros, where it is left out. It may be `x`.
+        y: The matrix to change. Default: a new one of zeros. It may be `x`.
         alpha, beta: Numbers.
-        work_arrays: Has no effect here.
-        topology: "compact" makes the blocks of `y` anew, "padded" does so within the room of each row (`status_sync`
-            says if there is too little), and "masked" keeps the blocks that there are.
+        work_arrays: Has no effect.
+        topology: "compact" determines the blocks of `y` anew; "padded" does so within the room of each row
+            (`status_sync` reports rows with too little room); "masked" keeps the existing blocks.
 
     Returns:
         `y`.
 
     Raises:
-        KernelTypeError, LaunchError: blocks or sizes of the matrices differ.
+        KernelTypeError, LaunchError: Blocks or sizes of the matrices differ.
     """
     x, scale = matrix_and_scale(x)
     alpha = alpha * scale

@@ -20,11 +20,11 @@ from jwarp.types import int32
 
 
 class BsrTripletMap:
-    """Which entries made which blocks of a matrix; `bsr_set_from_triplets` builds it, with `build_mapping=`.
+    """A map from entries to the blocks that they are summed into, from `bsr_set_from_triplets(…, build_mapping=…)`.
 
     Args:
-        capacity: For how many entries there is room; it becomes larger where more come.
-        device: Where its arrays are.
+        capacity: The number of entries that it has room for. It grows if there are more.
+        device: The device of its arrays.
 
     Attributes:
         triplet_count: The number of entries that it was built for.
@@ -42,7 +42,7 @@ class BsrTripletMap:
 
     @property
     def capacity(self) -> int:
-        """For how many entries there is room."""
+        """The number of entries that it has room for."""
         return self._storage[0].size
 
     @property
@@ -87,16 +87,17 @@ def _topology_of(dest: BsrMatrix) -> tuple[Any, ...]:
 def bsr_set_from_mapped_values(
     dest: BsrMatrix, mapping: BsrTripletMap, values: array, reduction: str = "gather"
 ) -> None:
-    """Set the values of a matrix from those of the entries that it was made of.
+    """Set the values of a matrix from other values of the entries that it was assembled from.
 
     Args:
         dest: The matrix that `mapping` was built for.
-        mapping: Which entries made which blocks.
+        mapping: The map from entries to blocks.
         values: The blocks of the entries, as for `bsr_set_from_triplets`.
-        reduction: "gather" sums the entries of each block, always in the same order; "atomic" adds each to its block.
+        reduction: "gather" sums the entries of each block, always in the same order; "atomic" adds each entry to its
+            block.
 
     Raises:
-        KernelTypeError, LaunchError: arrays do not fit each other, or the map is of another matrix.
+        KernelTypeError, LaunchError: The arrays do not match, or the map belongs to another matrix.
     """
     where = "bsr_set_from_mapped_values"
     if not isinstance(mapping, BsrTripletMap):

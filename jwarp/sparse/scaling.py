@@ -15,11 +15,11 @@ from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale
 
 
 def bsr_scale(x: Any, alpha: Any) -> BsrMatrix:
-    """Multiply a matrix, or the one that a multiple is of, by a number.
+    """Multiply a matrix, or the matrix of a multiple, by a number.
 
     Args:
-        x: The matrix, which is changed. Times a number it is multiplied by that, too.
-        alpha: The number. With 0, values become 0, whatever they were.
+        x: The matrix, which is changed. For a multiple, its factor is applied, too.
+        alpha: The number. With 0, all values become 0, even if they were NaN.
 
     Returns:
         The matrix.

@@ -27,20 +27,21 @@ def bsr_zeros(
     row_capacity: int | array | None = None,
     nnz_capacity: int | None = None,
 ) -> BsrMatrix:
-    """A matrix without blocks.
+    """A new matrix without blocks.
 
     Args:
         rows_of_blocks, cols_of_blocks: Its size in blocks.
-        block_type: The type of a block: a scalar type, or a matrix type.
-        device: Where its arrays are.
-        topology: "compact" where rows follow each other, "padded" where they have room to spare; that is the default
-            if `row_capacity` is given.
-        row_capacity: For how many blocks rows have room: a number, or one for each row, an array of int32.
-        nnz_capacity: For how many blocks there is room in all, no less than rows need. Without it, the sum of an array
-            of capacities is read.
+        block_type: The type of a block: a scalar type or a matrix type.
+        device: The device of its arrays.
+        topology: "compact" for contiguous rows, "padded" for rows with spare room. Default: "padded" if `row_capacity`
+            is given.
+        row_capacity: The number of blocks that a row has room for: a number, or an array of int32 with one for each
+            row.
+        nnz_capacity: The number of blocks that the matrix has room for, at least what the rows need. Without it, the
+            sum of an array `row_capacity` is read.
 
     Raises:
-        KernelTypeError, LaunchError: blocks are neither scalars nor matrices, or a number or array does not fit.
+        KernelTypeError, LaunchError: Blocks are neither scalars nor matrices, or a number or array does not match.
     """
     policy = topology_of("bsr_zeros", topology or ("compact" if row_capacity is None else "padded"), "compact padded")
     made = bsr_matrix_t(block_type)()

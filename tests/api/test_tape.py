@@ -653,3 +653,20 @@ def test_numbers_are_what_they_were_when_the_launch_was_recorded(kind, way):
             kernel, number, change = _changing(kind)
         np.testing.assert_allclose(y.numpy(), 2.0 * np.array([1.0, 4.0, 9.0]))
         np.testing.assert_allclose(x.grad.numpy(), 4.0 * x.numpy())
+
+
+def test_a_vector_that_was_set_in_a_record_counts_as_it_was_then():
+    x, y = wp.array([1.0, -2.0, 3.0], dtype=float, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    vector = wp.vec2(1.0, 1.0)
+    record = wp.launch(scaled_by_vector, 3, [x, wp.vec2(), y], record_cmd=True)
+    record.launch()
+    for k in range(1, 4):
+        vector[0] = k
+        record.set_param_by_name("s", vector)
+        vector[0] = 99.0
+        x.grad.zero_()
+        with wp.Tape() as tape:
+            record.launch()
+        tape.backward(grads={y: wp.ones(3, dtype=float)})
+        np.testing.assert_allclose(y.numpy(), k * x.numpy() ** 2)
+        np.testing.assert_allclose(x.grad.numpy(), 2.0 * k * x.numpy())

@@ -23,18 +23,18 @@ ENDED = ("crash", "timeout")  # never a reason
 REASONS = (
     Reason(
         "other packages",
-        "the test needs usd-core, or an option that Warp's library is built with, and is skipped here",
+        "the test needs usd-core, or a build option of Warp's library, and is skipped",
         r": skip: ",
     ),
-    Reason("finite elements", "what the tests read of Warp's compiler", r"^fem\.|warp\.fem|warp\._src\.fem"),
+    Reason("finite elements", "the test inspects Warp's compiler", r"^fem\.|warp\.fem|warp\._src\.fem"),
     Reason(
         "subclasses of arrays",
-        "the tests read descriptors of ctypes that Warp packs, and tell arrays of Fabric from others by their types",
+        "the tests read ctypes descriptors that Warp packs, or distinguish Fabric's arrays by their types",
         r"^test_array_subclass\.",
     ),
     Reason(
         "parts of sparse matrices",
-        "which kernels they launch, what they copy, and other things that Warp's matrices keep to themselves",
+        "the tests inspect internals of Warp's matrices: launched kernels, copies and others",
         r"^test_(sparse|fsai)\.|warp\.(_src\.)?sparse|warp\._src\.optim|block_jacobi|\bBsr|(?<!apic\.TestApic)\.test\w*_bsr_",
     ),
     Reason(
@@ -44,31 +44,31 @@ REASONS = (
     ),
     Reason(
         "arrays of Omniverse's Fabric",
-        "attributes whose elements are arrays, and arrays of Fabric in arrays of structs; their types are those of "
-        "ordinary arrays",
+        "attributes whose elements are arrays, and Fabric's arrays in arrays of structs, are not supported; "
+        "Fabric's arrays have the types of ordinary arrays",
         r"^test_fabricarray|[Ff]abricarray|ARRAY_TYPE_FABRIC|indexedfabricarray",
     ),
     Reason(
         "Warp's compiler and its files",
-        "Warp makes C++ and libraries, ahead of time and by the host's compiler; jwarp makes LLVM's IR",
+        "Warp generates C++ and compiles libraries; jwarp generates LLVM's IR",
         r"compile_aot|^aot\.|load_aot|_src\.build\b|build_experimental|get_host_compiler|HostCompiler|precompiled"
         r"|core_library|_verify_library_version|ModuleBuild|^test_(compilation|kernel_cache|external_build|version)\."
         r"|^test_cpu_(precompiled_headers|jit)|codegen_(func|kernel|module)|llvm_|\.wp_|runtime\.core",
     ),
     Reason(
         "hashes of modules",
-        "a kernel is known by its own fingerprint, and no module has a hash",
+        "jwarp identifies kernels by fingerprints, and does not hash modules",
         r"hash_module|get_module_hash|^test_module_hashing|hasher|\.hash\b|ModuleHasher|module_hash"
         r"|Module hashes|mangled_name_cache",
     ),
     Reason(
         "graphs in files",
-        "tests of the files of Warp, which hold its machine code; `wp.capture_save` writes those of `jax.export`",
+        "Warp's files contain its machine code; `wp.capture_save` writes files of `jax.export`",
         r"_src\.apic|^test_apic|capture_(save|load)|APIC",
     ),
     Reason(
         "GPUs by Warp's runtime",
-        "streams, pools of memory and peers of CUDA are XLA's here",
+        "streams, memory pools and peer access of CUDA are managed by XLA",
         r"get_cuda|CUDA devices|mempool|\bpeer|smem|shared_memory|mathdx|cuda_supported|wp\.Stream"
         r"|cuda_profiler|check_p2p|_src\.cuda|Allocator",
     ),
@@ -79,23 +79,23 @@ REASONS = (
     ),
     Reason(
         "launches by other programs",
-        "entry points of kernels are called by jwarp's runtime alone",
+        "only jwarp's runtime calls the entry points of kernels",
         r"entry_point_abi|entry points?\b",
     ),
     Reason(
         "memory-safe indices",
-        "an index outside of its array reads zero and stores nothing; a negative one counts from the end",
+        "an index outside its array reads zero and stores nothing; a negative index counts from the end",
         r"test_tile_oob|out.of.bounds|_oob\b",
     ),
     Reason(
         "warnings of a tape's arrays",
-        "a tape keeps the values that its way back needs, so that overwriting them is right",
+        "a tape saves the values that its backward pass needs, so overwriting them is allowed",
         r"has already been read from in a previous launch|verify_autograd|_is_read|test_overwrite\.\S+: fail"
         r"|restore_inputs_preserves_read_state|target_array_read_tracks_access",
     ),
     Reason(
         "private objects of Warp",
-        "the test looks into modules, attributes or tables of `warp._src`, or at deleters, which are not public",
+        "the test inspects modules, attributes or tables of `warp._src`, or deleters, which are private",
         r"warp\._src\.|no counterpart for|stands for Warp's|has no attribute '(_|native_|ctype|adj\b|deleter)"
         r"|'Module' object has|does not have the attribute|got an unexpected keyword argument 'func'"
         r"|got multiple values"
@@ -107,40 +107,40 @@ REASONS = (
     ),
     Reason(
         "blocks on the CPU",
-        "blocks of Warp's tests of its resolution are told by its modules; tiles are whole in blocks that lack threads",
+        "Warp's modules determine the blocks of these tests; in blocks with fewer threads, jwarp's tiles are whole",
         r"test_cpu_block_dim\.\S+: fail|block_dim_autodiff|_launch_bounds\.\S+\.test_tiled_"
         r"|tile_random_generators_default"
         r"|test_tile_(stack|struct)\.\S+: fail|_axis_(empty_partial_slices|partial_block)|tile_scan_partial_block",
     ),
     Reason(
         "gradients where Warp's are others",
-        "Warp's are not the derivative there: of what a later store or copy replaced, of a kept gradient, of `mod` by "
-        "its second operand, of the transform of a volume",
+        "Warp's results are not the derivative: of replaced values, of kept gradients, of `mod` by its second "
+        "operand, of the transform of a volume",
         r"test_retain_grad|volume_transform_gradient|mat_slicing_assign_backward|tape_copy_adjoint|test_binary_ops_float",
     ),
     Reason(
         "rounding",
-        "other orders of operations, and fused ones; the test's tolerance is for those of Warp",
+        "operations have another order, or are fused; the test's tolerance is for Warp's order",
         r"test_ctypes\S+test_mat44_cpu: fail|test_codegen\S+test_multiple_return_values_cpu: fail"
         r"|test_quat\S+scalar_division_float16_cpu: fail",
     ),
     Reason(
         "deviations on purpose",
-        "rows of [a page](from_warp.md) say so: colourings, memory of grids, arrays that are read-only or overlap, "
-        "extents of axes that no thread reads",
+        "listed in [From Warp to jwarp](from_warp.md#deviations-on-purpose): colourings, memory of grids, read-"
+        "only or overlapping arrays, extents of axes that no thread reads",
         r"test_coloring_balance_|native_hashgrid_cpu: fail|the array is read-only|false_tuple_tid_accepts"
         r"|at the address 0|'a', which it writes, overlaps|'output', which it writes, overlaps",
     ),
     Reason(
         "objects that are made anew",
-        "a kernel of a unique module that is defined again is another object; it runs the same compiled code; "
-        "a type of vectors that is defined again is the same object",
+        "if a kernel of a unique module is defined again, it is another object with the same compiled code; if a "
+        "vector type is defined again, it is the same object",
         r"test_unique_module\.|sample_index_equivalent_dtype|test_unique_custom_gradient_reuse|value_isolation_across_shared_tree"
         r"|stage_argnames_cpu: fail|custom_named_overload_stub_cpu: fail",
     ),
     Reason(
         "texts",
-        "titles of plots, warnings, logs, diagnostics and representations have words of jwarp's own",
+        "titles of plots, warnings, logs, diagnostics and representations are worded differently",
         r"jacobian_plot|gradcheck_plotting|test_logger\.|print_diagnostics|annotation_repr|test_options_backward"
         r"|test_warn:|zero_iterations_preserves|array_inner_error_shapes|invalid_set_row_index|print_numeric_cpu",
     ),
@@ -153,29 +153,29 @@ REASONS = (
     ),
     Reason(
         "annotations as objects",
-        "`wp.array[T]` and its like are types for type checkers, not objects that compare as Warp's do",
+        "`wp.array[T]` and similar annotations are types for type checkers, and do not compare like Warp's objects",
         r"test_subscript_types\.",
     ),
     Reason(
         "what Warp refuses works here",
-        "no error where Warp has a limit that jwarp does not have, or finds it at another time",
+        "there is no error, because jwarp does not have Warp's limit, or detects the fault at another time",
         r"\w*(Error|Warning|Exception|'>\)) not (raised|triggered)|did not raise|No warnings?\b|_rejected_cpu: fail"
         r"|unexpectedly succeeded|releases_failed_kernel|expected the build",
     ),
     Reason(
         "words and classes of errors",
-        "refused in both, in words of its own, or by another class",
+        "refused by both, with another message or another class",
         r"does not match|not found in ['\"]|: fail: AssertionError: Regex|Regex didn't match|Expected error message",
     ),
     Reason(
         "refused by name",
-        "jwarp refuses it, and says why and what does it",
+        "jwarp refuses it, with a reason and an alternative",
         r"dim must be at most"
         r"|: error: (jwarp\.\S+\.)?(CompileError|KernelTypeError|LaunchError|NotDifferentiableError)",
     ),
     Reason(
         "other results",
-        "values differ: a deviation that [a page](from_warp.md) lists, or a fault",
+        "values differ: a deviation in [From Warp to jwarp](from_warp.md), or a fault",
         r": fail: AssertionError",
     ),
 )

@@ -199,7 +199,7 @@ def table(listed: Listed, total: int) -> str:
         if reason.name in failing:
             lines.append(f"| {reason.name} | {len(failing[reason.name])} | {reason.why} |")
     if failing.get(OTHER):
-        lines.append(f"| {OTHER} | {len(failing[OTHER])} | single ones, not looked at one by one |")
+        lines.append(f"| {OTHER} | {len(failing[OTHER])} | single tests that were not analysed |")
     return "\n".join([BEGIN, *lines, END])
 
 

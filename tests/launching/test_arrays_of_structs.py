@@ -197,3 +197,29 @@ def test_arrays_of_warp_are_what_warp_makes_of_them():
     for name in zeros.numpy().dtype.names:
         np.testing.assert_allclose(results[0][0][name], results[1][0][name], rtol=1e-5)
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-12)
+
+
+@wp.struct
+class Found:
+    grid: wp.uint64
+    count: int
+
+
+@wp.kernel
+def words(found: Found, listed: wp.array[Found], number: wp.uint64, out: wp.array[wp.uint64]):
+    out[0] = found.grid
+    out[1] = listed[0].grid
+    out[2] = number
+    for _ in wp.hash_grid_query(found.grid, wp.vec3(0.0), 1.0):
+        out[3] = wp.uint64(7)
+
+
+def test_minus_one_is_the_id_of_nothing():
+    """As in C, a number below 0 gives its bits; programs mark grids that they do not have so."""
+    found = Found()
+    found.grid = -1
+    out = wp.full(4, 1, dtype=wp.uint64)
+    wp.launch(words, 1, inputs=[found, wp.array([found], dtype=Found), -2], outputs=[out])
+    assert out.numpy().tolist() == [2**64 - 1, 2**64 - 1, 2**64 - 2, 1]
+    with pytest.raises(wp.LaunchError, match="which is outside"):
+        wp.launch(words, 1, inputs=[found, wp.array([found], dtype=Found), 2**64], outputs=[out])

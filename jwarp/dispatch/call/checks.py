@@ -14,7 +14,7 @@ from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.bind import compat, values
 from jwarp.compiler.derivative_steps import integers_of
 from jwarp.compiler.program import GeneratedProgram, Program
-from jwarp.dispatch.call.call import Call, is_mutable
+from jwarp.dispatch.call.call import Call, is_mutable, is_on_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
@@ -317,7 +317,7 @@ def _described(param: Param | None, value: Any) -> Argument:
 
 def check_part(param: Param, value: Any, role: Role, in_place: bool = False) -> arguments.Fault | None:
     """The fault of the value of a parameter of the IR, or None. Launches in place take 64 bits whatever JAX does."""
-    if is_borrowed(value):
+    if is_on_device(value):
         return None  # looked at in each launch, as its owner may still change it
     if value is None and not param.is_value:
         return None  # no array at all
@@ -330,11 +330,6 @@ def check_part(param: Param, value: Any, role: Role, in_place: bool = False) -> 
     else:
         found = arguments.read_output(param, value, given, x64)
     return found if isinstance(found, arguments.Fault) else None
-
-
-def is_borrowed(value: Any) -> bool:
-    """True if it is an array on a GPU of another library."""
-    return not isinstance(value, jax.Array) and cuda_arrays.is_cuda_array(value)
 
 
 def has_content(value: Any) -> bool:
@@ -366,7 +361,7 @@ def check_extents(call: Call) -> None:
     Raises:
         LaunchError: there is one.
     """
-    if any(is_borrowed(x) for x in call.given.values):
+    if any(is_on_device(x) for x in call.given.values):
         return  # checked in each launch
     program, threads = call.program.arranged(call.dims, call.block_dim)
     shapes = _shapes(call, program)
@@ -376,7 +371,7 @@ def check_extents(call: Call) -> None:
 def sizes_of(call: Call) -> Sizes | None:
     """The facts that the choice of an adjoint depends on; None where JAX traces, or memory is a GPU's."""
     values = call.matched.values
-    if any(isinstance(x, compat.Tracer) or is_borrowed(x) for x in values):
+    if any(isinstance(x, compat.Tracer) or is_on_device(x) for x in values):
         return None
     program, threads = call.program.arranged(call.dims, call.block_dim)
     if not isinstance(program, GeneratedProgram):

@@ -70,7 +70,9 @@ class ArrayExecutable(HostExecutable):
     def __init__(self, command: ArrayLaunch):
         super().__init__()
         self.program: Program = command.program
-        self.template = {name: command.__dict__[name] for name in ("kernel", "dims", "block_dim", "program", "plain")}
+        self.template = {
+            name: command.__dict__[name] for name in ("kernel", "dims", "block_dim", "program", "plain", "has_numpy")
+        }
         self.backward: Any = None
 
     def learn_launch(self, made: Ready, values: Sequence[Any]) -> None:
@@ -102,6 +104,7 @@ class ArrayLaunch(Command):
         dims: The extents as they were given.
         block_dim: Threads of a block.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
+        has_numpy: Some are arrays of NumPy, or vectors and matrices, which is so for all launches of a layout.
         inputs, outputs: As they were given, None for no outputs.
         executable: What runs it and all launches of its layout, where there is such.
         backward: Its backward passes, once somebody has asked for them, where it repeats no other launch.
@@ -133,6 +136,7 @@ class ArrayLaunch(Command):
             for parameter, value in zip(kernel.signature, self.given, strict=True)
             for leaf in grouping.flatten(kernel.name, parameter.name, parameter.type, value)
         )
+        self.has_numpy = any(isinstance(value, np.ndarray) for value in self.values)
         for param, value in zip(kernel.params, self.values, strict=True):
             if type(value) is array:
                 check_array(kernel.name, param, value)
@@ -172,12 +176,12 @@ class ArrayLaunch(Command):
     def own_numbers(self) -> Sequence[Any]:
         """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
         values = self.values
-        found = [p for p in self.kernel.numbers if isinstance(values[p], np.ndarray)]
-        if not found:
+        if not self.has_numpy:
             return values
         made = list(values)
-        for p in found:
-            made[p] = np.array(values[p])
+        for p in self.kernel.numbers:
+            if isinstance(values[p], np.ndarray):
+                made[p] = np.array(values[p])
         return tuple(made)
 
     def will_write(self) -> None:
@@ -284,6 +288,7 @@ class ArrayLaunch(Command):
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        self.has_numpy = any(isinstance(value, np.ndarray) for value in self.values)
         CHANGES.note()
         return parts
 
@@ -351,6 +356,7 @@ class ArrayLaunch(Command):
             self.__dict__["given"], self.values = before
             CHANGES.note()
             return False
+        self.values = self.own_numbers()  # as `prepared` has them now
         return True
 
     def run(self) -> None:

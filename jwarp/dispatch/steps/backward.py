@@ -112,13 +112,15 @@ class ArrayBackward:
         Raises:
             NotDifferentiableError: there is no exact rule, and the gradients that are followed ask for one.
         """
-        integers: tuple[tuple[int, int], ...] = ()
+        key: Any = moving
+        integers: dict[int, int] = {}
         if self._depends_on_integers:
             numbers = [None if p in self.arrays else self.number(p, value) for p, value in enumerate(values)]
-            integers = tuple(integers_of(self.program, numbers).items())
-        if (known := self._passes.get((moving, integers))) is not None:
+            integers = integers_of(self.program, numbers)
+            key = moving, tuple(integers.items())
+        if (known := self._passes.get(key)) is not None:
             return known
-        return self._passes.made((moving, integers), lambda: self._made(moving, dict(integers)))
+        return self._passes.made(key, lambda: self._made(moving, integers))
 
     def _made(self, moving: tuple[int, ...], integers: Mapping[int, int]) -> BackwardPass | None:
         written = tuple(p for p in self.written if p in moving)

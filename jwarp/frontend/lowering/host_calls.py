@@ -20,16 +20,14 @@ from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.func import CHOOSE, Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.calls import apply, called
-from jwarp.frontend.lowering.host_programs import program_for
+from jwarp.frontend.lowering.host_programs import body_of, program_for
 from jwarp.frontend.lowering.inlining import overload_of
 from jwarp.frontend.syntax.python_operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import operator_table
 from jwarp.frontend.values.bindings import NO_ARRAY, ArrayRef, Binding, Composite, Number, PythonRef, bind_python
-from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_blocks import Unknown, yielded
-from jwarp.ir.functions import inlined
-from jwarp.ir.nodes import Const, Kernel, Value
+from jwarp.ir.nodes import Const, Value
 from jwarp.types import (
     OPERATE,
     PLAIN,
@@ -118,10 +116,8 @@ def _computed(ctx: Context, found: Binding) -> Binding:
         return found
     if not all(isinstance(x, (Value, Const)) and isinstance(x.type, ScalarType) for x in items):
         return found
-    body = make_block(ctx.builder.nodes, items)
-    whole = inlined(Kernel("outside", (), 1, body, functions=tuple(ctx.functions.made))).body
     try:
-        numbers = [Const(x.type, n.item()) for x, n in zip(items, yielded(whole), strict=True)]
+        numbers = [Const(x.type, n.item()) for x, n in zip(items, yielded(body_of(ctx, items)), strict=True)]
     except Unknown:
         return found
     return Composite(found.type, tuple(numbers)) if isinstance(found, Composite) else numbers[0]

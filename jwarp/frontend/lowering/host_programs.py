@@ -20,7 +20,7 @@ from jwarp.frontend.values.bindings import Binding, Composite
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate import EVAL_RULES, evaluate_quietly
 from jwarp.ir.functions import inlined
-from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
+from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Value
 from jwarp.types import CompositeValue, ScalarType, ValueType, float32, float64, number
 
 MAX_PROGRAMS = 1024
@@ -87,6 +87,12 @@ def _kind(value: Any) -> Any:
     return _NUMBERS.get(value.dtype) if isinstance(value, np.floating) else None
 
 
+def body_of(ctx: Context, items: Any) -> Block:
+    """The block that was read, without calls of functions, with these values as its results."""
+    body = make_block(ctx.builder.nodes, items)
+    return inlined(Kernel("outside", (), 1, body, functions=tuple(ctx.functions.made))).body
+
+
 def _recorded(
     kinds: Sequence[Any], ctx: Context, read: Callable[[Context, list[Binding]], Binding]
 ) -> HostProgram | None:
@@ -110,8 +116,7 @@ def _recorded(
     items = found.items if isinstance(found, Composite) else (found,)
     if ctx.locals or not all(isinstance(x, (Value, Const)) and isinstance(x.type, ScalarType) for x in items):
         return None
-    body = make_block(ctx.builder.nodes, items)  # type: ignore[arg-type]
-    whole = inlined(Kernel("outside", (), 1, body, functions=tuple(ctx.functions.made))).body
+    whole = body_of(ctx, items)
     nodes = [node for node in whole.nodes if isinstance(node, Op) and _is_plain(node)]
     if len(nodes) < len(whole.nodes):
         return None

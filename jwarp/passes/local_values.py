@@ -29,6 +29,7 @@ from jwarp.ir.nodes import (
     walk,
 )
 from jwarp.ir.visit import Rebuilder
+from jwarp.types import bool_
 
 # How many elements the arrays that are taken apart may have together.
 MAX_VALUES = 1024
@@ -109,6 +110,8 @@ class _LocalValues(Rebuilder):
         indices, shape = self.operands(node.indices), self.arrays[node.array].shape
 
         def at(index: Operand, position: int, extent: int) -> Operand:
+            if isinstance(index, Const):  # of loops that were unrolled; to fold each test would take most of the time
+                return Const(bool_, index.value in (position, position - extent))
             ends = (Const(index.type, k) for k in (position, position - extent))
             return emit("or", *(emit("eq", index, end) for end in ends))
 

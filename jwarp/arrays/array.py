@@ -388,7 +388,8 @@ class array(Operators, Written):
     def _copied(self, device: Device, requires_grad: bool) -> array:
         whole = View.whole(self.dtype, self.shape)
         made = array.of(allocation.allocate(whole, zeroed=False, device=device), whole)
-        made.requires_grad = requires_grad
+        if requires_grad:
+            made._allocate_gradient()
         submit(Copy(made, self))
         return made
 

@@ -15,6 +15,7 @@ from jwarp.arrays import allocation, dlpack
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
+from jwarp.arrays.descriptors import array_t, described
 from jwarp.arrays.living import table
 from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
 from jwarp.arrays.view import View, read_shape, refuse_long
@@ -312,7 +313,7 @@ class array(Operators, Written):
         self._require_data()
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > self.ndim:
-            raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
+            raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)", also=IndexError)
         if any(isinstance(k, array) for k in keys):
             return self._named(keys)
         if wrong := [k for k in keys if not isinstance(k, slice) and not hasattr(k, "__index__")]:
@@ -387,7 +388,8 @@ class array(Operators, Written):
     def _copied(self, device: Device, requires_grad: bool) -> array:
         whole = View.whole(self.dtype, self.shape)
         made = array.of(allocation.allocate(whole, zeroed=False, device=device), whole)
-        made.requires_grad = requires_grad
+        if requires_grad:
+            made._allocate_gradient()
         submit(Copy(made, self))
         return made
 
@@ -536,6 +538,11 @@ class array(Operators, Written):
         memory: Any = self.memory
         return memory.described(self.layout)
 
+    def __ctype__(self) -> array_t:
+        """Its descriptor as a structure of ctypes, which Warp passes to compiled code."""
+        self._require_data()
+        return described(self)
+
     def __jax_array__(self) -> Any:
         return allocation.jax_value(self._require_data(), self.layout)
 
@@ -546,7 +553,8 @@ class array(Operators, Written):
 
 array.plain_class = array
 _OWN = {
-    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
+    *("memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token"),
+    *("_host", "_grad", "_retain_grad", "_descriptor"),
 }  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def _made(
     if zeroed and listeners.here.capture is not None:
         made.zero_()  # each time that the capture runs
     if requires_grad:
-        made.requires_grad = True
+        made._allocate_gradient()
     if retain_grad:
         made.retain_grad = True
     return made

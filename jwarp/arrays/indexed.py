@@ -10,11 +10,12 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import submit
 from jwarp.arrays.content import value_of
+from jwarp.arrays.descriptors import indexed_described
 from jwarp.arrays.struct_array import StructArray, field_content
 from jwarp.arrays.writes import Computation
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import indexedarray
-from jwarp.types.indexed import COPY, FILL, checked_indices
+from jwarp.types.indexed import COPY, DESCRIBE, FILL, checked_indices
 
 
 def fill_indexed(target: indexedarray, value: Any) -> None:
@@ -120,5 +121,6 @@ def _named(data: array, indices: Sequence[Any]) -> tuple[np.ndarray, ...]:
     return np.ix_(*(np.arange(n) if named is None else checked_indices(named, n, k) for k, (n, named) in axes))
 
 
+DESCRIBE.append(indexed_described)
 FILL.append(fill_indexed)
 COPY.append(copy_indexed)

@@ -29,6 +29,7 @@ from jwarp.programs.function_class import Function
 from jwarp.programs.kernel_class import Kernel
 from jwarp.programs.mesh_edges import MeshAdjacency, MeshEdge
 from jwarp.programs.native_builtins import Core
+from jwarp.programs.packing import pack_arg
 from jwarp.programs.paused_captures import capture_pause, capture_resume
 from jwarp.programs.python_functions import annotations_of_any, argument_spec, closure_of, found_by_name
 from jwarp.programs.struct_class import Struct
@@ -166,6 +167,7 @@ def _context() -> dict[str, Any]:
         "Kernel": Kernel,
         **{name: thing for name, thing in _logger().items() if name.startswith("log_")},
         **MEMBERS,
+        "pack_arg": pack_arg,
         "runtime": _Runtime(),
         "builtin_functions": {**BUILTINS, **LIBRARY},
         "user_modules": _UserModules(),

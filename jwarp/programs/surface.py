@@ -55,7 +55,7 @@ PRIVATE = {
     "context": (
         "ModuleBuilder ModuleExec ModuleHasher Runtime Allocator _smem_shortfall_clause _verify_library_version "
         "get_host_compiler_version get_libmathdx_version get_nanovdb_version "
-        "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc pack_arg"
+        "get_nvrtc_version get_warp_clang_version add_builtin get_builtin_call_desc"
     ),
     "types": (
         "_launch_bounds_classes launch_bounds_t "

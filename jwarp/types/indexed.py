@@ -22,10 +22,11 @@ from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
 
-# Fill the elements that an indexed array names, copy to them, and clone them: set where arrays are known.
+# Fill the elements that an indexed array names, copy to them, clone and describe them: set where arrays are known.
 FILL: list[Callable[[Any, Any], None]] = []
 COPY: list[Callable[[Any, Any], None]] = []
 CLONE: list[Callable[[Any], Any]] = []
+DESCRIBE: list[Callable[[Any], Any]] = []
 
 _types: Cache[ArrayType, StructType] = Cache("types of indexed arrays", 1024)
 
@@ -200,6 +201,10 @@ class indexedarray(Operators):
         indices = tuple(i if i is None else i.to(device) for i in self.indices)
         is_there = data is self.data and all(i is j for i, j in zip(indices, self.indices, strict=True))
         return self if is_there else indexedarray(data, indices)
+
+    def __ctype__(self) -> Any:
+        """Its descriptor as a structure of ctypes, where `data` is a `wp.array`."""
+        return DESCRIBE[0](self)
 
     def numpy(self) -> np.ndarray:
         """A copy of the elements that are named, as a NumPy array."""

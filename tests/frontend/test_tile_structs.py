@@ -210,14 +210,21 @@ def bits(a: wp.array[Inner]):
     t[0] &= a[1]
 
 
+@wp.kernel
+def bits_of_tiles(a: wp.array[Inner]):
+    t = wp.tile_load(a, shape=4)
+    t ^= t
+
+
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (of_ones, "`dtype` must be a scalar, vector or matrix type"),
+        (of_ones, "`dtype` must be a scalar, vector or matrix type, not the type `Inner`, a Warp struct"),
         (of_arrays, "has arrays, which elements of tiles cannot hold"),
-        (smallest, "`a` must be a tile of scalars"),
+        (smallest, "`a` must be a tile of scalars, .* of a Warp struct"),
         (scaled, "does not take tiles of structs"),
-        (bits, "does not take structs"),
+        (bits, "`&=` does not take structs: no bitwise inplace operation takes a Warp struct"),
+        (bits_of_tiles, "no bitwise inplace operation takes tiles of a Warp struct"),
     ],
 )
 def test_what_structs_do_not_have_is_refused(kernel, message):

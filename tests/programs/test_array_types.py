@@ -1,5 +1,6 @@
 """The families of arrays and the types of arguments, as `warp._src.types` tells them."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.config import surface
-from jwarp.programs import array_types, type_tables
+from jwarp.programs import array_types, packing, type_tables
 
 
 class Derived(wp.array):
@@ -110,3 +111,50 @@ def test_programs_launch_on_what_has_an_array_interface(monkeypatch):
         wp.launch(double, 2, [wp.zeros(2, dtype=int)], [y])
     with pytest.raises(RuntimeError, match=r"of another number of dimensions, the array made at"):
         wp.launch(double, 2, [wp.zeros((2, 2))], [y])
+
+
+def test_descriptors_say_where_arrays_are():
+    x = Derived(np.zeros((2, 3), np.float32), dtype=float, requires_grad=True)
+    about = x.__ctype__()
+    assert (about.data, about.grad, about.ndim) == (x.ptr, x.grad.ptr, 2)
+    assert (list(about.shape[:2]), list(about.strides[:2])) == ([2, 3], [12, 4])
+    assert x.__ctype__() is about
+    x.grad = wp.zeros((2, 3))
+    assert x.__ctype__().grad == x.grad.ptr
+    indices = wp.zeros(1, dtype=int)
+    shown = Indexed(x, [indices, None]).__ctype__()
+    assert shown.data.data == x.ptr and shown.indices[0] == indices.ptr and list(shown.shape[:2]) == [1, 3]
+
+
+class Wrong(wp.array):
+    def __ctype__(self):
+        return 3
+
+
+class OfOtherRank(wp.array):
+    def __ctype__(self):
+        made = super().__ctype__()
+        made.ndim = 3
+        return made
+
+
+def test_arguments_are_packed_as_they_fit():
+    x, shown, _ = values()
+    pack = functools.partial(packing.pack_arg, double, device="cpu")
+    assert pack(wp.array[float], "a", x) is x.__ctype__()
+    assert bytes(pack(wp.indexedarray[float], "a", shown)) == bytes(shown.__ctype__())
+    assert pack(wp.indexedarray[float], "a", x, adjoint=True) is x.__ctype__()
+    assert pack(wp.array[float], "a", None).data == 0 and pack(wp.float32, "k", 2).value == 2.0
+    for kind, value, words in (
+        (wp.array[int], x, "expects an array with dtype int32, not float32"),
+        (wp.array2d[float], x, r"expects an array with 2 dimension\(s\), but it has 1"),
+        (wp.array[float], shown, "expects an array of type .*, but passed value has type Indexed"),
+        (wp.indexedarray[float], x, "expects an array of type .*, but passed value has type Derived"),
+        (wp.array[float], wp.array[float], "expects an array of type"),
+        (wp.array[float], object.__new__(Both), "more than one native array family"),
+        (wp.array2d[float], Wrong(np.zeros((1, 1)), dtype=float), "gave int, which is incompatible with array_t"),
+        (wp.array[float], OfOtherRank([1.0], dtype=float), r"the descriptor has 3 dimension\(s\), not 1"),
+        (wp.float32, "text", "str is no number or array"),
+    ):
+        with pytest.raises(RuntimeError, match=f"argument 'a'.*{words}"):
+            pack(kind, "a", value)

@@ -178,15 +178,10 @@ class ArrayLaunch(Command):
         values = self.values
         if not self.has_numpy:
             return values
-        # Those of grids and meshes are followed from state to state.
-        of_geometry = {p for u in self.geometry for p in self.kernel.groups[u]}
         made = list(values)
-        for p, (param, x) in enumerate(zip(self.kernel.params, values, strict=True)):
-            if not (isinstance(x, np.ndarray) and param.is_value) or p in of_geometry:
-                continue
-            if x.flags.writeable or x.base is not None:
-                made[p] = x.copy()
-                made[p].flags.writeable = False
+        for p in self.kernel.numbers:
+            if isinstance(values[p], np.ndarray):
+                made[p] = np.array(values[p])
         return tuple(made)
 
     def will_write(self) -> None:
@@ -355,6 +350,7 @@ class ArrayLaunch(Command):
             self.__dict__["given"], self.values = before
             CHANGES.note()
             return False
+        self.values = self.own_numbers()  # as `prepared` has them now
         return True
 
     def run(self) -> None:

@@ -175,13 +175,14 @@ def without_aliases(program: Program, places: Sequence[Place], *, shared: bool) 
     """
     same: dict[int, int] = {}
     found = list(places)
+    # All memory is known to be that of others.
+    own = [p for p, param in enumerate(program.params[: len(places)]) if not param.is_heap]
     for q, written in enumerate(places):
         if not written.use.changes:
             continue
         _refuse_unwritable(program, q, written.array)
-        for p, other in enumerate(places):
-            if program.params[p].is_heap or program.params[q].is_heap:
-                continue  # which is known to be that of others
+        for p in own if q in own else ():
+            other = places[p]
             if p == q or (other.use.changes and p < q) or not np.may_share_memory(written.array, other.array):
                 continue
             if (shared and other.use is Use.COPY) or not _overlap(written.array, other.array):

@@ -112,5 +112,8 @@ def negated(ctx: Context, x: TileRef, span: Span) -> TileRef:
 
 def change(ctx: Context, symbol: str, name: str, target: TileRef, y: Binding, span: Span) -> None:
     """`target op= y` in place."""
+    if isinstance(target.dtype, StructType) and name in BITS:
+        hint = "wp.tile_map(f, a, b) applies a function"
+        raise KernelTypeError(f"`{symbol}=`: no bitwise inplace operation takes tiles of a Warp struct", span, hint)
     made = binary(ctx, symbol, name, target, y, span)
     ctx.tiles.write(target, ctx.tiles.read(made, span), span)

@@ -206,7 +206,9 @@ def _change_struct(
 ) -> None:
     """Add a struct to an element, or subtract it: the fields that add up."""
     if operation not in SUMS:
-        raise KernelTypeError(f"`{symbol}=` does not take structs", span, "read the element, and assign one: t[0] = s")
+        kind = "bitwise inplace operation" if symbol in ("&", "|", "^") else "inplace operation"
+        hint = "read the element, and assign one: t[0] = s"
+        raise KernelTypeError(f"`{symbol}=` does not take structs: no {kind} takes a Warp struct", span, hint)
     _check(target, value, value_span)
     items: list[Operand | None] = []
     for scalar in flatten(value, value_span) or ():

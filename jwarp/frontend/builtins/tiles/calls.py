@@ -15,7 +15,7 @@ from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef,
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.structs import nothing
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import MAX_DIMS, ElementType, ScalarType, TileKind, as_element, float32, int32
+from jwarp.types import MAX_DIMS, ElementType, ScalarType, StructType, TileKind, as_element, float32, int32
 
 STORAGES = ("register", "shared")
 FILL_MODES = ("lower", "upper")
@@ -48,6 +48,9 @@ class Given:
     def type_error(self, name: str, expected: str, hint: str = "") -> KernelTypeError:
         value = self.values[name]
         shown = describe(value) if value is not None else "nothing"
+        kind = value.object if isinstance(value, PythonRef) else getattr(value, "dtype", None)
+        if isinstance(kind, StructType):
+            shown += f", {'a' if isinstance(value, PythonRef) else 'of a'} Warp struct"
         return KernelTypeError(f"wp.{self.name}: `{name}` must be {expected}, not {shown}", self.where(name), hint)
 
     def error(

@@ -29,6 +29,11 @@ FREED_MEMORY = 128 << 20  # that the allocator holds back
 os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix="jwarp-tests-")
 atexit.register(shutil.rmtree, os.environ["JWARP_CACHE_DIR"], ignore_errors=True)
 
+# Compiled code is not fast here but soon there. Code of all processors and versions (`helpers/compiled_variants.py`),
+# simulators and the kernels of `conformance` are optimised as those of users, and all is in the long profile.
+if os.environ.get("JWARP_FUZZ") != "long":
+    os.environ.setdefault("JWARP_CPU_LEVEL", "0")
+
 # Programs that tests start find the helpers as the tests themselves do.
 _HELPERS = [os.path.join(os.path.dirname(__file__), folder) for folder in ("helpers", "ptx")]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_HELPERS, os.environ.get("PYTHONPATH", "")]))
@@ -53,6 +58,8 @@ _make_context, _contexts = mlir.make_ir_context, threading.local()
 def _shared_context():
     if threading.current_thread() is not threading.main_thread():
         return _make_context()  # XLA partitions programs in threads of its own, and a context must not end with one
+    if mlir.ir.Context.current is not None:
+        return _make_context()  # a program that is lowered while another one is would become a part of that one
     if not hasattr(_contexts, "shared"):
         _contexts.shared = _make_context()
     return _contexts.shared

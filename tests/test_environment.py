@@ -68,6 +68,7 @@ def test_no_assert_does_anything():
     [
         ("JWARP_CPU_WIDTH", "abc", "a power of two up to 64"),
         ("JWARP_CPU_WIDTH", "3", "a power of two up to 64"),
+        ("JWARP_CPU_LEVEL", "4", "0, 1, 2 or 3"),
         ("JWARP_MAX_UNROLL", "many", "an integer from 0 on"),
         ("JWARP_MAX_UNROLL", "-1", "must not be negative"),
         ("JWARP_CUDA_ARCH", "hopper", "architectures like sm_90, several with commas"),

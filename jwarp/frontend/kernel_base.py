@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,6 +133,12 @@ class Kernel(ByName):
         return tuple(range(*pair) for pair in itertools.pairwise(itertools.accumulate(counts, initial=0)))
 
     @functools.cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The parameters of the IR that are passed by value, but for the parts of grids, trees, meshes and volumes."""
+        own = [is_own for a in self.signature for is_own in _own_parts(a.name, a.type)]
+        return tuple(p for p, param in enumerate(self.params) if param.is_value and own[p])
+
+    @functools.cached_property
     def has_structs(self) -> bool:
         """True if some parameter is a struct or an array of structs."""
         return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
@@ -213,6 +219,15 @@ class Kernel(ByName):
     def __repr__(self) -> str:
         params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
         return f"<{self.made_by.removeprefix('@')} {self.name}({params})>"
+
+
+def _own_parts(name: str, kind: Any) -> Iterator[bool]:
+    """For each parameter that one of a kernel's is taken apart into, whether it is no part of a grid or its like."""
+    if isinstance(kind, StructType) and not kind.is_handle:
+        for field, inner in kind.fields.items():
+            yield from _own_parts(f"{name}.{field}", inner)
+    else:
+        yield from (not isinstance(kind, StructType) for _ in leaves(name, kind))
 
 
 _PLANS: PerOwner[Kernel, Any, Any] = PerOwner("repeated launches of a kernel", MAX_SHAPES)

@@ -60,6 +60,7 @@ def rows_of(script, options, folder):
     command = [sys.executable, str(HERE / script), "--rows", str(folder / "rows.jsonl"), *options]
     path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "TMPDIR": str(folder), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+    environment["JWARP_CPU_LEVEL"] = ""  # code as users have it
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]

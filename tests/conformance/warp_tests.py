@@ -98,7 +98,8 @@ def copy_tests(folder: Path) -> list[str]:
 
 def environment(folder: Path) -> dict[str, str]:
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+    own = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", "JWARP_CPU_LEVEL": ""}
+    return {**os.environ, **own}
 
 
 def full(name: str) -> str:

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from forks import server
+from forks import OF_NATIVE, WITH_JWARP, server
 
 TESTS = Path(__file__).parents[1]
 NATIVE = "JWARP_TEST_NATIVE"  # names the native module to the process
@@ -59,10 +59,8 @@ def own_process(
 
         file = test.__code__.co_filename
         code = f"from forked_tests import call; call({file!r}, {test.__name__!r}, {arguments!r})"
-        own = () if "native" in test.__globals__ else ("jax", "jwarp")  # see `native`
-        found, text = server("numpy", "pytest", "forked_tests", *own).run(
-            code, {"JWARP_LIBCUDA": library, NATIVE: _native.__file__}, seconds
-        )
+        modules = OF_NATIVE if "native" in test.__globals__ else WITH_JWARP  # see `native`
+        found, text = server(*modules).run(code, {"JWARP_LIBCUDA": library, NATIVE: _native.__file__}, seconds)
         if found:
             pytest.fail(f"the process ended with {found}\n{text}", pytrace=False)
 

@@ -18,6 +18,9 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+OF_NATIVE = ("numpy", "pytest", "forked_tests")
+WITH_JWARP = (*OF_NATIVE, "jax", "jwarp")  # one process for all, as it takes two seconds to start it
+
 _servers: dict[tuple[str, ...], Server] = {}
 
 

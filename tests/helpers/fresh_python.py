@@ -28,7 +28,7 @@ def run_forked(code, folder=".", **settings):
     """
     first = f"import os, jwarp\nos.chdir({str(folder)!r})\n"
     first += "".join(f"jwarp.config.{name} = {value!r}\n" for name, value in settings.items())
-    status, text = forks.server("jwarp").run(first + textwrap.dedent(code), {}, 120)
+    status, text = forks.server(*forks.WITH_JWARP).run(first + textwrap.dedent(code), {}, 120)
     assert status == 0, text
     return text
 

@@ -50,5 +50,5 @@ def run(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], at_end: 
 def check_script(path: str, *arguments: str) -> None:
     """Run a script in a process of its own, which touching a fence ends; it prints what it does before it does it."""
     code = f"import runpy, sys\nsys.argv = {[path, *arguments]!r}\nrunpy.run_path({path!r}, run_name='__main__')"
-    status, text = forks.server("jwarp", "numpy", "pytest", "guard_pages").run(code, {}, 300)
+    status, text = forks.server(*forks.WITH_JWARP).run(code, {}, 300)
     assert status == 0, f"ended with {status}\n{text[-3000:]}"

@@ -30,7 +30,8 @@ def run(library: str, job: str, *models: str, seconds: int = 900) -> dict[str, A
     """
     kept = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     environment = {**os.environ, "JWARP_CACHE_DIR": os.path.join(kept, "jwarp-simulators"), "PYTHONWARNINGS": "ignore"}
-    environment.pop("XLA_FLAGS", None)
+    for name in ("XLA_FLAGS", "JWARP_CPU_LEVEL"):
+        environment.pop(name, None)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, os.path.abspath(__file__), library, job, *models],

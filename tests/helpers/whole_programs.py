@@ -114,10 +114,17 @@ def _closest(q: Any, a: Any, b: Any, c: Any) -> Any:
     return a + ab * (vb / (va + vb + vc)) + ac * (vc / (va + vb + vc))
 
 
+def _has_area(a: Any, b: Any, c: Any) -> bool:
+    """True for a triangle that queries find."""
+    sides = ((b - a) ** 2).sum() + ((c - a) ** 2).sum() + ((c - b) ** 2).sum()
+    return bool((np.cross(b - a, c - a) ** 2).sum() >= 1e-12 * sides * sides and sides > 0.0)
+
+
 def _nearest(p: Any, x: Any, y: Any) -> None:
-    for i in range(min(len(x), len(y))):
+    found = [p[t] for t in TRIANGLES if _has_area(*p[t])]
+    for i in range(min(len(x), len(y)) if found else 0):
         q = np.array([x[i], 0.3 * i, 0.5])
-        y[i] = np.sin(min(((_closest(q, *p[t]) - q) ** 2).sum() for t in TRIANGLES))
+        y[i] = np.sin(min(((_closest(q, *corners) - q) ** 2).sum() for corners in found))
 
 
 # -- making programs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class Target:
     # Converts vectors of floats that are no integers of a type to the nearest there are, and has minima in which
     # numbers win over NaN.
     is_arm: bool = False
+    level: int = 2  # to which LLVM's code generator optimises
 
 
 # Widest first: the feature, threads to a vector of 32-bit values.
@@ -41,6 +43,7 @@ _WIDTHS = (("avx512f", 16), ("avx2", 8))
 _NARROWEST = 4
 # Those that code can be made for.
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)
+LEVELS = ("0", "1", "2", "3")
 
 
 @cached("one")
@@ -51,8 +54,14 @@ def _initialize() -> None:
 
 @cached("widths of vectors")
 def host_target(width: int | None = None) -> Target:
-    """The target of this process. `width`, or JWARP_CPU_WIDTH, overrides the number of threads to a vector."""
+    """The target of this process. `width`, or JWARP_CPU_WIDTH, overrides the number of threads to a vector.
+
+    JWARP_CPU_LEVEL overrides the level of optimisation.
+    """
     _initialize()
+    level = os.environ.get("JWARP_CPU_LEVEL", "").strip() or "2"
+    if level not in LEVELS:
+        raise ValueError(f"JWARP_CPU_LEVEL, to which code is optimised, must be 0, 1, 2 or 3, not {level!r}")
     features = llvm.get_host_cpu_features()
     best = next((w for name, w in _WIDTHS if features.get(name)), _NARROWEST)
     given, name = (
@@ -75,6 +84,7 @@ def host_target(width: int | None = None) -> Target:
         half=bool(features.get("f16c") or is_arm),
         past_caches=_largest_cache() if features.get("avx2") else 0,
         is_arm=is_arm,
+        level=int(level),
     )
 
 
@@ -100,12 +110,14 @@ def target_machine(target: Target) -> llvm.TargetMachine:
     """
     _initialize()
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=False
+        cpu=target.cpu, features=target.features, opt=target.level, reloc="pic", codemodel="small", jit=False
     )
 
 
 def machine_code(module: llvm.ModuleRef, target: Target, *, is_long: bool = False) -> bytes:
     """The object code of an optimised module."""
+    if is_long:  # the lowest level keeps each value in memory of its own, of which a stack may not have enough
+        target = dataclasses.replace(target, level=max(target.level, 1))
     with _quick() if is_long else contextlib.nullcontext():
         return target_machine(target).emit_object(module)
 

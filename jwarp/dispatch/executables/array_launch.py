@@ -45,7 +45,7 @@ from jwarp.dispatch.executables.device import Forward as DeviceForward
 from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
-from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, outdated, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -178,15 +178,10 @@ class ArrayLaunch(Command):
         values = self.values
         if not self.has_numpy:
             return values
-        # Those of grids and meshes are followed from state to state.
-        of_geometry = {p for u in self.geometry for p in self.kernel.groups[u]}
         made = list(values)
-        for p, (param, x) in enumerate(zip(self.kernel.params, values, strict=True)):
-            if not (isinstance(x, np.ndarray) and param.is_value) or p in of_geometry:
-                continue
-            if x.flags.writeable or x.base is not None:
-                made[p] = x.copy()
-                made[p].flags.writeable = False
+        for p in self.kernel.numbers:
+            if isinstance(values[p], np.ndarray):
+                made[p] = np.array(values[p])
         return tuple(made)
 
     def will_write(self) -> None:
@@ -319,7 +314,7 @@ class ArrayLaunch(Command):
             try:
                 native()
             except ValueError as error:
-                raise self._outdated(error) from None
+                raise outdated(self.kernel.name, error) from None
 
         if geometry:
             return replay
@@ -336,15 +331,9 @@ class ArrayLaunch(Command):
             try:
                 run()
             except ValueError as error:
-                raise self._outdated(error) from None
+                raise outdated(self.kernel.name, error) from None
 
         return replay_alone
-
-    def _outdated(self, error: ValueError) -> LaunchError:
-        """The error where arrays are not what they were, unless it is already one of a device's."""
-        if isinstance(error, LaunchError):
-            return error
-        return LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew")
 
     @property
     def native(self) -> Callable[[], Any]:
@@ -361,6 +350,7 @@ class ArrayLaunch(Command):
             self.__dict__["given"], self.values = before
             CHANGES.note()
             return False
+        self.values = self.own_numbers()  # as `prepared` has them now
         return True
 
     def run(self) -> None:

@@ -184,15 +184,15 @@ def launch(
         slot = found
     kernel = read_kernel(kernel, "wp.launch")
     if slot.key is None:
-        given = inputs, outputs, adj_inputs, adj_outputs
-        found = [plain_values(values) for values in given]
-        if any(x is not y for x, y in zip(found, given, strict=True)):
-            return launch(kernel, dim, *found, device, stream, adjoint, record_tape, record_cmd, max_blocks,
-                          block_dim, **unknown)  # fmt: skip
+        written = inputs, outputs, adj_inputs, adj_outputs
+        plain = [plain_values(values) for values in written]
+        if any(x is not y for x, y in zip(plain, written, strict=True)):
+            return _once_more(kernel, dim, *plain, device, stream, adjoint, record_tape, record_cmd, max_blocks,
+                              block_dim, **unknown)  # fmt: skip
     asked = kernel, inputs
     if kernel.handles and computes_with_ids(kernel) and (numbers := as_numbers(inputs)) is not inputs:
-        return launch(kernel, dim, numbers, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape,
-                      record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
+        return _once_more(kernel, dim, numbers, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
+                          record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
     try:
         given = Given(inputs, outputs)
         on_arrays = given.on_arrays
@@ -227,14 +227,17 @@ def launch(
         is_of_numbers = isinstance(error, KernelTypeError) and error.needs_numbers
         if is_of_numbers and looks_up and as_numbers(asked[1]) is not asked[1] and not computes_with_ids(asked[0]):
             note_ids_as_numbers(asked[0])
-            return launch(*asked[:1], dim, asked[1], outputs, adj_inputs, adj_outputs, device, stream, adjoint,
-                          record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
+            return _once_more(asked[0], dim, asked[1], outputs, adj_inputs, adj_outputs, device, stream, adjoint,
+                              record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
         if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
             shorten(error)
             raise
         note_look_ups(kernel)
     return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
                         record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
+
+
+_once_more: Any = launch  # with other values, by place
 
 
 def _with_memory(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, *more: Any, **unknown: Any) -> Any:

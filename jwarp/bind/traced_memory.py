@@ -59,7 +59,7 @@ _made: contextvars.ContextVar[list[weakref.ref[TracedMemory]] | None] = contextv
 
 
 @contextlib.contextmanager
-def settling() -> Iterator[Callable[[Container[TracedMemory]], None]]:
+def settling() -> Iterator[Callable[[Container[Memory]], None]]:
     """Note the memories that are made inside. The result makes constants of them, but for those that it is given.
 
     A program may keep arrays that it makes in its first call, such as the points of a quadrature. If no argument
@@ -68,7 +68,7 @@ def settling() -> Iterator[Callable[[Container[TracedMemory]], None]]:
     made: list[weakref.ref[TracedMemory]] = []
     token = _made.set(made)
 
-    def settle(others: Container[TracedMemory]) -> None:
+    def settle(others: Container[Memory]) -> None:
         for reference in made:
             memory = reference()
             if memory is not None and memory not in others:

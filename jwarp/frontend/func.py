@@ -27,6 +27,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.syntax.static_values import defined
 from jwarp.types import Bound, Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
+from jwarp.types.annotations import annotations_of as hints_of
 from jwarp.types.annotations import refuse_unions
 from jwarp.types.patterns import fits
 
@@ -289,7 +290,7 @@ def _check_references(function: Callable, earlier: Func) -> None:
 
 def _without_references(function: Callable) -> tuple[str, ...]:
     """The annotations as `_written_parameters` has them, with what is referred to in place of each reference."""
-    known = inspect.get_annotations(function)
+    known = hints_of(function)  # also of annotations that are texts
     kinds = (known.get(name) for name in inspect.signature(function).parameters)
     return tuple(repr(kind.value if isinstance(kind, Reference) else kind) for kind in kinds)
 

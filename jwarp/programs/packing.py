@@ -52,7 +52,7 @@ def _check_descriptor(where: str, found: Any, kind: type[ctypes.Structure], dims
         shown = type(found).__name__
         raise RuntimeError(f"{where}: __ctype__() gave {shown}, which is incompatible with {kind.__name__}")
     plain = kind.from_buffer_copy(found)
-    ndim = plain.data.ndim if kind is indexedarray_t else plain.ndim  # type: ignore[attr-defined]
+    ndim = plain.data.ndim if kind is indexedarray_t else plain.ndim
     if ndim != dims:
         raise RuntimeError(f"{where}: the descriptor has {ndim} dimension(s), not {dims}")
 

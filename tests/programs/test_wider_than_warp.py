@@ -99,7 +99,7 @@ def test_a_number_of_the_source_is_a_variable_for_a_reference_and_has_its_deriva
     np.testing.assert_allclose(x.grad.numpy(), 3 + 3 * values**2, rtol=1e-6)
 
 
-def of_both_kinds():
+def of_both_kinds(written=wp.ref[wp.int32]):
     def same(x):
         return x
 
@@ -108,15 +108,16 @@ def of_both_kinds():
 
     by_reference.__name__, by_reference.__qualname__ = same.__name__, same.__qualname__
     same.__annotations__ = {"x": wp.int32}
-    by_reference.__annotations__ = {"x": wp.ref[wp.int32]}
+    by_reference.__annotations__ = {"x": written}
     same = wp.func(same)
     same = wp.func(by_reference)
     return same
 
 
 def test_functions_that_differ_in_references_alone_are_refused(monkeypatch):
-    with pytest.raises(RuntimeError, match=r"`same` differ only by wp\.ref"):
-        of_both_kinds()
+    for written in (wp.ref[wp.int32], "wp.ref[wp.int32]"):  # as `from __future__ import annotations` has it
+        with pytest.raises(RuntimeError, match=r"`same` differ only by wp\.ref"):
+            of_both_kinds(written)
     monkeypatch.setattr(surface, "is_warps", False)
     assert len(of_both_kinds().defined) == 2
 

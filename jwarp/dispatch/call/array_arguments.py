@@ -150,7 +150,11 @@ def check_array(kernel: str, param: Param, value: array) -> None:
         hint = f"make it with dtype=wp.{param.dtype}"
         if own.dtype == param.dtype:
             hint = "a.view(dtype) shows the same bytes as elements of another type, a.reshape(…) in another shape"
-        differs = "number of dimensions" if own.dtype == param.dtype and value.ndim != param.type.dims else "dtype"
+        differs = (
+            "number of dimensions"
+            if own.dtype == param.dtype and value.ndim != getattr(param.type, "dims", 0)
+            else "dtype"
+        )
         raise KernelTypeError(f"{where}, got {own!r} of another {differs}, {value.memory.made_at}", hint=hint)
 
 

@@ -45,7 +45,7 @@ from jwarp.dispatch.executables.device import Forward as DeviceForward
 from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
-from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, slot_of
+from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, outdated, slot_of
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -314,7 +314,7 @@ class ArrayLaunch(Command):
             try:
                 native()
             except ValueError as error:
-                raise self._outdated(error) from None
+                raise outdated(self.kernel.name, error) from None
 
         if geometry:
             return replay
@@ -331,15 +331,9 @@ class ArrayLaunch(Command):
             try:
                 run()
             except ValueError as error:
-                raise self._outdated(error) from None
+                raise outdated(self.kernel.name, error) from None
 
         return replay_alone
-
-    def _outdated(self, error: ValueError) -> LaunchError:
-        """The error where arrays are not what they were, unless it is already one of a device's."""
-        if isinstance(error, LaunchError):
-            return error
-        return LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew")
 
     @property
     def native(self) -> Callable[[], Any]:

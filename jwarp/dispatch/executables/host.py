@@ -16,7 +16,7 @@ from jwarp.compiler.launch_forms import with_lanes
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Place, Use, read_places
-from jwarp.dispatch.executables.table import Ready
+from jwarp.dispatch.executables.table import Ready, outdated
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
@@ -66,7 +66,7 @@ class InPlace:
         try:
             self.native()
         except ValueError as error:
-            raise LaunchError(f"kernel '{self.program.name}': {error}", hint="make the record anew") from None
+            raise outdated(self.program.name, error) from None
 
     def set_places(self, places: Mapping[int, Place]) -> None:
         """Replace the arrays of some parameters. Raises what making the launch raises, and then changes nothing."""

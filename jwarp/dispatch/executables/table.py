@@ -280,6 +280,13 @@ class Ready(abc.ABC):
         return None
 
 
+def outdated(name: str, error: ValueError) -> LaunchError:
+    """The error where arrays are not what they were, unless it is already one of a device's."""
+    if isinstance(error, LaunchError):
+        return error
+    return LaunchError(f"kernel '{name}': {error}", hint="make the record anew")
+
+
 def stream_refusal(name: str, stream: Any) -> LaunchError:
     """The error for a `stream` that means nothing here."""
     return LaunchError(

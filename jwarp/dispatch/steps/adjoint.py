@@ -19,7 +19,7 @@ from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Convert, DeviceReader, Place, Reader, Use, converter, read_contents
 from jwarp.dispatch.executables.host import refuse_shared, without_aliases
-from jwarp.dispatch.executables.table import Plan, Ready, places_of_gradients
+from jwarp.dispatch.executables.table import Plan, Ready, outdated, places_of_gradients
 from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps, Recorded, Scratch, native_steps
 from jwarp.errors import LaunchError
 from jwarp.launching import arguments
@@ -146,7 +146,7 @@ class HostAdjoint(Ready):
         try:
             self._add()
         except ValueError as error:
-            raise LaunchError(f"kernel '{made.program.name}': {error}", hint="make the record anew") from None
+            raise outdated(made.program.name, error) from None
         wanted = self.call.gradients.wanted
         return self.call.results({p: made.wanted[p].array.copy() if p in made.starts else x for p, x in wanted.items()})
 

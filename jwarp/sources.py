@@ -15,6 +15,7 @@ from jwarp.caches import cached
 # Everything between a kernel's text and its machine code, derivatives included. The frontend reads the library.
 PARTS = (
     "types",
+    "arrays",
     "ir",
     "frontend",
     "lib",

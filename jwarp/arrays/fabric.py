@@ -142,7 +142,7 @@ def _element(about: Any, attrib: str) -> tuple[Any, int]:
     is_usable, name, count, depth, role = about
     scalar = SCALARS.get(_SCALARS.get(name, ""))
     if not is_usable or scalar is None or role in _TEXTS:
-        raise KernelTypeError(f"{where}, {tuple(about)}, is none that kernels know")
+        raise KernelTypeError(f"{where}, {tuple(about)}, is not a type of kernels")
     if count <= 1:
         return scalar, depth
     if role == "quat" and count == 4:

@@ -11,7 +11,7 @@ from jwarp.ir.attributes import Extent, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, is_plain, walk, with_bodies
-from jwarp.passes.simplify import simplify
+from jwarp.passes.liveness import drop_unused
 from jwarp.types import int32
 
 
@@ -19,7 +19,9 @@ def plain(kernel: Kernel) -> Kernel:
     """`kernel` as it runs: without what only its derivatives need."""
     if is_plain(kernel):
         return kernel
-    return simplify(dataclasses.replace(with_bodies(kernel, _Plain().block), gradients=()))
+    # Not simplified: checks are put around operations where they are written.
+    made = with_bodies(with_bodies(kernel, _Plain().block), drop_unused)
+    return dataclasses.replace(made, gradients=())
 
 
 class _Plain(Cloner):

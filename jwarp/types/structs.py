@@ -227,7 +227,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
         kind = as_type(annotation)
         if kind is None or annotation is cls:
             raise KernelTypeError(
-                f"@wp.struct {cls.__name__}, field '{name}': the annotation {annotation!r} is none that kernels know",
+                f"@wp.struct {cls.__name__}, field '{name}': {annotation!r} is not a type of kernels",
                 hint="use a scalar, vector, matrix, array or struct type",
             )
         if is_empty(kind):

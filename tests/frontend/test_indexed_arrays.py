@@ -223,9 +223,9 @@ def test_an_attribute_of_fabric_is_an_array():
     [
         ({"told": (True, "f4", 1, 0)}, "must contain five elements, got 4"),
         ({"told": (True, "f4", 6, 0, "matrix")}, "must have a square element count, got 6"),
-        ({"told": (True, "f3", 1, 0, "")}, "is none that kernels know"),
-        ({"told": (False, "f4", 1, 0, "")}, "is none that kernels know"),
-        ({"told": (True, "u1", 1, 0, "text")}, "is none that kernels know"),
+        ({"told": (True, "f3", 1, 0, "")}, "is not a type of kernels"),
+        ({"told": (False, "f4", 1, 0, "")}, "is not a type of kernels"),
+        ({"told": (True, "u1", 1, 0, "text")}, "is not a type of kernels"),
         ({"told": (True, "f4", 1, 1, "")}, "the elements of 'x' are arrays"),
         ({"apart": 4}, "do not follow one another"),
         ({"counts": [7, -1]}, "2 buckets and 2 counts"),

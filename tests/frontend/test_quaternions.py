@@ -172,7 +172,7 @@ class TestOutsideKernels:
         assert repr(wp.quatd(1, 2, 3, 4)) == "quatd([1., 2., 3., 4.])"
         assert wp.spatial_vector is wp.types.vector(6, float) and wp.quat is wp.types.quaternion(float)
         assert wp.transform is wp.transformf is wp.types.transformation(wp.float32)
-        for text, given in (("4 elements", lambda: wp.quat(1.0)), ("expected a sequence, got int", lambda: wp.transform(1, 2))):
+        for text, given in (("4 elements", lambda: wp.quat(1.0)), ("sequence, got int", lambda: wp.transform(1, 2))):
             with pytest.raises(wp.KernelTypeError, match=text):
                 given()
 

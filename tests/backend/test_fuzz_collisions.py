@@ -36,7 +36,7 @@ from jwarp.ir.attributes import Origin
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.verify import verify
 
-COUNT, GROUPS = 100, 2  # of the short profile
+COUNT, GROUPS = 100, 1  # of the short profile
 SMALL, COUNTING = 0.9, 0.4  # of kernels, how many are short, and how many have counters
 CODE_EVERY, SLOTS_EVERY, SECOND_EVERY = 50, 5, 10  # of how many one is compiled, and so on
 DIMS = {1: [(1,), (5,), (13,)], 2: [(1, 1), (2, 3), (4, 3)]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,7 @@ def described(
     return descriptor_of(program, geometry, tuple(place.use.role for place in places), block_dim), places
 
 
-def prepare(launch: Descriptor, shapes: Iterable[tuple[int, ...]]) -> None:
+def prepare(launch: Descriptor, shapes: Sequence[tuple[int, ...]]) -> None:
     """Check the shapes of its arrays and compile what the launch needs, unless that has been done for these shapes.
 
     Raises:
@@ -158,11 +158,21 @@ def prepare(launch: Descriptor, shapes: Iterable[tuple[int, ...]]) -> None:
                 f"kernel '{kernel.name}', parameter '{param.name}': an extent must be at most 2**31 - 1, got {shape}",
                 hint="split the long axis in two",
             )
-    lowered = lower_kernel(kernel, launch.program.settings)
     if launch.geometry.repeat:
-        lowered.check(launch.geometry.dims, extents)
-    lowered.require(launch.geometry.dims, extents)
+        lower_kernel(kernel, launch.program.settings).check(launch.geometry.dims, extents)
+    require(launch, shapes)
     checked.keep(extents, True)
+
+
+def require(launch: Descriptor, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Compile what a launch on arrays of these shapes needs.
+
+    Steps of adjoints ask for no more. Arrays that they do not read are empty, such as the indices of an axis that has
+    none, so that `prepare` would take them for ones that the kernel leaves.
+    """
+    kernel = launch.program.kernel
+    extents = extents_of(kernel.params, shapes)
+    lower_kernel(kernel, launch.program.settings).require(launch.geometry.dims, extents)
 
 
 # Arrays that share memory

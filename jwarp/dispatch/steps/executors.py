@@ -15,7 +15,7 @@ from jwarp.arrays.rematerialised import Remade, there
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.checks import Place
 from jwarp.dispatch.executables.device_launch import Content, Work, device_of
-from jwarp.dispatch.executables.host import code_of, prepare
+from jwarp.dispatch.executables.host import code_of, require
 from jwarp.errors import LaunchError
 from jwarp.launching.steps import Add, Allocate, Copy, Launch, Shape, Slot, Step, Steps
 from jwarp.wire import Role
@@ -47,7 +47,7 @@ class HostSteps:
                 if step.value is not None and step.slot not in steps.written:
                     self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
-                prepare(step.launch, step.shapes)
+                require(step.launch, step.shapes)
 
     def place(self, slot: Slot) -> int:
         """The number of a slot's array."""
@@ -212,7 +212,7 @@ def _bound(recorded: Recorded, scratch: Scratch, codes: dict[Any, Code]) -> list
         elif isinstance(step, Launch):
             of, key = [arrays[slot] for slot in step.slots], (step.launch, step.shapes)
             if key not in codes:
-                prepare(*key)
+                require(*key)
                 codes[key] = code_of(step.launch)
             made.append(_native.BoundHostLaunch(*codes[key], of, step.launch.operands, step.launch.results))
         else:

@@ -154,8 +154,14 @@ def test_what_reads_no_ids_now_says_so():
     given = [ids, wp.array(WHERE, dtype=wp.vec3), wp.zeros((COUNT, 4)), wp.zeros((COUNT, 6))]
     given += [wp.zeros(3, dtype=int), wp.zeros(3, dtype=wp.uint64)]
     outputs = [(COUNT, 4), (COUNT, 6), jax.ShapeDtypeStruct((3,), np.int32), jax.ShapeDtypeStruct((3,), np.uint64)]
-    with jax.enable_x64(True), pytest.raises(wp.LaunchError, match="(?s)JAX traces this one.*give each"):
+    # A launch that returns arrays takes the ids as JAX's or NumPy's, too.
+    with jax.enable_x64(True), pytest.raises(wp.KernelTypeError, match="(?s)'distances': expected .*pass a JAX or"):
         jax.jit(lambda x: wp.launch(ask, COUNT, [ids, x], outputs))(jnp.asarray(WHERE))
+    wp.launch(ask, COUNT, inputs=given)
+    with jax.enable_x64(True):
+        found = jax.jit(lambda x: wp.launch(ask, COUNT, [ids.numpy(), x], outputs))(jnp.asarray(WHERE))
+    np.testing.assert_array_equal(found[0], given[2].numpy())
+    assert np.any(found[0])
     kept = wp.HashGrid(2, 2, 2)
     mixed = np.array([int(made[0].id), int(kept.id)], np.uint64)
     outputs = [np.zeros(x.shape, x.numpy().dtype) for x in given[2:]]

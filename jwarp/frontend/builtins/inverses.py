@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from jwarp.errors import Span
 from jwarp.frontend.values.bindings import Composite
 from jwarp.frontend.values.composites import Emitter, total
-from jwarp.frontend.values.operator_table import binary
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
 
@@ -32,7 +32,25 @@ def _without(rows: Sequence[Sequence[Operand]], row: int, column: int) -> list[l
 
 
 def inverse(e: Emitter, m: Composite, span: Span) -> Composite:
-    """The adjugate over the determinant; zero where the determinant is zero."""
+    """The adjugate over the determinant; zero where the determinant is zero.
+
+    Derivatives are those of s inv(s m), for the constant s that makes the largest element one. Those of the adjugate of
+    m itself, with 1 / det**2, leave the range of floats long before the inverse does.
+    """
+    det, y = _by_cofactors(e, m, span)
+    scale = _unit_scale(e, m, span)
+    _, of_scaled = _by_cofactors(e, _times(e, m, scale, span), span)
+    moving = _times(e, of_scaled, scale, span)
+    singular = e.emit("eq", det, zero(det.type), span=span)
+    items = []
+    for value, other in zip(y.items, moving.items, strict=True):
+        steady = e.emit("select", singular, zero(det.type), other, span=span)
+        items.append(e.emit("follow", value, steady, span=span))
+    return Composite(m.type, tuple(items))
+
+
+def _by_cofactors(e: Emitter, m: Composite, span: Span) -> tuple[Operand, Composite]:
+    """The determinant, and the adjugate over it."""
     n, one = m.type.shape[0], Const(m.type.dtype, 1.0)
     cofactors = []
     for i in range(n):
@@ -46,24 +64,18 @@ def inverse(e: Emitter, m: Composite, span: Span) -> Composite:
     scale = e.emit("div", one, e.emit("select", singular, one, det, span=span), span=span)
     scale = e.emit("select", singular, zero(det.type), scale, span=span)
     items = tuple(e.emit("mul", cofactors[j * n + i], scale, span=span) for i in range(n) for j in range(n))
-    return _moving_inverse(e, m, Composite(m.type, items), span)
+    return det, Composite(m.type, items)
 
 
-def _moving_inverse(e: Emitter, m: Composite, y: Composite, span: Span) -> Composite:
-    """The inverse y of m with its derivatives of first and second order: dy = -y dm y.
+def _unit_scale(e: Emitter, m: Composite, span: Span) -> Operand:
+    """The inverse of the largest size of an element, as a constant; one for zeros."""
+    largest = functools.reduce(
+        lambda a, b: e.emit("max", a, b, span=span), [e.emit("abs", x, span=span) for x in m.items]
+    )
+    is_zero, one = e.emit("eq", largest, zero(largest.type), span=span), Const(m.type.dtype, 1.0)
+    scale = e.emit("div", one, e.emit("select", is_zero, one, largest, span=span), span=span)
+    return e.emit("follow", scale, zero(scale.type), span=span)
 
-    Those of cofactors over the determinant leave the range of floats long before the inverse does.
-    """
 
-    def follow(x: Composite, moving: Sequence[Operand], name: str = "follow") -> Composite:
-        pairs = zip(x.items, moving, strict=True)
-        return Composite(x.type, tuple(e.emit(name, a, b, span=span) for a, b in pairs))
-
-    def moved(constant: Composite) -> Composite:
-        product = binary(e, "@", "matmul", binary(e, "@", "matmul", constant, m, span), constant, span)
-        assert isinstance(product, Composite)
-        return follow(y, [e.emit("neg", x, span=span) for x in product.items])
-
-    fixed = follow(y, [zero(y.type.dtype)] * len(y.items))
-    first = moved(fixed)
-    return follow(moved(follow(fixed, first.items, "replayed")), first.items, "replayed")
+def _times(e: Emitter, m: Composite, factor: Operand, span: Span) -> Composite:
+    return Composite(m.type, tuple(e.emit("mul", x, factor, span=span) for x in m.items))

@@ -76,6 +76,7 @@ class LinearSolverState:
         scalar = scalar_of(b.dtype)
         self._wide, default = _KINDS[scalar]
         self.tol, self.atol = _tolerances(tol, atol, default)
+        self.default_tol = default
         self.least = default**3  # whose square is a number, too
         self.count = numbers(b).size
         self.maxiter = int(maxiter or self.count)
@@ -169,7 +170,7 @@ class LinearSolverState:
         self.dot(RR, self.r, self.r)
 
     def _solve(self) -> Any:
-        if self.b.memory.is_traced:
+        if self.b.memory.is_traced or self.x.memory.is_traced:
             return solve_implicitly(self)
         if self.check_every <= 0:
             return self.solve_to_the_end()
@@ -222,7 +223,7 @@ class LinearSolverState:
     def _to_the_end(self) -> tuple[array, array, array]:
         squares = self.s[RR], self.s[TOL]
         if self.callback is not None and not isinstance(self.callback, Kernel):
-            raise KernelTypeError("wp.optim.linear: with check_every=0 the callback is a kernel")
+            raise KernelTypeError("wp.optim.linear: with check_every=0, or while JAX traces, the callback is a kernel")
 
         def ask(more: int) -> None:
             launch(_count, 1, [self.s, self.done, self.goes_on, more, self.maxiter], record_tape=False)

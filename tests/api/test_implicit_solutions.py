@@ -98,3 +98,76 @@ def test_sparse_matrices_and_operators_of_a_program(kind):
     want = np.linalg.solve(matrix, b)
     assert_allclose(value, want @ weights, rtol=1e-9)
     assert_allclose(by, -np.linalg.solve(matrix.T, weights)[rows] * want[columns], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["cg", "cr", "bicgstab", "gmres"])
+def test_derivatives_are_linear_in_what_they_are_taken_along(name):
+    """In float32, a millionth of a gradient is the millionth of it: no absolute tolerance stops its iterations."""
+    matrix, b, weights = (np.float32(each) for each in system(name, 20))
+
+    def solution(A: wp.array2d[float], b: wp.array[float]):
+        x = wp.zeros_like(b)
+        getattr(wp.optim.linear, name)(A, b, x, maxiter=100)
+        return wp.to_jax(x)
+
+    solve = wp.functionalize(solution)
+    for size in (1.0, 1e-8):
+        by = jax.grad(lambda b, size=size: size * (solve(jnp.asarray(matrix), b)[0] @ weights))(jnp.asarray(b))
+        assert_allclose(by, size * np.linalg.solve(matrix.T, weights), rtol=1e-3, atol=1e-5 * size)
+
+
+@wp.kernel
+def multiplied(A: wp.array2d[wp.float64], x: wp.array[wp.float64], out: wp.array[wp.float64]):
+    i = wp.tid()
+    total = wp.float64(0.0)
+    for j in range(A.shape[1]):
+        total += A[i, j] * x[j]
+    out[i] = total
+
+
+@wp.kernel
+def combined(a: wp.float64, x: wp.array[wp.float64], b: wp.float64, y: wp.array[wp.float64], z: wp.array[wp.float64]):
+    i = wp.tid()
+    z[i] = a * x[i] + b * y[i]
+
+
+def test_operators_may_write_to_arrays_of_their_own_and_loops_need_no_bound():
+    matrix, b, weights = (jnp.asarray(each) for each in system("cg", 7))
+
+    def solution(A: wp.array2d[wp.float64], b: wp.array[wp.float64]):
+        outer = wp.zeros_like(b)
+
+        def product(x, y, z, alpha, beta):
+            wp.launch(multiplied, 7, inputs=[A, x], outputs=[outer])
+            wp.launch(combined, 7, inputs=[alpha, outer, beta, y], outputs=[z])
+
+        x = wp.zeros_like(b)
+        operator = wp.optim.linear.LinearOperator((7, 7), wp.float64, b.device, product)
+        wp.optim.linear.cg(operator, b, x, tol=1e-13)
+        return wp.to_jax(x)
+
+    solve = wp.functionalize(solution, max_trips=2)
+    assert_allclose(solve(matrix, b)[0], np.linalg.solve(matrix, b), rtol=1e-9)
+    by = jax.grad(lambda A: solve(A, b)[0] @ weights)(matrix)
+    want = -np.outer(np.linalg.solve(matrix, weights), np.linalg.solve(matrix, b))
+    assert_allclose(by, want, rtol=1e-6, atol=1e-9)
+
+
+def test_warm_starts_and_reports_are_those_outside_of_jax():
+    matrix, b, _ = system("cg", 12)
+    near = np.linalg.solve(matrix, b) + 1e-4
+
+    def solved(A, b, x):
+        done, residual, tolerance = wp.optim.linear.cg(A, b, x, tol=1e-2, atol=0.0, check_every=0)
+        return x, done, residual, tolerance
+
+    arrays = [wp.array(each, dtype=wp.float64) for each in (matrix, b, near)]
+    x, *report = solved(*arrays)
+
+    def solution(A: wp.array2d[wp.float64], b: wp.array[wp.float64], x: wp.array[wp.float64]):
+        return [wp.to_jax(each) for each in solved(A, b, x)]
+
+    found, *reported = wp.functionalize(solution)(*map(jnp.asarray, (matrix, b, near)))[0]
+    assert_allclose(found, x.numpy(), rtol=1e-12)
+    for got, want in zip(reported, report, strict=True):
+        assert_allclose(got, want.numpy(), rtol=1e-9)

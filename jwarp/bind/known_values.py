@@ -12,14 +12,21 @@ from jwarp.bind import compat
 from jwarp.bind.dependences import part_for
 from jwarp.bind.primitive import LAUNCHES
 
+# Values up to this size are kept for later questions in the same trace.
+SMALL = 1 << 20
 
-def known_value(value: Any) -> jax.Array | None:
+# What is known of traced values, by their ids: the value itself, which keeps its id, and what it is.
+Known = dict[int, tuple[Any, Any]]
+
+
+def known_value(value: Any, known: Known) -> jax.Array | None:
     """Compute a traced value that is the same in every call of the function; None if arguments decide, or effects.
 
     The operations that make it run once more, outside of the trace. So a program may read the number of elements of a
-    matrix, if its structure is that of a fixed mesh.
+    matrix, if its structure is that of a fixed mesh. What is found is added to `known`.
     """
     found: dict[int, Any] = {}  # by the id of a value, all of which the trace keeps
+    tracers: list[Any] = []
     results: dict[Any, Sequence[Any]] = {}  # of a step, by the sources that decide
     waiting = [value]
     with jax.ensure_compile_time_eval():
@@ -28,6 +35,9 @@ def known_value(value: Any) -> jax.Array | None:
             if id(wanted) not in found:
                 if not isinstance(wanted, compat.Tracer):
                     found[id(wanted)] = wanted
+                    continue
+                if id(wanted) in known:
+                    found[id(wanted)] = known[id(wanted)][1]
                     continue
                 step = compat.step_of(wanted)
                 if step is None:
@@ -42,7 +52,9 @@ def known_value(value: Any) -> jax.Array | None:
                     given = [found[id(s)] if k in needed else _any_value(s) for k, s in enumerate(step.sources)]
                     results[key] = step.run(given)
                 found[id(wanted)] = results[key][step.number]
+                tracers.append(wanted)
             waiting.pop()
+    known.update((id(t), (t, found[id(t)])) for t in tracers if found[id(t)].nbytes <= SMALL)
     return found[id(value)]
 
 

@@ -19,7 +19,7 @@ from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
 from jwarp.bind import compat
-from jwarp.bind.known_values import known_value
+from jwarp.bind.known_values import Known, known_value
 from jwarp.bind.values import as_it_is_now
 from jwarp.devices import CPU
 from jwarp.errors import KernelTypeError, LaunchError
@@ -54,8 +54,16 @@ class _Scopes(threading.local):
 
 _scopes = _Scopes()
 
-# The memories that are made while a function is traced, by weak references; None outside.
-_made: contextvars.ContextVar[list[weakref.ref[TracedMemory]] | None] = contextvars.ContextVar("made", default=None)
+
+class _Trace:
+    """A function that is being traced: the memories made in it, by weak references, and what is known of its values."""
+
+    def __init__(self) -> None:
+        self.made: list[weakref.ref[TracedMemory]] = []
+        self.known: Known = {}
+
+
+_trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar("the function that is traced", default=None)
 
 
 @contextlib.contextmanager
@@ -65,11 +73,11 @@ def settling() -> Iterator[Callable[[Container[Memory]], None]]:
     A program may keep arrays that it makes in its first call, such as the points of a quadrature. If no argument
     decides on their content, they still hold it after the trace has ended.
     """
-    made: list[weakref.ref[TracedMemory]] = []
-    token = _made.set(made)
+    trace = _Trace()
+    token = _trace.set(trace)
 
     def settle(others: Container[Memory]) -> None:
-        for reference in made:
+        for reference in trace.made:
             memory = reference()
             if memory is not None and memory not in others:
                 memory.settle()
@@ -77,7 +85,7 @@ def settling() -> Iterator[Callable[[Container[Memory]], None]]:
     try:
         yield settle
     finally:
-        _made.reset(token)
+        _trace.reset(token)
 
 
 # True if values written now are constants for derivatives.
@@ -109,8 +117,8 @@ class TracedMemory(Memory):
         self.written_at: tuple[str, int] | None = None  # where it was written first
         if _scopes.open:
             _scopes.open[-1].made.append(self)
-        elif (made := _made.get()) is not None:
-            made.append(weakref.ref(self))
+        elif (trace := _trace.get()) is not None:
+            trace.made.append(weakref.ref(self))
 
     @property
     def value(self) -> Any:
@@ -241,7 +249,8 @@ class TracedMemory(Memory):
         """The value if no argument of the traced function decides on it, else None."""
         value = self.value
         if self._found[0] is not value:
-            self._found = (value, known_value(value))
+            trace = _trace.get()
+            self._found = (value, known_value(value, {} if trace is None else trace.known))
         return self._found[1]
 
     def _save(self) -> None:

@@ -16,7 +16,7 @@ from jwarp.types.structs import ASSIGNED
 
 
 def assigned(kind: StructType, name: str, value: Any) -> Any:
-    """The value of a field for what a program gives: of sequences the vector or matrix; others are what they are.
+    """The value of a field for what a program gives: of sequences the vector or matrix, of these a copy.
 
     Values of JAX and of other libraries are checked at launches.
 
@@ -30,7 +30,9 @@ def assigned(kind: StructType, name: str, value: Any) -> Any:
             _check_array(name, of_array, value, is_indexed=of_array is not field)
         return value
     wanted = user_type(field)
-    if not isinstance(wanted, CompositeType) or isinstance(value, CompositeValue):
+    if isinstance(value, CompositeValue):
+        return value.copy()  # Warp's structs have memory of their own for what they hold
+    if not isinstance(wanted, CompositeType):
         return value
     if value is None:
         return wanted()

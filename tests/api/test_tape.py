@@ -601,6 +601,9 @@ def _changing(kind):
     if kind == "vector":
         vector = wp.vec2(2.0, 3.0)
         return scaled_by_vector, vector, lambda: vector.fill(7.0)
+    if kind == "list":
+        numbers = [2.0, 3.0]
+        return scaled_by_vector, numbers, lambda: numbers.__setitem__(0, 7.0)
     if kind == "memory of an array":
         memory = wp.full(2, 2.0, dtype=float)
         return scaled, memory.numpy()[:1].reshape(()), lambda: memory.fill_(7.0)

@@ -83,3 +83,23 @@ def test_arrays_fit_their_fields():
         with pytest.raises(TypeError, match=f"Struct field '{field}' expects {words}"):
             setattr(s, field, value)
     s.a = np.zeros(3, np.int32)  # which launches look at
+
+
+def test_vectors_are_copied_when_they_are_given():
+    listed, place = [], wp.vec3(0.0, 0.0, 0.0)
+    for _ in range(3):
+        s = Things()
+        s.v = place
+        listed.append(s)
+        place[0] += 1.0
+    assert wp.array(listed, dtype=Things).numpy()["v"][:, 0].tolist() == [0.0, 1.0, 2.0]
+    other = Things(v=listed[2].v)
+    other.v[0] = 5.0
+    assert listed[2].v[0] == 2.0 and other.v[0] == 5.0
+    part = other.v  # which is the field itself
+    part[0] = 50.0
+    assert other.v[0] == 50.0
+
+
+def test_fields_that_nothing_is_given_for_are_zeros():
+    assert list(Things().t) == [0.0] * 7 and list(Things().q) == [0.0] * 4

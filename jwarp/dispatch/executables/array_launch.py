@@ -55,6 +55,16 @@ from jwarp.types import renewed
 from jwarp.types.handles import owner_of
 from jwarp.wire import Role
 
+# The kinds of values for vectors and matrices whose content somebody may change.
+MUTABLE = (np.ndarray, list, tuple)
+
+
+def _own(value: Any) -> Any:
+    """A copy of a value for a parameter of numbers that nobody else changes."""
+    if isinstance(value, np.ndarray):
+        return np.array(value)
+    return [_own(x) for x in value] if isinstance(value, (list, tuple)) else value
+
 
 class ArrayExecutable(HostExecutable):
     """The executable of launches on arrays of one layout, in host memory.
@@ -71,7 +81,7 @@ class ArrayExecutable(HostExecutable):
         super().__init__()
         self.program: Program = command.program
         self.template = {
-            name: command.__dict__[name] for name in ("kernel", "dims", "block_dim", "program", "plain", "has_numpy")
+            name: command.__dict__[name] for name in ("kernel", "dims", "block_dim", "program", "plain", "has_mutable")
         }
         self.backward: Any = None
 
@@ -104,7 +114,7 @@ class ArrayLaunch(Command):
         dims: The extents as they were given.
         block_dim: Threads of a block.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
-        has_numpy: Some are arrays of NumPy, or vectors and matrices, which is so for all launches of a layout.
+        has_mutable: Some are arrays of NumPy, vectors, matrices or lists, which is so for all launches of a layout.
         inputs, outputs: As they were given, None for no outputs.
         executable: What runs it and all launches of its layout, where there is such.
         backward: Its backward passes, once somebody has asked for them, where it repeats no other launch.
@@ -136,7 +146,7 @@ class ArrayLaunch(Command):
             for parameter, value in zip(kernel.signature, self.given, strict=True)
             for leaf in grouping.flatten(kernel.name, parameter.name, parameter.type, value)
         )
-        self.has_numpy = any(isinstance(value, np.ndarray) for value in self.values)
+        self.has_mutable = any(isinstance(value, MUTABLE) for value in self.values)
         for param, value in zip(kernel.params, self.values, strict=True):
             if type(value) is array:
                 check_array(kernel.name, param, value)
@@ -176,12 +186,11 @@ class ArrayLaunch(Command):
     def own_numbers(self) -> Sequence[Any]:
         """The values, with copies of the numbers, vectors and matrices that somebody may change later."""
         values = self.values
-        if not self.has_numpy:
+        if not self.has_mutable:
             return values
         made = list(values)
         for p in self.kernel.numbers:
-            if isinstance(values[p], np.ndarray):
-                made[p] = np.array(values[p])
+            made[p] = _own(values[p])
         return tuple(made)
 
     def will_write(self) -> None:
@@ -288,7 +297,7 @@ class ArrayLaunch(Command):
         self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.backward = None
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
-        self.has_numpy = any(isinstance(value, np.ndarray) for value in self.values)
+        self.has_mutable = any(isinstance(value, MUTABLE) for value in self.values)
         CHANGES.note()
         return parts
 

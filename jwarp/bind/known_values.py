@@ -15,7 +15,7 @@ from jwarp.bind.primitive import LAUNCHES
 # Values up to this size are kept for later questions in the same trace.
 SMALL = 1 << 20
 
-# What is known of traced values, by their ids: the value itself, which keeps its id, and what it is.
+# Values found so far, by the ids of traced ones: the traced value itself, which keeps its id, and its content.
 Known = dict[int, tuple[Any, Any]]
 
 

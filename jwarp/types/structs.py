@@ -164,7 +164,7 @@ def _is_plain(value: Any) -> bool:
 def _zero(field: AnyType) -> Any:
     kind = user_type(field)
     if surface.is_warps and isinstance(kind, CompositeType):
-        return kind(*[0.0] * kind.size)  # a transform, too, which is the identity where nothing is given
+        return kind(*[0] * kind.size)  # a transform, too, which is the identity where nothing is given
     if isinstance(kind, (StructType, CompositeType)):
         return kind()
     if surface.is_warps and isinstance(kind, ScalarType) and kind.kind != "bool":

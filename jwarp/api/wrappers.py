@@ -21,7 +21,7 @@ def made_once(
     if not surface.is_warps:
         return make()
     # Options that are left out, None and no names are the same; as a shape, () is another one than None.
-    named = {k: v for k, v in options.items() if k == "output_dims" or v not in (None, (), [])}
+    named = {k: v for k, v in options.items() if k == "output_dims" or not _is_nothing(v)}
     try:
         key = (function, _frozen(named))
         hash(key)
@@ -37,3 +37,7 @@ def _frozen(option: Any) -> Any:
     if isinstance(option, (list, tuple)):
         return tuple(_frozen(item) for item in option)
     return option
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, (tuple, list)) and not value)

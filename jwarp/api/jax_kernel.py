@@ -116,29 +116,9 @@ def jax_kernel(
 class KernelFunction:
     """A kernel as a JAX function: what `wp.jax_kernel` makes. It is pickled as its kernel and the keywords."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        num_outputs: int,
-        *,
-        launch_dims: Dims | None,
-        output_dims: OutputDims | None,
-        in_out_argnames: Sequence[str] | None,
-        block_dim: BlockDim | None,
-        enable_backward: bool,
-        has_side_effect: bool,
-        sharding_rule: Any = None,
-    ):
-        self.kernel, self.num_outputs = kernel, num_outputs
-        self.keywords: dict[str, Any] = {
-            "launch_dims": launch_dims,
-            "output_dims": output_dims,
-            "in_out_argnames": in_out_argnames,
-            "block_dim": block_dim,
-            "enable_backward": enable_backward,
-            "has_side_effect": has_side_effect,
-            "sharding_rule": sharding_rule,
-        }
+    def __init__(self, kernel: Kernel, num_outputs: int, **keywords: Any):
+        self.kernel, self.num_outputs, self.keywords = kernel, num_outputs, keywords
+        in_out_argnames, launch_dims = keywords["in_out_argnames"], keywords["launch_dims"]
         known = kernel.known_outputs if num_outputs == 1 and not in_out_argnames else None
         if known is None:
             in_outs = _read_in_outs(kernel, in_out_argnames)
@@ -149,18 +129,18 @@ class KernelFunction:
         else:
             in_outs, self._fresh = map(list, known)
         self._inputs = tuple(p for u, p in enumerate(kernel.signature) if u not in self._fresh)
-        self.block_dim = geometry.read_block_dim(block_dim, kernel.name)
+        self.block_dim = geometry.read_block_dim(keywords["block_dim"], kernel.name)
         self._threads = block_of_program(self.block_dim, None, kernel.name) if surface.is_warps else self.block_dim
         if launch_dims is not None:
             geometry.read_dim(launch_dims, kernel.name, "launch_dims")
-        _check_output_names(kernel, output_dims, self._fresh)
-        self._launch_dims, self._output_dims = launch_dims, output_dims
+        self._launch_dims, self._output_dims = launch_dims, keywords["output_dims"]
+        _check_output_names(kernel, self._output_dims, self._fresh)
         kinds = dict.fromkeys(in_outs, Role.IN_OUT) | dict.fromkeys(self._fresh, Role.ZEROS)
         self._roles = tuple(kinds.get(u, Role.READ) for u in range(len(kernel.signature)))
         self._outputs = tuple(sorted(kinds))
-        self._differentiable = enable_backward and kernel.enable_backward
-        self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
-        self._sharding_rule = sharding_rule
+        self._differentiable = keywords["enable_backward"] and kernel.enable_backward
+        self._has_structs, self._has_side_effect = kernel.has_structs, bool(keywords["has_side_effect"])
+        self._sharding_rule = keywords["sharding_rule"]
         # The arguments are the first parameters.
         self._is_in_order = not self._has_structs and list(self._fresh) == list(
             range(len(self._inputs), len(self._roles))

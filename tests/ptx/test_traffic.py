@@ -17,7 +17,7 @@ COUNTS = {case.name: case.count for case in CASES}
 # against 387 of the polar step, 700 against 674 of its adjoint, 94 against 90 of the stencil, 1235 against 1183 and
 # 1240 against 1197 of the products; loads, stores and FFMA are the same in number.
 OLDER = {
-    "stencil of 7 points": 60, "polar step of mat33": 184, "polar step of mat33, adjoint": 323,
+    "stencil of 7 points": 60, "polar step of mat33": 184, "polar step of mat33, adjoint": 384,
     "product bf16 64x64x64": 204, "product f32 64x64x32": 1455,
 }  # fmt: skip
 
@@ -35,8 +35,8 @@ BOUNDS = {
     "stencil of 7 points": (20, 57),
     "stencil of 7 points, adjoint": (34, 225),
     "polar step of mat33": (72, 175),
-    # One select in each step: a singular matrix has no inverse, and what the step leaves out has no derivative.
-    "polar step of mat33, adjoint": (108, 308),
+    # The derivative is that of a scaled matrix, so that tiny and huge ones have it: some 60 instructions of them all.
+    "polar step of mat33, adjoint": (108, 367),
     "vec3 added": (36, 125),
 }
 

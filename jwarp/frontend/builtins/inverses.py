@@ -40,12 +40,9 @@ def inverse(e: Emitter, m: Composite, span: Span) -> Composite:
     det, y = _by_cofactors(e, m, span)
     scale = _unit_scale(e, m, span)
     _, of_scaled = _by_cofactors(e, _times(e, m, scale, span), span)
-    moving = _times(e, of_scaled, scale, span)
     singular = e.emit("eq", det, zero(det.type), span=span)
-    items = []
-    for value, other in zip(y.items, moving.items, strict=True):
-        steady = e.emit("select", singular, zero(det.type), other, span=span)
-        items.append(e.emit("follow", value, steady, span=span))
+    moving = _times(e, of_scaled, e.emit("select", singular, zero(det.type), scale, span=span), span)
+    items = (e.emit("follow", value, other, span=span) for value, other in zip(y.items, moving.items, strict=True))
     return Composite(m.type, tuple(items))
 
 

@@ -19,7 +19,7 @@ _OWN = {
 
 
 class Copied:
-    """The methods of arrays that `copy` and `pickle` call. Attributes in `__slots__` of derived classes are copied, too."""
+    """The methods of arrays that `copy` and `pickle` call. Those in `__slots__` of derived classes go over, too."""
 
     __slots__ = ()
 

@@ -110,8 +110,7 @@ class _Search:
 
     def is_sum(self, node: Op) -> bool:
         return (
-            node.row.is_atomic
-            and node.row.combines == "add"
+            node.row.is_addition
             and node.array < len(self.kernel.params)
             and node.args[-1].type in (float32, float64)
             and node.result not in self.used

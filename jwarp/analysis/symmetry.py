@@ -122,7 +122,7 @@ class _Run:
         if not row.is_pure or node.name not in EVAL_RULES or not simple or (row.moves_bits and type.is_int):
             return
         args = [self.samples(x) for x in node.args]
-        if row.typed_by == "target" and type.is_float and node.args[0].type.is_float:
+        if row.has_target and type.is_float and node.args[0].type.is_float:
             made = args[0]  # not rounded
         else:
             with np.errstate(all="ignore"):

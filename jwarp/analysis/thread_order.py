@@ -191,7 +191,7 @@ class _Steadiness:
 
 def _repeats(node: Op, changed: set[ArrayName]) -> bool:
     """True if an operation with the same arguments gives the same in every iteration of a loop."""
-    return node.row.is_pure or (node.row.effect == "read" and node.attr not in changed)
+    return node.row.is_pure or (node.row.only_reads and node.attr not in changed)
 
 
 def _changes_itself(loop: While, read: Op) -> bool:

@@ -190,7 +190,7 @@ class _Forward(Rebuilder):
             or not self.active.arrays.isdisjoint(arrays_changed(node))
         ):
             raise forward_refusal(self.kernel, node)
-        if node.row.is_lasting and node.row.effect != "write" and not self.keeps_checks:
+        if node.row.is_lasting and not node.row.changes_memory and not self.keeps_checks:
             return  # the launch itself has checked and printed
         rule = _RULES.get(node.name)
         if rule is not None:

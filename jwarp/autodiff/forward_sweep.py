@@ -121,7 +121,7 @@ class ForwardSweep(Rebuilder):
 
     def op(self, node: Op) -> None:
         row, result, span = node.row, node.result, node.span
-        if row.is_lasting and row.effect != "write":
+        if row.is_lasting and not row.changes_memory:
             return  # the launch itself has checked and printed
         args = self.operands(node.args)
         if node.row.is_parameter:

@@ -66,7 +66,7 @@ def gradients(
 def _is_plain_write(row: Operation) -> bool:
     """True if tangents are written by the same operation: it clears, stores or adds."""
     changes = row.attribute is ArrayNumber and row.changes_elements and not row.uses_log
-    return changes and (not row.is_atomic or row.combines == "add")
+    return changes and (not row.is_atomic or row.is_addition)
 
 
 class _Directions(Rebuilder):

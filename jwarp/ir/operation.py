@@ -19,6 +19,7 @@ from jwarp.ir.attributes import (
     Part,
     Reduction,
     Separation,
+    Strided,
     Text,
     checker,
 )
@@ -111,10 +112,10 @@ class Operation:
 
     The result of one that `is_step` is constant between jumps, that of one that `jumps` is not; one that `is_count` is
     never negative; one that `tells_threads` gives each thread its own, and one that `is_common` the same to all that
-    run in step. One that `moves_bits` takes floats of every
-    width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first operand, or
-    nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
-    and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
+    run in step; one that `is_affinity` says that adjacent threads have about the same. One that `moves_bits` takes
+    floats of every width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first
+    operand, or nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of
+    the element and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
     One that `is_composed` of others becomes these before code is generated.
     One that `chooses` gives one of the operands after the first, which says which; one that `converts` gives a number
@@ -154,6 +155,7 @@ class Operation:
     is_count: bool = False
     tells_threads: bool = False
     is_common: bool = False
+    is_affinity: bool = False
     moves_bits: bool = False
     chooses: bool = False
     converts: bool = False
@@ -327,6 +329,21 @@ class Operation:
         return self.effect == "tile"
 
     @fact
+    def is_movable(self) -> bool:
+        """It gives the same wherever it is: it is pure, element by element or not."""
+        return self.is_pure or self.is_tile
+
+    @fact
+    def only_reads(self) -> bool:
+        """It depends on memory, and does nothing else."""
+        return self.effect == "read"
+
+    @fact
+    def changes_memory(self) -> bool:
+        """It changes memory: elements, tapes, logs or notes."""
+        return self.effect == "write"
+
+    @fact
     def is_lasting(self) -> bool:
         """It is kept where nothing reads its result."""
         return self.effect in ("write", "check", "print", "rule")
@@ -483,6 +500,36 @@ class Operation:
     def is_complement(self) -> bool:
         """It turns every bit, or a bool, into the other one, and is undone by itself."""
         return self.is_logical and self.arity == 1
+
+    @fact
+    def is_remainder(self) -> bool:
+        """It gives what is left of a number by a quotient of whole numbers, where that one steps."""
+        return self.jumps
+
+    @fact
+    def has_target(self) -> bool:
+        """It gives a type that each operation chooses: of a number or of its bits."""
+        return self.typed_by == "target"
+
+    @fact
+    def is_typed_by_operands(self) -> bool:
+        """Its operands tell the type of its result."""
+        return not self.typed_by
+
+    @fact
+    def is_typed_by_attribute(self) -> bool:
+        """Its operands and its attribute tell the type of its result."""
+        return self.typed_by == "attr"
+
+    @fact
+    def is_view(self) -> bool:
+        """It gives a tile of elements of another one, which it only moves."""
+        return self.attribute is Strided and self.takes_all
+
+    @fact
+    def spreads(self) -> bool:
+        """It moves the elements of a tile to places in zeros, where they add up."""
+        return self.attribute is Strided and not self.takes_all and self.arity == 1
 
     @fact
     def takes_all(self) -> bool:

@@ -135,7 +135,9 @@ _TABLE: list[Operation] = [
     *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
     *_rows(1, BOOL, same, "is_common", any_lane="x, or true if it is for another thread in lockstep"),
     *_rows(1, INT, same, "is_common", one_of="x of this thread, or of another one in lockstep"),
-    *_rows(1, INT, same, lane_affinity="x, where a loop begins in about the same place for adjacent threads"),
+    *_rows(
+        1, INT, same, "is_affinity", lane_affinity="x, where a loop begins in about the same place for adjacent threads"
+    ),
     *_rows(
         2,
         INT,

@@ -501,7 +501,7 @@ class _Verifier:
             raise _Fault("takes arguments")
         if any(kind not in row.kinds for kind in kinds):
             raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")
-        if self.mapped and row.effect == "tile":
+        if self.mapped and row.is_tile:
             raise _Fault(f"is no operation for the single elements of a tile of shape {self.mapped}")
         if not row.is_tile and row.shape_of(tuple(a.type for a in node.args)) is None:
             raise _Fault(f"does not take operands of several shapes: {', '.join(str(a.type) for a in node.args)}")
@@ -511,7 +511,7 @@ class _Verifier:
         rule = ATTR_RULES.get(node.name)
         from_attr = rule(self.kernel, node) if rule else None
         self.result(node, row, from_attr)
-        if row.effect == "call":
+        if row.is_outlined:
             self.call(node)
         if node.row.clears:
             self.cleared.add(node.array)

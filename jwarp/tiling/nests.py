@@ -350,7 +350,7 @@ class NestWriter:
         rule = _RULES.get(node.name)
         if rule is not None:
             rule(self, node)
-        elif node.row.effect != "rule":
+        elif not node.row.is_rule:
             args = self.elements(node.args)
             made = None if result is None else self.fresh(result)
             self.builder.append(dataclasses.replace(node, args=args, result=made))

@@ -96,14 +96,14 @@ class _BlockScheduler:
 
     def scalar(self, node: Op) -> None:
         row = node.row
-        if row.is_pure or row.effect == "read" or node.row.is_detached:
+        if row.is_pure or row.only_reads or node.row.is_detached:
             first = max((self.ready.get(x, 0) for x in node.args if isinstance(x, Value)), default=0)
             if row.reads_elements:
                 first = max(first, self.readable.get(node.array, 0))
                 self.writable[node.array] = max(first, self.writable.get(node.array, 0))
             self.early(node, first)
             return
-        if row.effect != "rule":
+        if not row.is_rule:
             self.late(Step(node), node)
 
     def early(self, node: Op, first: int) -> None:

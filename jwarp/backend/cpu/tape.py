@@ -54,7 +54,7 @@ def whole_tapes(kernel: Kernel) -> frozenset[int]:
 
 def _pushed(body: Block) -> frozenset[int]:
     """The tapes that a block adds to."""
-    return frozenset(n.attr_as(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.name == "push")
+    return frozenset(n.attr_as(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.row.adds_to_tape)
 
 
 class TapeMemory:
@@ -66,7 +66,7 @@ class TapeMemory:
         self.whole = whole_tapes(kernel)
         self.records: dict[int, Record] = {}
         for n in ops:
-            if n.name == "push":
+            if n.row.adds_to_tape:
                 fields = n.attr_as(RecordFields)
                 is_whole = fields.tape in self.whole
                 pairs = zip(n.args, fields.uniform, strict=True)

@@ -303,7 +303,7 @@ class TileEmitter(BodyEmitter):
         """True if a node only begins something, or reckons with numbers: warpgroups multiply what was fetched."""
         if not isinstance(node, Op):
             return False
-        if node.row.effect == "pure":
+        if node.row.is_pure:
             return True
         run = self.accumulators.of(node) if node.row.is_unit else None
         ahead = self.copies.ahead

@@ -148,7 +148,7 @@ class _Interpreter:
         args = tuple([self.value(a) for a in node.args])
         if self.kernel.block_dim and (typed := node.result or (node.args[-1] if node.args else None)) is not None:
             active = _spread(active, shape_of(typed.type) or active.shape)
-        if OPS[node.name].effect == "tile":
+        if node.row.is_tile:
             assert node.result is not None
             result = evaluate_tile(node.name, args, node.attr, node.result.type)
         elif rule := _STATE_RULES.get(node.name):

@@ -86,7 +86,7 @@ def refuse_unions(function: Callable[..., Any], what: str) -> None:
             raise KernelTypeError(f"{what}: `{name}` of `{function.__name__}` {NO_UNIONS}", hint=in_place_of(hint))
 
 
-# What follows the name of something that is annotated with several types.
+# The words after the name of something that is annotated with several types.
 NO_UNIONS = "has several types: Union type annotations are only supported at Python scope"
 
 

@@ -16,9 +16,10 @@ from jwarp.config import config, surface
 from jwarp.devices import get_device
 from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
 from jwarp.dispatch.call.call import read_kernel
+from jwarp.dispatch.call.found import Found
 from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import as_numbers, choose, computes_with_ids, note_ids_as_numbers
-from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
+from jwarp.dispatch.call.looking_up import looking_up, with_memory
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
@@ -245,7 +246,7 @@ def _with_memory(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, *more: Any
     kernel, inputs, outputs = with_memory(kernel, inputs, outputs)
     *_, adjoint, _, _, _, _ = more
     if adjoint:
-        Found(kernel).check_gradients(by_addresses=True)
+        Found(kernel).check_no_gradients()
     with looking_up():
         return launch(kernel, dim, inputs, outputs, *more, **unknown)
 

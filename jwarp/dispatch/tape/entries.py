@@ -14,16 +14,18 @@ from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command, SteppedCall
+from jwarp.arrays.living import table
 from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
-from jwarp.dispatch.call.looking_up import Found
+from jwarp.dispatch.call.found import Found, Moves
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.executors import Recorded, moving
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
 from jwarp.launching.steps import Slot
+from jwarp.types import ScalarType
 from jwarp.types.all_memory import MEMORY
 
 
@@ -311,7 +313,9 @@ class LaunchEntry(Entry):
                 CHANGES.note()
             for p in backward_pass.reads:
                 a = values[p]
-                if isinstance(a, array):
+                if self.found is not None and self._is_found(p):
+                    self.found.keep()
+                elif isinstance(a, array):
                     self.kept[p] = a.memory.keep(a.layout)
         self.values = lightened(values)
 
@@ -326,8 +330,24 @@ class LaunchEntry(Entry):
 
     def _moving(self, backward: ArrayBackward) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
-        values = self.values
-        return tuple([p for p in backward.floats if values[p]._grad is not None])
+        return tuple([p for p in backward.floats if self._gradient(p) is not None])
+
+    def _is_found(self, p: int) -> bool:
+        """True for the parameter that is all memory, which the launch finds arrays in."""
+        param = self.kernel.params[p]
+        return param.is_heap and not param.is_table
+
+    def _gradient(self, p: int) -> Any:
+        """The gradient of what a parameter is given; all memory where that of what is found there is followed."""
+        value = self.values[p]
+        if self.found is None or not self._is_found(p):
+            return value._grad if isinstance(value, array) else None
+        return value if self.found.has_gradients(self.kernel.params[p].dtype) else None
+
+    @property
+    def is_asked(self) -> bool:
+        found = self.found is not None and any(self._is_found(p) and self._gradient(p) for p in self.changed)
+        return found or super().is_asked
 
     def _prepare(self, backward: ArrayBackward) -> None:
         """Find the adjoint for the arrays that have gradients now."""
@@ -341,10 +361,9 @@ class LaunchEntry(Entry):
     def commands(self, retained: Retained) -> list[Command]:
         made: list[Command] = []
         if self.found is not None and self.kernel.enable_backward:
-            self._check_found(self.backward, self.found)
             made.append(SteppedCall(self._check_apart, list))
         values = self.values
-        if not [p for p in self.changed if isinstance(a := values[p], array) and a._grad is not None]:
+        if not [p for p in self.changed if self._gradient(p) is not None]:
             return []
         backward = self.backward
         if backward is not None and self._moving(backward) != self.moving:
@@ -367,18 +386,51 @@ class LaunchEntry(Entry):
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None  # as the commands are those of an adjoint
         values = self.values
-        followed = [values[p]._grad for p in self.moving]
+        followed = [self._gradient(p) for p in self.moving]
         changed = backward.changed(backward_pass, values, followed)
         if [a for a in (*followed, *changed) if a.memory.is_traced]:
             refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *changed))
+        if self.found is not None:
+            return self._go_back_to_found(self.found, backward, backward_pass, [*followed, *changed])
         arrays = self._given(backward, backward_pass)
         will_change([a.memory for a in (*followed, *changed)])
         backward_pass.run(arrays)
 
+    def _go_back_to_found(
+        self, found: Found, backward: ArrayBackward, backward_pass: BackwardPass, changed: Sequence[array]
+    ) -> None:
+        """Run the adjoint in place, with what the launch found by numbers where it was."""
+        with table.in_use():
+            moves = self._moves(found, backward_pass)
+            arrays = self._given(backward, backward_pass)
+            for slot in backward_pass.slots:
+                if self.kernel.params[slot.param].name == f"{MEMORY}.moves":
+                    arrays[slot] = moves.words
+            will_change([a.memory for a in changed])
+            will_change([a.gradient for a in found.graded])
+            backward_pass.run(arrays)
+
+    def _moves(self, found: Found, backward_pass: BackwardPass) -> Moves:
+        """Where the adjoint finds what the launch found by numbers."""
+        params = self.kernel.params
+        heaps = [slot for slot in backward_pass.slots if self._is_found(slot.param)]
+        contents, gradients = (
+            [params[slot.param].dtype for slot in heaps if slot.kind == kind] for kind in ("primal", "given")
+        )
+        if contents:
+            if len(backward_pass.steps.launches) > 1:  # the launch itself runs again, and finds what is there now
+                found.check_contents()
+            found.keep()
+        if any(params[slot.param].name == f"{MEMORY}.slots" for slot in backward_pass.slots):
+            found.check_records()
+        return found.moves(contents, gradients, copied=backward_pass.writes_found)
+
     def _steps(self) -> list[Recorded] | None:
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None
-        if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
+        if backward.on_gpu or not all(is_here(self._gradient(p)) for p in self.moving):
+            return None
+        if self.found is not None and any(self._is_found(slot.param) for slot in backward_pass.slots):
             return None
         return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
 
@@ -389,7 +441,13 @@ class LaunchEntry(Entry):
     def _check_apart(self) -> None:
         """Refuse a derivative that is asked for, and whose arrays may be found by numbers, too."""
         if self.found is not None and self.is_asked:
-            self.found.check_apart(self.mixed)
+            self.found.check_apart(self.mixed, self._added(self.backward_pass))
+
+    def _added(self, backward_pass: BackwardPass | None) -> list[array]:
+        """The gradients of parameters, where the adjoint follows those of what is found by numbers, too."""
+        given = [] if backward_pass is None else [slot.param for slot in backward_pass.slots if slot.kind == "given"]
+        own = [p for p in given if not self._is_found(p)]
+        return [self._gradient(p) for p in own] if len(own) < len(given) else []
 
     def _mixed(self, values: Sequence[Any]) -> tuple[array, ...]:
         """The parameters that are not what the launch takes them for where it finds them by numbers, too."""
@@ -398,13 +456,6 @@ class LaunchEntry(Entry):
         own = (p for p, param in enumerate(params) if not (param.is_heap or param.is_table))
         return tuple([a for p in own if (everywhere or p in self.changed) and isinstance(a := values[p], array)])
 
-    def _check_found(self, backward: ArrayBackward | None, found: Found) -> None:
-        """Refuse a derivative that would miss gradients of arrays that the launch finds by numbers."""
-        params = self.kernel.params
-        used = params if backward is None else [params[p] for p in {*backward.read, *self.changed} if p < len(params)]
-        if any(param.is_heap and param.dtype.is_float for param in used):
-            found.check_gradients(by_addresses=any(param.name == f"{MEMORY}.words" for param in used))
-
     def is_apart(self, mixed: Iterable[array], written: Container[Memory]) -> bool:
         """True if its steps miss nothing that it may find by numbers, where others write to the memories `written`.
 
@@ -412,11 +463,16 @@ class LaunchEntry(Entry):
         """
         found = Found(self.kernel)
         try:
-            self._check_found(self.backward, found)
-            found.check_apart(mixed)
+            found.check_apart(mixed, ())
         except NotDifferentiableError:
             return False
-        return found.are_apart(written)
+        return found.are_apart(written) and not any(map(found.has_gradients, self._kinds_found()))
+
+    def _kinds_found(self) -> set[ScalarType]:
+        """The floats that it accesses in what it finds by numbers."""
+        used = {*(() if self.backward is None else self.backward.read), *self.changed}
+        found = (self.kernel.params[p] for p in used if p < len(self.kernel.params) and self._is_found(p))
+        return {param.dtype for param in found if param.dtype.is_float}
 
     @property
     def keeps(self) -> Iterable[Kept]:
@@ -451,13 +507,13 @@ class LaunchEntry(Entry):
             return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
 
         values = self.values
-        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(values[p]._grad))
+        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(self._gradient(p)))
 
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""
         kept, of = self.kept.get(p), self.values[p]
-        if self.found is not None and self.kernel.params[p].is_heap:
-            self.found.check_contents()
+        if self.found is not None and self._is_found(p):
+            return backward.shown(of)  # whose content `moves` says where it is
         if kept is not None:
             return backward.kept(kept)
         if not isinstance(of, array):

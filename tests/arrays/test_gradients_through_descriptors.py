@@ -336,8 +336,12 @@ def test_ids_that_are_looked_up_have_the_gradients_of_their_objects():
         tape.backward(grads={y: weights})
 
 
-def test_gradients_in_debug_mode(monkeypatch):
-    monkeypatch.setattr(wp.config, "debug", True)
+def test_gradients_in_debug_mode():
+    with wp.config(debug=True):
+        gradients_in_place()
+
+
+def gradients_in_place():
     program = Program(of_changes_in_place_alone)
     program.arrays[1].requires_grad = False
     found = program.arrays[0].grad

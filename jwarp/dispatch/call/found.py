@@ -78,8 +78,8 @@ class Found:
             start, end = _span(given.memory)
             if any(first < end and start < last for first, last in others):
                 raise NotDifferentiableError(
-                    f"kernel '{self._kernel.name}' finds arrays by numbers; {given.memory.made_at} is a parameter, or the"
-                    " gradient of one, and may be found, too, so that the derivative cannot tell which one was accessed",
+                    f"kernel '{self._kernel.name}' finds arrays by numbers; {given.memory.made_at} is a parameter, or"
+                    " the gradient of one, and may be found, too, so that a derivative cannot tell which one was meant",
                     self._kernel.span,
                     "reach each array by its parameter alone, or by a number alone",
                 )

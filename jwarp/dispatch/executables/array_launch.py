@@ -12,10 +12,10 @@ import jax
 import numpy as np
 
 from jwarp._native import BoundHostLaunch
-from jwarp.arrays.allocation import check_writable
+from jwarp.arrays.allocation import announce_writes, check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
-from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.commands import Command, OnStream, listeners, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing, outermost
@@ -46,6 +46,7 @@ from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
 from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, outdated, slot_of
+from jwarp.dispatch.steps.executors import Recorded, native_step
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -193,12 +194,18 @@ class ArrayLaunch(Command):
             made[p] = _own(values[p])
         return tuple(made)
 
-    def will_write(self) -> None:
-        """Save the content of what it writes where someone keeps it."""
-        for p in self.program.written:
-            value = self.values[p]
-            if type(value) is array and value.memory.is_watched:
-                value.memory.will_write()
+    @property
+    def written(self) -> list[array]:
+        return [x for p in self.program.written if type(x := self.values[p]) is array]
+
+    def steps(self) -> list[Recorded] | None:
+        if self.prepared is None:
+            self.prepare()
+        made = self.prepared
+        return [native_step(made.run.native)] if type(made) is HostForward else None
+
+    def on_stream(self) -> OnStream | None:
+        return self.prepared.repeated if isinstance(self.prepared, DeviceForward) else None
 
     def ready(self) -> Ready:
         """The launch on the arrays of host memory, ready to run.
@@ -233,8 +240,7 @@ class ArrayLaunch(Command):
         CHANGES.note()
         made = self.ready()
         self.prepared = made
-        arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
-        self.memories = tuple(dict.fromkeys(arrays))
+        self.memories = tuple(dict.fromkeys(a.memory for a in self.written))
         self._made_of = self.program
 
     @functools.cached_property
@@ -317,9 +323,7 @@ class ArrayLaunch(Command):
             if geometry:
                 self.renew()
                 native = self.native
-            for memory in memories:
-                if memory.is_watched:
-                    memory.will_write()
+            announce_writes(memories)
             try:
                 native()
             except ValueError as error:
@@ -377,7 +381,7 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return self._run_traced()
         made = self.ready()
-        self.will_write()
+        announce_writes(a.memory for a in self.written)
         made()
         if executable is not None:
             executable.learn_launch(made, self.values)

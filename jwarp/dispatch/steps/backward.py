@@ -255,6 +255,7 @@ class ArrayAdjoint(Command):
 
     def __init__(self, launch: ArrayLaunch, given: Sequence[Any]):
         self.launch, self.given = launch, given
+        self.title, self.span = f"kernel '{launch.kernel.name}': an adjoint launch", launch.kernel.span
         self._look()
 
     def _look(self) -> None:
@@ -299,8 +300,7 @@ class ArrayAdjoint(Command):
         return True
 
     @property
-    def gradients(self) -> tuple[array, ...]:
-        """The arrays that it writes to."""
+    def written(self) -> tuple[array, ...]:
         return tuple(self.into.values())
 
     def run(self) -> None:
@@ -310,7 +310,7 @@ class ArrayAdjoint(Command):
         if self.backward_pass is None:
             return
         backward, values = self.backward, self.values
-        gradients = self.gradients
+        gradients = self.written
         will_change([a.memory for a in (*gradients, *backward.changed(self.backward_pass, values, gradients))])
         stays = {p for p in self.is_given if p in backward.written and p not in backward.read}
 

@@ -15,15 +15,15 @@ from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command, SteppedCall
 from jwarp.arrays.living import table
-from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
+from jwarp.arrays.memory import Kept, Memory, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.call.found import Found, Moves
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
-from jwarp.dispatch.steps.executors import Recorded, moving
-from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
+from jwarp.dispatch.steps.executors import Recorded, is_here, moving
+from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
 from jwarp.launching.steps import Slot
 from jwarp.types import ScalarType
 from jwarp.types.all_memory import MEMORY
@@ -135,11 +135,6 @@ def added(grad: array, more: Any) -> None:
     memory.write(layout, memory.read(layout) + more)
 
 
-def is_here(a: array) -> bool:
-    """True if native code of the host may access an array."""
-    return isinstance(a.memory, HostMemory)
-
-
 def is_zero(content: Any) -> bool:
     return isinstance(content, np.ndarray) and not content.any()
 
@@ -203,7 +198,7 @@ class FillEntry(Entry):
     """A fill: what was there before has no gradient."""
 
     def __init__(self, command: Fill):
-        self.arrays = self.written = (command.array,)
+        self.arrays = self.written = tuple(command.written)
 
     def commands(self, retained: Retained) -> list[Command]:
         grad = self.written[0].grad
@@ -217,7 +212,7 @@ class CopyEntry(Entry):
     """A copy: the gradient goes to the source, and what was there before has none."""
 
     def __init__(self, command: Copy):
-        self.arrays, self.written = (command.dest, command.src), (command.dest,)
+        self.arrays, self.written = (command.dest, command.src), tuple(command.written)
         self.where = place_of_caller()
 
     def commands(self, retained: Retained) -> list[Command]:
@@ -259,11 +254,11 @@ class CopyEntry(Entry):
 
 
 class SecondOrderEntry(Entry):
-    """Gradients that were computed, which tapes do not go back through."""
+    """Gradients that were computed, by an adjoint launch or another tape, which tapes do not go back through."""
 
-    def __init__(self, what: str, span: Span, gradients: Iterable[array]):
-        self.what, self.span, self.where = what, span, place_of_caller()
-        self.arrays = self.written = tuple(gradients)
+    def __init__(self, command: Any):
+        self.title, self.span, self.where = command.title, command.span, place_of_caller()
+        self.arrays = self.written = tuple(command.written)
 
     def commands(self, retained: Retained) -> list[Command]:
         return [Call(self._refuse)]
@@ -271,7 +266,7 @@ class SecondOrderEntry(Entry):
     def _refuse(self) -> None:
         if self.is_asked:
             raise NotDifferentiableError(
-                f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
+                f"{self.title} was recorded, what it computed has a gradient, and tapes have no second derivative",
                 self.span,
                 "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
             )

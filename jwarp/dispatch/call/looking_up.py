@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -98,20 +98,28 @@ def _span(memory: HostMemory) -> tuple[int, int]:
 class Found:
     """The arrays that a launch may have found by numbers, as they were when a tape recorded it.
 
-    A derivative follows no gradients of these arrays, and reads them as they are.
+    A derivative follows no gradients of these arrays, and reads them as they are. `mixed` are the arrays among its
+    `values` that are not what the launch takes them for, where it finds them by numbers, too; it has `changed` some.
     """
 
-    def __init__(self, kernel: Kernel):
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, changed: Collection[int] = (), values: Sequence[Any] = ()):
+        self._kernel, self._changed = kernel, changed
         self._versions = [(weakref.ref(memory), memory.version) for memory in table.memories()]
+        everywhere = any(kernel.params[p].is_heap for p in changed)  # it writes to what it finds
+        own = (p for p in range(len(values)) if not (kernel.params[p].is_heap or kernel.params[p].is_table))
+        self.mixed = tuple([a for p in own if (everywhere or p in changed) and isinstance(a := values[p], array)])
 
-    def check_gradients(self, *, by_addresses: bool) -> None:
-        """Refuse a derivative if some array that may be found, by an id or `by_addresses`, has a gradient.
+    def check_gradients(self, read: Collection[int] | None = None) -> None:
+        """Refuse a derivative if an array that may be found has a gradient, where the launch has `read` parameters.
 
         Raises:
             NotDifferentiableError: there is one.
         """
-        for found in table.arrays(by_addresses=by_addresses):
+        params = self._kernel.params
+        used = params if read is None else [params[p] for p in {*read, *self._changed} if p < len(params)]
+        if not any(param.is_heap and param.dtype.is_float for param in used):
+            return
+        for found in table.arrays(by_addresses=any(param.name == f"{MEMORY}.words" for param in used)):
             if found.grad is not None:
                 raise NotDifferentiableError(
                     f"kernel '{self._kernel.name}' finds arrays by numbers, and {found.memory.made_at}, which it may"
@@ -138,9 +146,18 @@ class Found:
                     "reach each array by its parameter alone, or by a number alone",
                 )
 
-    def are_apart(self, written: Container[Memory]) -> bool:
-        """True if none of the arrays is in the memories `written`."""
-        return not any(memory in written for known, _ in self._versions if (memory := known()) is not None)
+    def is_apart(self, read: Collection[int] | None, mixed: Iterable[array], written: Container[Memory]) -> bool:
+        """True if steps of the derivative miss nothing that it may find now, where others write to `written`.
+
+        `mixed` are those of all such launches.
+        """
+        now = Found(self._kernel, self._changed)
+        try:
+            now.check_gradients(read)
+            now.check_apart(mixed)
+        except NotDifferentiableError:
+            return False
+        return not any(memory in written for known, _ in now._versions if (memory := known()) is not None)
 
     def check_contents(self) -> None:
         """Refuse to read what was written since.

@@ -5,16 +5,15 @@ from __future__ import annotations
 import abc
 import copy
 import warnings
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command, SteppedCall
-from jwarp.arrays.memory import Kept, Memory, place_of_caller
+from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
@@ -24,7 +23,6 @@ from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_
 from jwarp.dispatch.steps.executors import Recorded, is_here, moving
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
 from jwarp.launching.steps import Slot
-from jwarp.types.all_memory import MEMORY
 
 
 class Retained:
@@ -283,8 +281,7 @@ class LaunchEntry(Entry):
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.dims, self.block_dim = launch.dims, launch.block_dim
         self.kept: dict[int, Kept] = {}
-        self.mixed: tuple[array, ...] = ()
-        self.found = Found(launch.kernel) if launch.kernel.looks_up else None
+        self.found = Found(self.kernel, self.changed, values) if self.kernel.looks_up else None
         self.backward: ArrayBackward | None = None
         self.refusal: JwarpError | None = None
         self.backward_pass: BackwardPass | None = None
@@ -296,8 +293,6 @@ class LaunchEntry(Entry):
             return
         self.arrays = tuple([values[p] for p in backward.arrays])
         self.versions = [a.memory.version for a in self.arrays]
-        if self.found is not None:
-            self.mixed = self._mixed(values)
         self._prepare(backward)
         backward_pass = self.backward_pass
         if backward_pass is not None:
@@ -313,6 +308,11 @@ class LaunchEntry(Entry):
     @property
     def written(self) -> tuple[array, ...]:  # type: ignore[override]
         return tuple([a for p in self.changed if isinstance(a := self.values[p], array)])
+
+    @property
+    def read(self) -> Collection[int] | None:
+        """The parameters that the kernel reads; None where nobody knows."""
+        return None if self.backward is None else self.backward.read
 
     @property
     def side_effects(self) -> Iterable[array]:
@@ -336,7 +336,7 @@ class LaunchEntry(Entry):
     def commands(self, retained: Retained) -> list[Command]:
         made: list[Command] = []
         if self.found is not None and self.kernel.enable_backward:
-            self._check_found(self.backward, self.found)
+            self.found.check_gradients(self.read)
             made.append(SteppedCall(self._check_apart, list))
         values = self.values
         if not [p for p in self.changed if isinstance(a := values[p], array) and a._grad is not None]:
@@ -361,14 +361,9 @@ class LaunchEntry(Entry):
         """Run the adjoint in place."""
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None  # as the commands are those of an adjoint
-        values = self.values
-        followed = [values[p]._grad for p in self.moving]
-        changed = backward.changed(backward_pass, values, followed)
-        if [a for a in (*followed, *changed) if a.memory.is_traced]:
-            refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *changed))
-        arrays = self._given(backward, backward_pass)
-        will_change([a.memory for a in (*followed, *changed)])
-        backward_pass.run(arrays)
+        followed = [self.values[p]._grad for p in self.moving]
+        refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *self.side_effects))
+        backward.run(backward_pass, self.values, followed, self._given(backward, backward_pass))
 
     def _steps(self) -> list[Recorded] | None:
         backward, backward_pass = self.backward, self.backward_pass
@@ -384,34 +379,7 @@ class LaunchEntry(Entry):
     def _check_apart(self) -> None:
         """Refuse a derivative that is asked for, and whose arrays may be found by numbers, too."""
         if self.found is not None and self.is_asked:
-            self.found.check_apart(self.mixed)
-
-    def _mixed(self, values: Sequence[Any]) -> tuple[array, ...]:
-        """The parameters that are not what the launch takes them for where it finds them by numbers, too."""
-        params = self.kernel.params
-        everywhere = any(params[p].is_heap for p in self.changed)  # it writes to what it finds
-        own = (p for p, param in enumerate(params) if not (param.is_heap or param.is_table))
-        return tuple([a for p in own if (everywhere or p in self.changed) and isinstance(a := values[p], array)])
-
-    def _check_found(self, backward: ArrayBackward | None, found: Found) -> None:
-        """Refuse a derivative that would miss gradients of arrays that the launch finds by numbers."""
-        params = self.kernel.params
-        used = params if backward is None else [params[p] for p in {*backward.read, *self.changed} if p < len(params)]
-        if any(param.is_heap and param.dtype.is_float for param in used):
-            found.check_gradients(by_addresses=any(param.name == f"{MEMORY}.words" for param in used))
-
-    def is_apart(self, mixed: Iterable[array], written: Container[Memory]) -> bool:
-        """True if its steps miss nothing that it may find by numbers, where others write to the memories `written`.
-
-        `mixed` are the parameters, of all such entries, that are not what the launches take them for.
-        """
-        found = Found(self.kernel)
-        try:
-            self._check_found(self.backward, found)
-            found.check_apart(mixed)
-        except NotDifferentiableError:
-            return False
-        return found.are_apart(written)
+            self.found.check_apart(self.found.mixed)
 
     @property
     def keeps(self) -> Iterable[Kept]:

@@ -62,7 +62,7 @@ def _may_be_serialised(kernel: Kernel, loop: For | While) -> bool:
 
 
 def _is_plain(kernel: Kernel, node: Op) -> bool:
-    if node.row.tells_threads or node.row.is_lasting:
+    if node.row.threads.differ or node.row.is_lasting:
         return False
     if node.row.only_reads:
         return kernel.local(node.array) is None

@@ -201,7 +201,7 @@ class _Flow(Visitor):
         assert node.result is not None
         if not node.result.type.is_float:
             return Fault(_CHOSEN, node.span)
-        if node.row.jumps:
+        if node.row.numeric.jumps:
             return _used_by(node)
         for k in sorted(k for k in varied | fixed if node.args[k].type.is_float):
             read = self.reads(node, k)

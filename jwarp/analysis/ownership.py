@@ -33,7 +33,7 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
     node = definitions[index]
     if node.row.is_coordinate:
         return node.array, 0
-    if node.row.converts:
+    if node.row.transfer.converts:
         return shifted_of(node.args[0], definitions)
     added = added_to(node)
     if added is None or abs(added[1]) > MAX_OFFSET:
@@ -44,9 +44,9 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
 
 def added_to(node: Op) -> tuple[Operand, int] | None:
     """The operand of an addition or subtraction, and the number that it adds; None for anything else."""
-    if not node.row.signs:
+    if not node.row.numeric.signs:
         return None
-    (x, y), (_, second) = node.args, node.row.signs
+    (x, y), (_, second) = node.args, node.row.numeric.signs
     if isinstance(y, Const):
         return x, second * y.value
     return (y, x.value) if isinstance(x, Const) and second > 0 else None

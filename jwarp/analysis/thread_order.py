@@ -185,7 +185,7 @@ class _Steadiness:
         node = self.made.get(x)
         if node is None or not node.row.is_pure:
             return False
-        passes = node.row.is_logical or node.row.chooses
+        passes = node.row.is_logical or node.row.transfer.chooses
         return all(self.is_steady(y) and (passes or y not in self.params) for y in node.args)
 
 

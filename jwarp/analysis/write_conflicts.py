@@ -129,7 +129,7 @@ class _Counted:
             if isinstance(node, If):
                 pairs = zip(node.then.yields, node.orelse.yields, strict=True)
                 self.ways.update(zip(node.results, pairs, strict=True))
-            elif isinstance(node, Op) and node.row.chooses and node.result is not None:
+            elif isinstance(node, Op) and node.row.transfer.chooses and node.result is not None:
                 self.ways[node.result] = node.args[1:]
 
     def slot(self, accesses: Sequence[Op]) -> Slot | None:
@@ -156,7 +156,7 @@ class _Counted:
         """
         while isinstance(index, Value) and index not in self.counts and index in self.definitions:
             made = self.definitions[index]
-            if not made.row.converts or index.type is not int64 or made.args[0].type is not int32:
+            if not made.row.transfer.converts or index.type is not int64 or made.args[0].type is not int32:
                 break  # with fewer bits, or as a float, two slots may be one
             (index,) = made.args
         if not isinstance(index, Value):
@@ -191,7 +191,7 @@ def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
 def replays(kernel: Kernel) -> bool:
     """True if a derivative computes some value of the kernel in another way than the kernel."""
     ops = contents_of(kernel.body).ops
-    return any(n.row.has_replay or (n.row.is_native and n.attr_as(NativeCall).replay) for n in ops)
+    return any(n.row.derivative.has_replay or (n.row.is_native and n.attr_as(NativeCall).replay) for n in ops)
 
 
 __all__ = ["Slot", "WriteConflicts", "ambiguity", "conflicting_stores", "is_plain_store"]

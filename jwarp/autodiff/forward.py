@@ -173,9 +173,9 @@ class _Forward(Rebuilder):
         """The operation itself, on the arrays of the tangent kernel."""
         if node.row.is_detached:
             return dataclasses.replace(node, args=node.args[:1], attr=None)
-        if node.row.reads_final:
+        if node.row.uses.reads_final:
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
-        if node.row.has_replay:
+        if node.row.derivative.has_replay:
             return dataclasses.replace(node, name="cast", args=node.args[1:])
         if node.row.is_native:
             return renumbered(node, self.origin)  # type: ignore[arg-type]
@@ -365,7 +365,7 @@ def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     span = node.span
     while sources:
         source = sources.pop()
-        if source.row.reinterprets and source.args[0].type.is_float:
+        if source.row.transfer.reinterprets and source.args[0].type.is_float:
             span = source.span
             break
         inner = [x for x in source.args if isinstance(x, Value) and x in made and x not in seen]

@@ -537,7 +537,7 @@ def is_plain(kernel: Kernel) -> bool:
     """True if nothing in the kernel is for its derivatives only."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.is_plain
-    return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk_all(kernel))
+    return not any(isinstance(n, Op) and n.row.derivative.only for n in walk_all(kernel))
 
 
 def has_native_code(body: Block) -> bool:

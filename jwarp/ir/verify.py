@@ -40,9 +40,10 @@ from jwarp.ir.nodes import (
     results,
     walk,
 )
-from jwarp.ir.operation import INT, Operation, Stage
+from jwarp.ir.operation import INT, Operation
 from jwarp.ir.ops import COMBINERS, OPS
 from jwarp.ir.printing import short_file
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.tile_types import Misfit, tile_result
 from jwarp.ir.units import unit_sizes
 from jwarp.types import (
@@ -312,7 +313,7 @@ def _check_bitcast(node: Op, result: ValueType) -> None:
 # Rules beyond the table of operations and the types of attributes, and the result type where a parameter decides it.
 ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     **{name: _check_tile for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages},
-    **{name: _check_unit for name, row in OPS.items() if row.is_unit},
+    **{name: _check_unit for name, row in OPS.items() if row.code.is_unit},
     "tid": _check_tid,
     "param": _check_param,
     "shape": _check_shape,

@@ -87,7 +87,7 @@ def _only_selected(body: Block) -> set[Operand]:
     read: set[Operand] = set(body.yields)
     for node in walk(body):
         used = operands(node)
-        if isinstance(node, Op) and node.row.chooses:
+        if isinstance(node, Op) and node.row.transfer.chooses:
             chosen.update(used[1:])
             used = used[:1]
         read.update(used, *(block.yields for block in blocks(node)))
@@ -171,7 +171,7 @@ class _Instrumenter(Rebuilder):
 
     def check_nan(self, node: Op, result: Value) -> None:
         """Refuse a NaN made of numbers; one that a `select` may pass over, where it is selected."""
-        tests = self.selected_tests(node) if node.row.chooses else self.own_test(node, result)
+        tests = self.selected_tests(node) if node.row.transfer.chooses else self.own_test(node, result)
         if result in self.selected:
             self.pending[result] = tests
             return

@@ -83,7 +83,7 @@ class _Skips(Rewriter):
         match definition:
             case Op(row=row) if row.is_complement:
                 yield from self.reasons(definition.args[0], not holds)
-            case Op(row=row) if row.absorbs is holds:
+            case Op(row=row) if row.numeric.absorbs is holds:
                 for part in definition.args:
                     yield from self.reasons(part, holds)
             case _:
@@ -96,7 +96,7 @@ class _Skips(Rewriter):
         match definition:
             case Op(row=row) if row.is_complement:
                 return self.zeros((definition.args[0], not holds))
-            case Op(row=row) if row.absorbs is (not holds):
+            case Op(row=row) if row.numeric.absorbs is (not holds):
                 parts = [self.zeros((part, holds)) for part in definition.args]
             case Op(row=row) if row.equality is holds:
                 return _compared(definition)
@@ -135,7 +135,7 @@ def _may_run(node: Op) -> bool:
     if row.is_access:
         return not row.is_write or row.is_atomic
     is_float = node.result is not None and node.result.type.is_float
-    return row.is_pure and (not is_float or row.is_total or row.moves_bits or not node.args)
+    return row.is_pure and (not is_float or row.numeric.is_total or row.transfer.moves_bits or not node.args)
 
 
 def _outside(builder: Builder, accesses: list[Op]) -> Operand:

@@ -43,8 +43,8 @@ def _keeps_together(node: Node) -> bool:
     row = node.row
     return (
         row.in_order
-        or row.is_common
-        or (row.tells_threads and row.attribute is None)
+        or row.threads.is_common
+        or (row.threads.differ and row.attribute is None)
         or row.is_atomic
         or not (row.is_movable or row.only_reads or row.changes_memory)
     )

@@ -86,7 +86,7 @@ def _additions(kernel: Kernel) -> dict[Op, tuple[Operand, Op]]:
     found: dict[Op, tuple[Operand, Op]] = {}
     taken: set[Op] = set()
     for node in ops:
-        if node.row.signs != (1, 1) or not shape_of(result_of(node).type):
+        if node.row.numeric.signs != (1, 1) or not shape_of(result_of(node).type):
             continue
         for tile, addend in (node.args, node.args[::-1]):
             made = few.get(addend) if isinstance(addend, Value) else None

@@ -299,7 +299,7 @@ class NestWriter:
                 node = form.node
                 assert node.result is not None
                 args = self.elements(node.args)
-                if node.row.is_common and isinstance(args[0], Const):
+                if node.row.threads.is_common and isinstance(args[0], Const):
                     return args[0]
                 return self.builder.op(node.name, *args, attr=node.attr, type=scalar_of(node.result.type))
             case _:

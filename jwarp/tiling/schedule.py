@@ -23,7 +23,7 @@ from jwarp.ir.nodes import (
     walk,
     walk_node,
 )
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole, free_operands, tiles_in
 from jwarp.tiling.symbolic_tiles import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
 from jwarp.tiling.whole import WHOLE
@@ -427,7 +427,7 @@ def _shape_of(node: Op) -> tuple[int, ...]:
 def _takes_back(node: Node) -> bool:
     """True if a node removes records that another one added, which happens in reverse order."""
     rows = (n.row for n in walk_node(node) if isinstance(n, Op))
-    return any(row.takes is not Memory.NONE or Memory.TAPE in row.reads for row in rows)
+    return any(row.uses.takes is not Memory.NONE or Memory.TAPE in row.uses.reads for row in rows)
 
 
 def _memory(node: Node) -> tuple[set[ArrayName], set[ArrayName], bool]:

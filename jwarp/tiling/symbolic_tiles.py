@@ -192,7 +192,7 @@ class Forms:
 
     def _computed(self, node: Op) -> Form | None:
         types = [x.type for x in (result_of(node), *node.args)]
-        if not node.row.is_pure or node.row.is_elementary or any(t.is_float for t in types):
+        if not node.row.is_pure or node.row.code.is_elementary or any(t.is_float for t in types):
             return None
         cost = 1
         for arg in node.args:

@@ -119,7 +119,7 @@ class BodyEmitter(Body):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
-        if node.row.is_common and not args[0].shape.is_uniform:
+        if node.row.threads.is_common and not args[0].shape.is_uniform:
             self.bind(node.result, COMMON[node.name](self, self.vector(args[0]), args[0].type))
             return
         if shape.is_varying:

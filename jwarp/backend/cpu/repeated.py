@@ -12,7 +12,7 @@ from jwarp.backend.cpu.code import BODY, ENTRY
 from jwarp.backend.cpu.functions import called, passed, symbol, taken, type_of, written
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.nodes import Block, Op, Value, walk
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.types import bool_
 
 
@@ -37,9 +37,9 @@ def repeats_of(emitter: Body) -> dict[Block, Repeat]:
 
     def looked_at(node: Op) -> object:
         row = node.row
-        if row.tells_threads or row.for_derivatives or row.uses_tape or row.uses_log or row.is_native:
+        if row.threads.differ or row.derivative.only or row.uses_tape or row.uses_log or row.is_native:
             return None
-        if not (row.is_pure or row.is_access or row.is_outlined or row.adds is Memory.LINES):
+        if not (row.is_pure or row.is_access or row.is_outlined or row.uses.adds is Memory.LINES):
             return None
         values = node.args if node.result is None else (*node.args, node.result)
         if any(isinstance(x, Value) and x in shapes and shapes[x].stride for x in values):

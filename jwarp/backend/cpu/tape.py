@@ -11,7 +11,7 @@ from jwarp.analysis.uniformity import VARYING
 from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
 from jwarp.errors import CompileError
-from jwarp.ir import operation
+from jwarp.ir import row_groups
 from jwarp.ir.attributes import RecordFields
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Block, For, Kernel, Op, blocks, walk
@@ -117,7 +117,7 @@ class TapeMemory:
                     stacks |= inner
                     for stack in inner:
                         first.pop(stack, None)
-            elif node.row.adds in (operation.Memory.TAPE, operation.Memory.LOG):
+            elif node.row.uses.adds in (row_groups.Memory.TAPE, row_groups.Memory.LOG):
                 stack, record = self._added(node)
                 stacks.add(stack)
                 self.room.setdefault(node, 0)  # more than enough where a node stands in several blocks

@@ -94,7 +94,7 @@ class Copies:
 
 def find_copies(kernel: Kernel, trusted: Container[Node]) -> Copies:
     """The copies of a lowered kernel: accesses that are not `trusted` may be where there is nothing to fetch."""
-    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_unit]
+    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.code.is_unit]
     read = {array for n in units for array in arrays_read(n)}
     written = frozenset(written_params(kernel))
     found: dict[Node, tuple[Copy, ...]] = {}

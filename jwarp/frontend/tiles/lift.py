@@ -150,7 +150,7 @@ class Lifter:
     def lift(self, node: Op, out: list[Node]) -> None:
         """Append the mapped form of an operation on scalars."""
         args = self.lanes_of(node.args, out, node.span)
-        condition = node.args[0] if node.row.chooses else None
+        condition = node.args[0] if node.row.transfer.chooses else None
         if condition is not None and not self.variation.of(condition):
             args = (self.plain(condition), *args[1:])
         result = None if node.result is None else self.fresh(node.result)

@@ -29,7 +29,7 @@ AHEAD = 16
 
 def with_loops_in_lockstep(kernel: Kernel) -> Kernel:
     """The kernel with two forms of each loop whose ranges are marked to overlap, as those of neighbours."""
-    marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_affinity}
+    marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.row.threads.is_affinity}
     if not marked or kernel.block_dim or kernel.order:
         return kernel
     return dataclasses.replace(kernel, body=_Sharing(kernel, marked).block(kernel.body))

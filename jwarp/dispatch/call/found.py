@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from jwarp.arrays.memory import ALIGNMENT, HostMemory, Kept, Memory, host_memory
 from jwarp.arrays.view import View, scalar_of
 from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.steps import Slot
 from jwarp.types import ScalarType, uint8
-from jwarp.types.all_memory import BASE, MOVES, move_of
+from jwarp.types.all_memory import BASE, MEMORY, MOVES, move_of
 
 # A span of memory and where it is moved to, in scalars: the first one, the one after the last, and the distance.
 Span = tuple[int, int, int]
@@ -27,11 +28,15 @@ class Found:
     """The arrays that a launch may have found by numbers, as they were when a tape recorded it.
 
     Those that have gradients stay alive as long as this; so does the content of all, once somebody has asked to
-    `keep` it.
+    `keep` it. `mixed` are the arrays among its `values` that are not what the launch takes them for, where it finds
+    them by numbers, too; it has `changed` some.
     """
 
-    def __init__(self, kernel: Kernel):
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, changed: Collection[int] = (), values: Sequence[Any] = ()):
+        self._kernel, self._changed = kernel, changed
+        everywhere = any(kernel.params[p].is_heap for p in changed)  # it writes to what it finds
+        own = (p for p in range(len(values)) if not (kernel.params[p].is_heap or kernel.params[p].is_table))
+        self.mixed = tuple([a for p in own if (everywhere or p in changed) and isinstance(a := values[p], array)])
         self._versions = [(weakref.ref(memory), memory.version) for memory in table.memories()]
         self._records, self._contents = table.records(), table.contents()
         self._arrays = [a for a in table.arrays(by_addresses=True) if scalar_of(a.dtype).is_float]
@@ -84,9 +89,20 @@ class Found:
                     "reach each array by its parameter alone, or by a number alone",
                 )
 
-    def are_apart(self, written: Container[Memory]) -> bool:
-        """True if none of the arrays is in the memories `written`."""
-        return not any(memory in written for known, _ in self._versions if (memory := known()) is not None)
+    def is_apart(self, read: Collection[int] | None, mixed: Iterable[array], written: Container[Memory]) -> bool:
+        """True if steps of the derivative miss nothing that it may find now, where others write to `written`.
+
+        The launch has `read` parameters; `mixed` are those of all such launches.
+        """
+        now, params = Found(self._kernel, self._changed), self._kernel.params
+        used = params if read is None else [params[p] for p in {*read, *self._changed} if p < len(params)]
+        if any(param.is_heap and param.dtype.is_float and now.has_gradients(param.dtype) for param in used):
+            return False
+        try:
+            now.check_apart(mixed, ())
+        except NotDifferentiableError:
+            return False
+        return not any(memory in written for known, _ in now._versions if (memory := known()) is not None)
 
     # -- content
 
@@ -131,24 +147,41 @@ class Found:
                 hint="pass the grid, tree, mesh or volume itself, which tapes keep",
             )
 
-    def moves(self, contents: Collection[ScalarType], gradients: Collection[ScalarType], *, copied: bool) -> Moves:
-        """Where a derivative finds the content that the launch found, as scalars of these types, and gradients.
+    def is_found(self, p: int) -> bool:
+        """True for the parameter that is all memory, which the launch finds arrays in."""
+        param = self._kernel.params[p]
+        return param.is_heap and not param.is_table
 
-        With `copied`, it may write to what it finds.
+    def is_moves(self, slot: Slot) -> bool:
+        """True for what says where a derivative finds what the launch found."""
+        return self._kernel.params[slot.param].name == f"{MEMORY}.moves"
+
+    def moves(self, slots: Collection[Slot], *, runs_again: bool, copied: bool) -> Moves:
+        """Where a derivative, which is given `slots`, finds the content that the launch found, and gradients.
+
+        With `copied`, it may write to what it finds; where the launch itself `runs_again`, that finds what is there
+        now.
 
         Raises:
             NotDifferentiableError: no gradient of an array, or more than one, is where its elements are.
+            LaunchError: something that it finds was written since, or is another one.
         """
-        made = Moves()
+        params = self._kernel.params
+        if any(params[p].name == f"{MEMORY}.slots" for _, p in slots):
+            self.check_records()
+        found = [(kind, params[p].dtype) for kind, p in slots if self.is_found(p)]
         held: list[tuple[int, np.ndarray]] = []
-        if contents:
+        if any(kind == "primal" for kind, _ in found):
+            if runs_again:
+                self.check_contents()
+            self.keep()
             held = [(_start(k), k.array()) for k in self._kept or ()] + self._contents
             held = [(start, _aligned(start, content, copied=copied)) for start, content in held]
-        for kind in contents:
-            made.add(move_of(kind, of_gradients=False), _of_contents(held, kind.dtype.itemsize))
-        for kind in gradients:
-            made.add(move_of(kind, of_gradients=True), self._of_gradients(kind))
-        made.holds.append(held)
+        made = Moves(held)
+        for kind, dtype in found:
+            of_gradients = kind == "given"
+            spans = self._of_gradients(dtype) if of_gradients else _of_contents(held, dtype.dtype.itemsize)
+            made.add(move_of(dtype, of_gradients=of_gradients), spans)
         return made
 
     def _of_gradients(self, kind: ScalarType) -> list[Span]:
@@ -190,8 +223,8 @@ class Found:
 class Moves:
     """The content of the parameter `moves` of a derivative, as long as this is alive."""
 
-    def __init__(self) -> None:
-        self.holds: list[Any] = []
+    def __init__(self, *holds: Any) -> None:
+        self.holds = list(holds)
         self.words = np.zeros(MOVES, np.uint64)
         self._row = np.zeros(0, np.uint64)
         for k in range(MOVES):

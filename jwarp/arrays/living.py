@@ -100,7 +100,7 @@ class _Note:
         self.views = given.layout, grad.layout
 
     def found(self) -> Graded | None:
-        """What is known where the array is gone; None where it is not, and where its memory is."""
+        """The gradient, where the array is gone and its memory is not; else None."""
         memory, gradient = (part() for part in self.parts)
         if self.of() is not None or memory is None or gradient is None:
             return None
@@ -252,7 +252,7 @@ class Table:
                 self._keep(self._records.pop(slot))
 
     def records(self) -> dict[int, bytes]:
-        """What the words of records are now, by ids."""
+        """The words of records as they are now, by ids."""
         with self._lock:
             return {number: words.tobytes() for number, _, words, _ in self._records.values()}
 

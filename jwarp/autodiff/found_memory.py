@@ -31,7 +31,7 @@ from jwarp.ir.visit import Rewriter, map_ops
 from jwarp.types import int64, shape_of
 from jwarp.types.all_memory import MEMORY, NOWHERE, move_of
 
-# What a row has of a span: its first scalar, the one after its last, and the distance in scalars.
+# Of a span, a row has three words: its first scalar, the one after its last, and the distance in scalars.
 SPAN_WORDS = 3
 
 

@@ -163,7 +163,7 @@ class _Instrumenter(Rebuilder):
             # The components of an element are inside together.
             indices = (*indices[:dims], *(zero(i.type) for i in indices[dims:]))
         key = (node.attr, indices)
-        # What a derivative finds by numbers is at the gradient of an array, which may have none.
+        # A derivative finds by numbers the gradient of an array, which may have none.
         if is_found(self.kernel, node.array) and self.kernel.variant != "forward":
             return
         # Tiles may stick out of arrays: what they load there is zero.

@@ -145,7 +145,7 @@ def of_changes_in_place(p):
 
 
 def of_writes_after(p):
-    """What a launch read is overwritten later, by name, by a fill and through a descriptor."""
+    """Overwrite later what a launch read, by name, by a fill and through a descriptor."""
     wp.launch(read, p.count, inputs=[p.cells, p.x], outputs=[p.y])
     wp.copy(p.arrays[0], p.arrays[2])
     p.arrays[3].zero_()

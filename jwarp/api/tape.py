@@ -22,9 +22,9 @@ from jwarp.dispatch.call.call import read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import choose
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.executors import Recorded
+from jwarp.dispatch.steps.executors import Recorded, Replay
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry, zeroing
-from jwarp.dispatch.tape.native_steps import native_graph, steps_of
+from jwarp.dispatch.tape.native_steps import native_graph, steps_of, written_by
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -65,8 +65,8 @@ class _Zeroing:
 
     def __init__(self, gradients: Iterable[array]):
         self._gradients = tuple(gradients)
-        self._native: Callable[[], None] | None = None
-        self._memories: tuple[HostMemory, ...] | None = None  # that it writes to, once it is made
+        self._replay: Replay | None = None
+        self._is_made = False
 
     def is_of(self, gradients: Collection[array]) -> bool:
         """True if it is of these and no others."""
@@ -74,19 +74,14 @@ class _Zeroing:
 
     def __call__(self) -> bool:
         """Do it; False where Python has to."""
-        if self._memories is None:
-            each = {id(g): g for g in self._gradients}
-            memories = tuple(dict.fromkeys(getattr(g, "memory", None) for g in each.values()))
-            are_writable = all(type(m) is HostMemory and m.buffer.flags.writeable for m in memories)
-            self._memories = tuple(m for m in memories if isinstance(m, HostMemory)) if are_writable else ()
-            self._native = native_graph(_zeroing(each.values())) if are_writable else None
-        if self._native is None:
-            return False
-        for memory in self._memories:
-            if memory.is_watched:
-                memory.will_write()
-        self._native()
-        return True
+        if not self._is_made:
+            self._is_made, each = True, {id(g): g for g in self._gradients}.values()
+            memories = [getattr(g, "memory", None) for g in each]
+            if all(type(m) is HostMemory and m.buffer.flags.writeable for m in memories):
+                commands = _zeroing(each)
+                native = native_graph(commands)
+                self._replay = None if native is None else Replay(native, written_by(commands))
+        return self._replay is not None and self._replay()
 
 
 class Tape:

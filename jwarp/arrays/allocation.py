@@ -95,16 +95,23 @@ def check_writable(memory: Memory) -> None:
             )
 
 
+def announce_writes(memories: Iterable[Memory]) -> None:
+    """Tell memories that code which does not say so is about to write to them."""
+    for memory in memories:
+        if memory.is_watched:
+            memory.will_write()
+
+
 def will_change(memories: Iterable[Memory]) -> None:
     """Tell memories that they are about to be written.
 
     Raises:
         LaunchError: JAX traces a function.
     """
-    for memory in dict.fromkeys(memories):
+    each = dict.fromkeys(memories)
+    for memory in each:
         check_writable(memory)
-        if memory.is_watched:
-            memory.will_write()
+    announce_writes(each)
 
 
 def adopted(data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:

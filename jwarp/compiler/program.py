@@ -259,7 +259,7 @@ class GeneratedProgram(Program):
 
         def made() -> list[int] | None:
             ops, kernel = contents_of(self.simplified.body).ops, self.simplified
-            if kernel.gradients or any(n.row.is_atomic and n.row.combines != "add" for n in ops):
+            if kernel.gradients or any(n.row.is_atomic and not n.row.is_addition for n in ops):
                 return None
             numbers = {
                 k for n in ops for role, k in numbers_in(n.attr, n.row.attribute) if role.what in ("array", "parameter")

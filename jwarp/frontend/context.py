@@ -215,7 +215,7 @@ class Context:
         """Append an operation of the language, checking what it takes in the user's words."""
         row = OPS[name]
         types_ = tuple([a.type for a in args])
-        if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
+        if row.is_typed_by_operands and len(set(types_)) > 1 and not row.transfer.chooses:
             shown = SYMBOLS.get(name, f"wp.{name}")
             for_ints = "float" not in row.kinds and any(t.is_float for t in types_)
             hint = _kind_hint(name, types_) if for_ints else one_type_hint(args)

@@ -147,7 +147,7 @@ def test_conversions(source, target):
 
 def test_no_operation_is_left_out():
     covered = {row.name for row in (*PURE, *CASTS)} | {
-        name for name, row in OPS.items() if row.is_common and row.effect == "pure"
+        name for name, row in OPS.items() if row.threads.is_common and row.effect == "pure"
     }
     assert covered | {"tid", "param", "shape", "thread", "on_gpu"} == {
         name for name, row in OPS.items() if row.effect == "pure"

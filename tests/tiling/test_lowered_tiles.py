@@ -18,8 +18,8 @@ from jwarp.errors import KernelTypeError
 from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, Kernel, Op, Param, Value, walk
-from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.verify import verify
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes

@@ -180,7 +180,7 @@ def _line(emitter: Emitter, loop: For, first: dict[Value, str], distance: int, s
     if not isinstance(index, Value):
         return None
     made = emitter.definitions.get(index)
-    source = made.args[0] if made is not None and made.row.converts else index
+    source = made.args[0] if made is not None and made.row.transfer.converts else index
     if source is not loop.index or not all(isinstance(i, Const) for i in rest) or sum not in emitter.trusted:
         return None
     stride = " * ".join(emitter.extent(sum.array, axis) for axis in range(1, len(sum.indices))) or "1"

@@ -310,6 +310,8 @@ def _described(param: Param | None, value: Any) -> Argument:
         return values.describe(value, param)
     try:
         return values.describe(dlpack.view(value), param)
+    except KernelTypeError:  # its description contradicts itself
+        raise
     # Foreign code, and dtypes that NumPy lacks.
     except Exception:
         return Argument(value, "other")

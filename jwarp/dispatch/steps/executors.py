@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import collections
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jwarp import _native
+from jwarp.arrays.array import array
 from jwarp.arrays.cuda_arrays import borrow
+from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.rematerialised import Remade, there
 from jwarp.compiler.program import Program
 from jwarp.dispatch.call.checks import Place
@@ -131,7 +134,7 @@ class Recorded(NamedTuple):
 
 
 def copying(target: np.ndarray, source: np.ndarray) -> Recorded:
-    """The elements of one array become those of another one; what overlaps is read before it is written."""
+    """An array becomes another one, which broadcasts to it; what overlaps is read before it is written."""
     into, out, own = Slot("array", 0), Slot("array", 1), Slot("own", 0)
     steps: tuple[Step, ...] = (Copy(out, into),)
     if np.may_share_memory(target, source):
@@ -139,10 +142,14 @@ def copying(target: np.ndarray, source: np.ndarray) -> Recorded:
     return Recorded(Steps(steps), {into: target, out: source})
 
 
-def filling(target: np.ndarray, value: np.ndarray) -> Recorded:
-    """All elements of an array become `value`, which broadcasts to them."""
-    into, out = Slot("array", 0), Slot("array", 1)
-    return Recorded(Steps((Copy(out, into),)), {into: target, out: value})
+def native_step(step: Any) -> Recorded:
+    """A native step as it is."""
+    return Recorded(Native(step), {})
+
+
+def is_here(a: array) -> bool:
+    """True if native code of the host may access an array."""
+    return isinstance(a.memory, HostMemory)
 
 
 def moving(source: np.ndarray, target: np.ndarray) -> Recorded:
@@ -150,6 +157,47 @@ def moving(source: np.ndarray, target: np.ndarray) -> Recorded:
     out, into, none, own = (Slot("array", 0), Slot("array", 1), Slot("array", 2), Slot("own", 0))
     steps = Allocate(own, source.shape, source.dtype), Copy(out, own), Copy(none, out), Add(own, into)
     return Recorded(Steps(steps), {out: source, into: target, none: np.zeros((), source.dtype)})
+
+
+class Replay:
+    """A native graph as a call that announces what it writes.
+
+    It keeps the arrays of the graph until `end`, or until the first of the memories `ends_with` is no more.
+    """
+
+    __slots__ = ("__weakref__", "_ends", "_native", "_written")
+
+    def __init__(self, native: _native.HostGraph, written: Iterable[Memory], ends_with: Iterable[Memory] = ()):
+        self._native: _native.HostGraph | None = native
+        self._written = [weakref.ref(memory) for memory in dict.fromkeys(written)]
+        end = functools.partial(_end, weakref.ref(self))
+        self._ends = [weakref.ref(memory, end) for memory in dict.fromkeys(ends_with)]
+
+    def __call__(self) -> bool:
+        """Run them; False where it has ended.
+
+        Raises:
+            ValueError: an array was resized or moved by force, and nothing has run.
+        """
+        native = self._native
+        if native is None:
+            return False
+        for known in self._written:
+            memory = known()
+            if memory is not None and memory.is_watched:
+                memory.will_write()
+        native()
+        return True
+
+    def end(self) -> None:
+        """Let go of the arrays."""
+        self._native = None
+
+
+def _end(replay: Callable[[], Replay | None], _: Any) -> None:
+    found = replay()
+    if found is not None:
+        found.end()
 
 
 class Scratch:

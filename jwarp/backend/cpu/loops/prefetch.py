@@ -59,7 +59,7 @@ class _Fetching(Rewriter):
         """Of each array that a block loads several rows of, the load that comes last in memory."""
         rows: dict[tuple[int, tuple[Operand, ...]], dict[tuple[int, ...], Op]] = {}
         for node in block.nodes:
-            if isinstance(node, Op) and node.name == "load" and (place := self.place(node)) is not None:
+            if isinstance(node, Op) and node.row.is_load and (place := self.place(node)) is not None:
                 rows.setdefault((node.array, place.bases), {}).setdefault(place.offsets[:-1], node)
         return {found[max(found)] for found in rows.values() if len(found) > 1}
 
@@ -86,7 +86,7 @@ class _Fetching(Rewriter):
     def axis(self, index: Operand) -> int | None:
         """The launch axis that an index is the coordinate along."""
         node = self.made.get(index) if isinstance(index, Value) else None
-        return node.number if node is not None and node.name == "tid" else None
+        return node.number if node is not None and node.row.is_coordinate else None
 
     def fetched(self, load: Op) -> Iterable[Node]:
         array = self.kernel.array(load.array).type

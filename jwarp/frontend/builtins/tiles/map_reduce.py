@@ -99,7 +99,7 @@ def _element(item: Operand) -> Operand:
 
 def _checked(given: Given, block: Block) -> Block:
     for node in walk(block):
-        if isinstance(node, Op) and node.row.effect == "rule":
+        if isinstance(node, Op) and node.row.is_rule:
             raise given.error("a function that is applied to elements cannot have a gradient of its own yet")
         if isinstance(node, Op) and (node.row.is_tile or any(isinstance(a.type, TileType) for a in node.args)):
             raise CompileError(

@@ -17,9 +17,10 @@ from jwarp.config import config, surface
 from jwarp.devices import get_device
 from jwarp.dispatch.call.array_arguments import Given, note_look_ups
 from jwarp.dispatch.call.call import LaunchRequest, read_kernel
+from jwarp.dispatch.call.found import Found
 from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import as_numbers, choose, computes_with_ids, note_ids_as_numbers
-from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
+from jwarp.dispatch.call.looking_up import looking_up, with_memory
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NO_SLOT, Slot, owner_of, repeat
@@ -248,7 +249,7 @@ def _with_memory(request: LaunchRequest, unknown: Mapping[str, Any]) -> Any:
     """Make a launch of a kernel that looks numbers up when it runs."""
     kernel, inputs, outputs = with_memory(request.kernel, request.inputs, request.outputs)
     if request.adjoint:
-        Found(kernel).check_gradients()
+        Found(kernel).check_no_gradients()
     with looking_up():
         return _once_more(request, unknown, kernel=kernel, inputs=inputs, outputs=outputs)
 

@@ -52,11 +52,14 @@ class BackwardPass:
         steps: What it does, with arrays for the `slots`, which are `primal` and `given`.
         reads: The parameters whose content before the launch it needs.
         changes: The parameters whose arrays custom gradients write to, as they are now.
+        writes_found: True if it writes to copies of arrays that the launch found by numbers.
     """
 
     def __init__(self, program: GeneratedProgram, steps: Steps, *, for_gpu: bool):
         self.program, self.steps, self._for_gpu = program, steps, for_gpu
-        self.changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
+        heaps = frozenset(p for p, param in enumerate(program.params) if param.is_heap)
+        changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
+        self.changes, self.writes_found = changes - heaps, not changes.isdisjoint(heaps)
         self.slots = steps.given
         self.reads = frozenset(slot.param for slot in self.slots if slot.kind == "primal") - self.changes
 
@@ -268,7 +271,14 @@ class ArrayAdjoint(Command):
         self.moving = tuple(p for p in self.backward.floats if p in self.into)
         if self.moving and not self.kernel.enable_backward:
             raise switched_off(self.backward.program, self.moving[0])
-        self.backward_pass = self.backward.pass_of(self.moving, self.values)
+        self.backward_pass = made = self.backward.pass_of(self.moving, self.values)
+        if made is not None and made.writes_found:
+            raise NotDifferentiableError(
+                f"kernel '{self.kernel.name}' writes to arrays that it finds by numbers, and reads them, which an"
+                " adjoint that is launched would do, too",
+                self.kernel.span,
+                "record the launch on a wp.Tape, or pass the arrays themselves",
+            )
 
     def _fits(self, p: int, own: Any) -> bool:
         param, a = self.kernel.params[p], self.values[p]

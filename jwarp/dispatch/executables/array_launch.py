@@ -23,22 +23,20 @@ from jwarp.bind.custom_vjp import is_stopped
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import Program, program_of
 from jwarp.config import config
-from jwarp.devices import CPU, Device
+from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call.array_arguments import (
     UNORDERED,
     check_array,
     device_of_arrays,
     host_of,
-    identical,
     matched_values,
+    merged,
     overlap_error,
-    read_block_dim,
     reads_first,
-    refuse_unordered,
     shown_on_device,
 )
 from jwarp.dispatch.call.cached_geometry import reader
-from jwarp.dispatch.call.call import Call, Kind
+from jwarp.dispatch.call.call import Call, Kind, LaunchRequest
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward
@@ -410,9 +408,9 @@ class ArrayLaunch(Command):
                     " JAX values or while JAX traces, where nothing is written in place",
                     hint="pass wp.from_jax(x) of it, and read what it holds then by wp.to_jax",
                 )
-        same = identical(of, program.written)
-        refuse_unordered(kernel, program, of, same)
-        program = program.merged(tuple(same.items()))
+        program, _ = merged(
+            program, of, UNORDERED, may_copy=lambda p, q: q not in program.written and reads_first(kernel, q, p)
+        )
         made = JaxForward(
             self.call(lambda a: value_of(a.memory, a.layout), program, is_functional=True, differentiable=True)
         )
@@ -433,29 +431,27 @@ class ArrayLaunch(Command):
         return not is_not_tracing() or any(type(a) is array and a.memory.is_traced for a in written)
 
 
-def launch(
-    kernel: Kernel,
-    dim: Any,
-    inputs: Any,
-    outputs: Any,
-    block_dim: Any,
-    record_tape: bool,
-    slot: Slot = NO_SLOT,
-    device: Device | None = None,
-    again: Command | None = None,
-) -> None:
-    """Run a launch on mutable arrays.
+def array_launch(request: LaunchRequest) -> ArrayLaunch:
+    """The command of a launch on mutable arrays. Raises what `launch` raises of the arguments."""
+    kernel = request.kernel
+    dims = geometry.read_dim(request.dim, kernel.name)
+    block = geometry.read_block_dim(request.block_dim, kernel.name, as_warp=True)
+    device = None if request.device is None else get_device(request.device)
+    return ArrayLaunch(kernel, dims, request.inputs, request.outputs, block, device)
+
+
+def launch(request: LaunchRequest, slot: Slot = NO_SLOT, again: Command | None = None) -> None:
+    """Run a launch on mutable arrays, where its arrays are.
 
     `slot` is the place of the call among the executables of the kernel as it was written, which may be another one:
-    generic, or one that takes meshes or their kin. It runs where its arrays are, on `device` if one is named. A
-    capture takes `again` instead, if that is given.
+    generic, or one that takes meshes or their kin. A capture takes `again` instead, if that is given.
 
     Raises:
-        KernelTypeError, LaunchError: an argument or `dim` does not fit.
+        KernelTypeError, LaunchError: an argument, `dim` or the device does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-    command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
+    record_tape = request.record_tape
+    command = array_launch(request)
     if again is not None and listeners.here.capture is not None:
         return submit(again)
     if command.is_functional or listeners.here.capture is not None:

@@ -20,6 +20,7 @@ from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.found_memory import at_moved_places
 from jwarp.autodiff.reverse import vjp
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
@@ -80,7 +81,7 @@ def _derive(program: GeneratedProgram, variant: Variant, cache: DerivationCache)
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.row.is_rule)
         raise authored_refusal(kernel, rule, "a second derivative")
     found = _firsts(kernel, variant)
-    origins = [_wiring(slot, variant) for slot in found[0].origins]
+    origins = [_wiring(slot, variant, kernel) for slot in found[0].origins]
     if variant.along:
         found, origins = _seconds(found, origins, variant)
     named, *others = (_named(d.kernel, program, variant) for d in found)
@@ -149,7 +150,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> list[Derived]:
         ]
 
     def adjoint(storage: Storage) -> Derived:
-        return vjp(
+        made = vjp(
             kernel,
             variant.wanted,
             variant.given,
@@ -161,6 +162,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> list[Derived]:
             exceeded=variant.exceeded,
             storage=storage,
         )
+        return at_moved_places(made, kernel)
 
     taped = adjoint(Storage.TAPE)
     # Where no GPU runs it, no launch should hold on to more than the one adjoint reads; checkpoints are of numbers.
@@ -227,9 +229,11 @@ class Wiring(NamedTuple):
     is_sum: bool = False
 
 
-def _wiring(slot: Origin, variant: Variant) -> Wiring:
+def _wiring(slot: Origin, variant: Variant, kernel: nodes.Kernel) -> Wiring:
     """The origin of a parameter of a first derivative."""
     p = slot.param
+    if slot.kind == "gradient" and nodes.is_found(kernel, p):
+        return Wiring(Source("given", p), p)  # there are no zeros of all memory to add to
     if slot.kind in ("primal", "work"):
         return Wiring(Source("zeros" if p in variant.fresh else "primal", p))
     if slot.kind == "dim":

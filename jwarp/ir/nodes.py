@@ -591,6 +591,11 @@ def overlaps_of(kernel: Kernel) -> Callable[[Collection[ArrayName]], Collection[
     return overlaps
 
 
+def is_found(kernel: Kernel, array: ArrayName) -> bool:
+    """True for a parameter that is all memory, whose elements kernels find by numbers."""
+    return isinstance(array, int) and array < len(kernel.params) and kernel.params[array].is_heap
+
+
 def touched_by_gradients(kernel: Kernel) -> frozenset[int]:
     """The arrays that gradients of calls read or add to."""
     return frozenset(number for g in kernel.gradients for kind, number, _ in g.feeds if kind == "array")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 from jwarp.caches import cached
 from jwarp.config import surface
 from jwarp.errors import KernelTypeError
+from jwarp.types.annotations import NO_UNIONS, in_place_of, is_union
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
 from jwarp.types.composites import CompositeType, CompositeValue
 from jwarp.types.scalars import ScalarType, int32, uint64
@@ -230,6 +231,9 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     local = sys._getframe(1).f_locals
     fields: dict[str, AnyType] = {}
     for name, annotation in _annotations(cls, local).items():
+        if is_union(annotation):
+            text = f"@wp.struct {cls.__name__}: field '{name}' {NO_UNIONS}"
+            raise KernelTypeError(text, hint=in_place_of(annotation))
         kind = as_type(annotation)
         if kind is None or annotation is cls:
             raise KernelTypeError(

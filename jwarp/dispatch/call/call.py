@@ -35,6 +35,25 @@ class Kind(enum.Enum):
     DEVICE = enum.auto()
 
 
+@dataclass(frozen=True)
+class LaunchRequest:
+    """A launch as it is written: the arguments of `wp.launch`, with a kernel that has been read."""
+
+    kernel: Kernel
+    dim: Any
+    inputs: Any
+    outputs: Any = None
+    adj_inputs: Any = None
+    adj_outputs: Any = None
+    device: Any = None
+    stream: Any = None
+    adjoint: Any = False
+    record_tape: Any = True
+    record_cmd: Any = False
+    max_blocks: Any = 0
+    block_dim: Any = None
+
+
 def is_mutable(value: Any) -> bool:
     """True if `value` is an array in host memory that a launch writes in place when it is an output."""
     if isinstance(value, np.ndarray):

@@ -24,7 +24,7 @@ from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.compiler.program import program_of
 from jwarp.compiler.program_base import Program
 from jwarp.config import config
-from jwarp.devices import CPU, Device
+from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call.array_arguments import (
     UNORDERED,
     check_array,
@@ -39,7 +39,7 @@ from jwarp.dispatch.call.array_arguments import (
     shown_on_device,
 )
 from jwarp.dispatch.call.cached_geometry import reader
-from jwarp.dispatch.call.call import Call, Kind
+from jwarp.dispatch.call.call import Call, Kind, LaunchRequest
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward
@@ -434,29 +434,20 @@ class ArrayLaunch(Command):
         return not is_not_tracing() or any(type(a) is array and a.memory.is_traced for a in written)
 
 
-def launch(
-    kernel: Kernel,
-    dim: Any,
-    inputs: Any,
-    outputs: Any,
-    block_dim: Any,
-    record_tape: bool,
-    slot: Slot = NO_SLOT,
-    device: Device | None = None,
-    again: Command | None = None,
-) -> None:
-    """Run a launch on mutable arrays.
+def launch(request: LaunchRequest, slot: Slot = NO_SLOT, again: Command | None = None) -> None:
+    """Run a launch on mutable arrays, where its arrays are.
 
     `slot` is the place of the call among the executables of the kernel as it was written, which may be another one:
-    generic, or one that takes meshes or their kin. It runs where its arrays are, on `device` if one is named. A
-    capture takes `again` instead, if that is given.
+    generic, or one that takes meshes or their kin. A capture takes `again` instead, if that is given.
 
     Raises:
-        KernelTypeError, LaunchError: an argument or `dim` does not fit.
+        KernelTypeError, LaunchError: an argument, `dim` or the device does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-    command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
+    kernel, record_tape = request.kernel, request.record_tape
+    dims, block = geometry.read_dim(request.dim, kernel.name), read_block_dim(request.block_dim, kernel.name)
+    device = None if request.device is None else get_device(request.device)
+    command = ArrayLaunch(kernel, dims, request.inputs, request.outputs, block, device)
     if again is not None and listeners.here.capture is not None:
         return submit(again)
     if command.is_functional or listeners.here.capture is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from jwarp.dispatch.call.array_arguments import (
     refuse_overlaps,
     shown_on_device,
 )
+from jwarp.dispatch.call.call import LaunchRequest
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.adjoint import generated
 from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps
@@ -52,11 +53,14 @@ class BackwardPass:
         steps: What it does, with arrays for the `slots`, which are `primal` and `given`.
         reads: The parameters whose content before the launch it needs.
         changes: The parameters whose arrays custom gradients write to, as they are now.
+        writes_found: True if it writes to copies of arrays that the launch found by numbers.
     """
 
     def __init__(self, program: GeneratedProgram, steps: Steps, *, for_gpu: bool):
         self.program, self.steps, self._for_gpu = program, steps, for_gpu
-        self.changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
+        heaps = frozenset(p for p, param in enumerate(program.params) if param.is_heap)
+        changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
+        self.changes, self.writes_found = changes - heaps, not changes.isdisjoint(heaps)
         self.slots = steps.given
         self.reads = frozenset(slot.param for slot in self.slots if slot.kind == "primal") - self.changes
 
@@ -165,13 +169,13 @@ class ArrayBackward:
                 arrays[slot] = self.now(p, values[p]) if p in backward_pass.changes else content(p)
         return arrays
 
-    def changed(
-        self, backward_pass: BackwardPass, values: Sequence[Any], gradients: Iterable[array]
-    ) -> tuple[array, ...]:
-        """The arrays that a backward pass writes to besides gradients.
+    def run(
+        self, backward_pass: BackwardPass, values: Sequence[Any], gradients: Sequence[array], arrays: dict[Slot, Any]
+    ) -> None:
+        """Run a backward pass in place on `gradients`.
 
         Raises:
-            LaunchError: one of them overlaps a gradient.
+            LaunchError: one of them overlaps an array that a gradient function writes to.
         """
         found = {p: a for p in backward_pass.changes if isinstance(a := values[p], array)}
         for p, a in found.items():
@@ -182,7 +186,8 @@ class ArrayBackward:
                         f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
                         hint="pass another array",
                     )
-        return tuple(found.values())
+        will_change([a.memory for a in (*gradients, *found.values())])
+        backward_pass.run(arrays)
 
     def now(self, p: int, value: Any) -> Any:
         """The argument of the adjoint for what a parameter is given, as it is now."""
@@ -271,7 +276,14 @@ class ArrayAdjoint(Command):
         self.moving = tuple(p for p in self.backward.floats if p in self.into)
         if self.moving and not self.kernel.enable_backward:
             raise switched_off(self.backward.program, self.moving[0])
-        self.backward_pass = self.backward.pass_of(self.moving, self.values)
+        self.backward_pass = made = self.backward.pass_of(self.moving, self.values)
+        if made is not None and made.writes_found:
+            raise NotDifferentiableError(
+                f"kernel '{self.kernel.name}' writes to arrays that it finds by numbers, and reads them, which an"
+                " adjoint that is launched would do, too",
+                self.kernel.span,
+                "record the launch on a wp.Tape, or pass the arrays themselves",
+            )
 
     def _fits(self, p: int, own: Any) -> bool:
         param, a = self.kernel.params[p], self.values[p]
@@ -300,8 +312,6 @@ class ArrayAdjoint(Command):
         if self.backward_pass is None:
             return
         backward, values = self.backward, self.values
-        gradients = self.written
-        will_change([a.memory for a in (*gradients, *backward.changed(self.backward_pass, values, gradients))])
         stays = {p for p in self.is_given if p in backward.written and p not in backward.read}
 
         def gradient(p: int) -> Any:
@@ -309,52 +319,19 @@ class ArrayAdjoint(Command):
             return backward.copied(own) if p in stays and not self._is_grad(p) else backward.shown(own)
 
         arrays = backward.arrays_of(self.backward_pass, values, lambda p: backward.now(p, values[p]), gradient)
-        self.backward_pass.run(arrays)
+        backward.run(self.backward_pass, values, self.written, arrays)
 
     def _is_grad(self, p: int) -> bool:
         grad = self.values[p].grad
         return grad is not None and grad.memory is self.into[p].memory and grad.layout == self.into[p].layout
 
 
-def launch_adjoint(
-    kernel: Kernel,
-    dim: Any,
-    inputs: Any,
-    outputs: Any,
-    adj_inputs: Any,
-    adj_outputs: Any,
-    block_dim: Any,
-    record_tape: bool,
-) -> None:
-    """Run the adjoint of a launch on mutable arrays. Raises what `ArrayAdjoint` raises."""
-    dims = geometry.read_dim(dim, kernel.name)
-    launch = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
-    asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)
-    submit(adjoint_of(launch, asked), is_recorded=record_tape)
-
-
-def asked_gradients(kernel: Kernel, inputs: Any, adj_inputs: Any, adj_outputs: Any) -> list[Any]:
-    """The gradient that is given for each parameter as it is written, None for the array's own.
-
-    Raises:
-        LaunchError: they are no lists, or too long.
-    """
-    count = len(inputs) if not isinstance(inputs, dict) else 0
-    asked: list[Any] = [None] * len(kernel.signature)
-    if isinstance(adj_inputs, dict) or isinstance(adj_outputs, dict):
-        raise LaunchError(
-            f"kernel '{kernel.name}': adj_inputs and adj_outputs of a launch on arrays are lists",
-            hint="None stands for the array's own grad",
-        )
-    for first, given, what in ((0, adj_inputs, "adj_inputs"), (count, adj_outputs, "adj_outputs")):
-        for k, own in enumerate(given or ()):
-            if first + k >= len(asked):
-                raise LaunchError(
-                    f"kernel '{kernel.name}': {what} has {len(given)} entries, one too many",
-                    hint="there is one for each parameter, None for the array's own grad",
-                )
-            asked[first + k] = own
-    return asked
+def launch_adjoint(request: LaunchRequest, asked: Sequence[Any]) -> None:
+    """Run the adjoint of a launch on mutable arrays, as `adjoint_of`. Raises what `ArrayAdjoint` raises."""
+    kernel = request.kernel
+    dims, block = geometry.read_dim(request.dim, kernel.name), read_block_dim(request.block_dim, kernel.name)
+    launch = ArrayLaunch(kernel, dims, request.inputs, request.outputs, block)
+    submit(adjoint_of(launch, asked), is_recorded=request.record_tape)
 
 
 def adjoint_of(launch: ArrayLaunch, asked: Sequence[Any]) -> ArrayAdjoint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import copy
 import warnings
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,17 @@ from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command, SteppedCall
-from jwarp.arrays.memory import Kept, Memory, place_of_caller
+from jwarp.arrays.living import table
+from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
-from jwarp.dispatch.call.looking_up import Found
+from jwarp.dispatch.call.found import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.executors import Recorded, is_here, moving
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
 from jwarp.launching.steps import Slot
-from jwarp.types.all_memory import MEMORY
 
 
 class Retained:
@@ -283,8 +283,7 @@ class LaunchEntry(Entry):
         self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
         self.dims, self.block_dim = launch.dims, launch.block_dim
         self.kept: dict[int, Kept] = {}
-        self.mixed: tuple[array, ...] = ()
-        self.found = Found(launch.kernel) if launch.kernel.looks_up else None
+        self.found = Found(self.kernel, self.changed, values) if self.kernel.looks_up else None
         self.backward: ArrayBackward | None = None
         self.refusal: JwarpError | None = None
         self.backward_pass: BackwardPass | None = None
@@ -296,8 +295,6 @@ class LaunchEntry(Entry):
             return
         self.arrays = tuple([values[p] for p in backward.arrays])
         self.versions = [a.memory.version for a in self.arrays]
-        if self.found is not None:
-            self.mixed = self._mixed(values)
         self._prepare(backward)
         backward_pass = self.backward_pass
         if backward_pass is not None:
@@ -306,7 +303,9 @@ class LaunchEntry(Entry):
                 CHANGES.note()
             for p in backward_pass.reads:
                 a = values[p]
-                if isinstance(a, array):
+                if self._is_found(p):
+                    self.found.keep()
+                elif isinstance(a, array):
                     self.kept[p] = a.memory.keep(a.layout)
         self.values = lightened(values)
 
@@ -315,14 +314,34 @@ class LaunchEntry(Entry):
         return tuple([a for p in self.changed if isinstance(a := self.values[p], array)])
 
     @property
+    def read(self) -> Collection[int] | None:
+        """The parameters that the kernel reads; None where nobody knows."""
+        return None if self.backward is None else self.backward.read
+
+    @property
     def side_effects(self) -> Iterable[array]:
         changes = () if self.backward_pass is None else self.backward_pass.changes
         return [a for p in changes if isinstance(a := self.values[p], array)]
 
     def _moving(self, backward: ArrayBackward) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
-        values = self.values
-        return tuple([p for p in backward.floats if values[p]._grad is not None])
+        return tuple([p for p in backward.floats if self._gradient(p) is not None])
+
+    def _is_found(self, p: int) -> bool:
+        """True for the parameter that is all memory, which the launch finds arrays in."""
+        return self.found is not None and self.found.is_found(p)
+
+    def _gradient(self, p: int) -> Any:
+        """The gradient of what a parameter is given; all memory where that of what is found there is followed."""
+        value = self.values[p]
+        if self.found is None or not self.found.is_found(p):
+            return value._grad if isinstance(value, array) else None
+        return value if self.found.has_gradients(self.kernel.params[p].dtype) else None
+
+    @property
+    def is_asked(self) -> bool:
+        found = self.found is not None and any(self._is_found(p) and self._gradient(p) for p in self.changed)
+        return found or super().is_asked
 
     def _prepare(self, backward: ArrayBackward) -> None:
         """Find the adjoint for the arrays that have gradients now."""
@@ -336,10 +355,9 @@ class LaunchEntry(Entry):
     def commands(self, retained: Retained) -> list[Command]:
         made: list[Command] = []
         if self.found is not None and self.kernel.enable_backward:
-            self._check_found(self.backward, self.found)
             made.append(SteppedCall(self._check_apart, list))
         values = self.values
-        if not [p for p in self.changed if isinstance(a := values[p], array) and a._grad is not None]:
+        if not [p for p in self.changed if self._gradient(p) is not None]:
             return []
         backward = self.backward
         if backward is not None and self._moving(backward) != self.moving:
@@ -361,19 +379,26 @@ class LaunchEntry(Entry):
         """Run the adjoint in place."""
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None  # as the commands are those of an adjoint
-        values = self.values
-        followed = [values[p]._grad for p in self.moving]
-        changed = backward.changed(backward_pass, values, followed)
-        if [a for a in (*followed, *changed) if a.memory.is_traced]:
-            refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *changed))
-        arrays = self._given(backward, backward_pass)
-        will_change([a.memory for a in (*followed, *changed)])
-        backward_pass.run(arrays)
+        followed = [self._gradient(p) for p in self.moving]
+        refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *self.side_effects))
+        if self.found is None:
+            backward.run(backward_pass, self.values, followed, self._given(backward, backward_pass))
+            return
+        slots = backward_pass.slots
+        runs_again = len(backward_pass.steps.launches) > 1
+        with table.in_use():
+            moves = self.found.moves(slots, runs_again=runs_again, copied=backward_pass.writes_found)
+            arrays = self._given(backward, backward_pass)
+            arrays.update({slot: moves.words for slot in slots if self.found.is_moves(slot)})
+            will_change([a.gradient for a in self.found.graded])
+            backward.run(backward_pass, self.values, followed, arrays)
 
     def _steps(self) -> list[Recorded] | None:
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None
-        if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
+        if backward.on_gpu or not all(is_here(self._gradient(p)) for p in self.moving):
+            return None
+        if any(self._is_found(slot.param) for slot in backward_pass.slots):
             return None
         return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
 
@@ -384,34 +409,13 @@ class LaunchEntry(Entry):
     def _check_apart(self) -> None:
         """Refuse a derivative that is asked for, and whose arrays may be found by numbers, too."""
         if self.found is not None and self.is_asked:
-            self.found.check_apart(self.mixed)
+            self.found.check_apart(self.found.mixed, self._added(self.backward_pass))
 
-    def _mixed(self, values: Sequence[Any]) -> tuple[array, ...]:
-        """The parameters that are not what the launch takes them for where it finds them by numbers, too."""
-        params = self.kernel.params
-        everywhere = any(params[p].is_heap for p in self.changed)  # it writes to what it finds
-        own = (p for p, param in enumerate(params) if not (param.is_heap or param.is_table))
-        return tuple([a for p in own if (everywhere or p in self.changed) and isinstance(a := values[p], array)])
-
-    def _check_found(self, backward: ArrayBackward | None, found: Found) -> None:
-        """Refuse a derivative that would miss gradients of arrays that the launch finds by numbers."""
-        params = self.kernel.params
-        used = params if backward is None else [params[p] for p in {*backward.read, *self.changed} if p < len(params)]
-        if any(param.is_heap and param.dtype.is_float for param in used):
-            found.check_gradients(by_addresses=any(param.name == f"{MEMORY}.words" for param in used))
-
-    def is_apart(self, mixed: Iterable[array], written: Container[Memory]) -> bool:
-        """True if its steps miss nothing that it may find by numbers, where others write to the memories `written`.
-
-        `mixed` are the parameters, of all such entries, that are not what the launches take them for.
-        """
-        found = Found(self.kernel)
-        try:
-            self._check_found(self.backward, found)
-            found.check_apart(mixed)
-        except NotDifferentiableError:
-            return False
-        return found.are_apart(written)
+    def _added(self, backward_pass: BackwardPass | None) -> list[array]:
+        """The gradients of parameters, where the adjoint follows those of what is found by numbers, too."""
+        given = [] if backward_pass is None else [slot.param for slot in backward_pass.slots if slot.kind == "given"]
+        own = [p for p in given if not self._is_found(p)]
+        return [self._gradient(p) for p in own] if len(own) < len(given) else []
 
     @property
     def keeps(self) -> Iterable[Kept]:
@@ -446,13 +450,13 @@ class LaunchEntry(Entry):
             return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
 
         values = self.values
-        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(values[p]._grad))
+        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(self._gradient(p)))
 
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""
         kept, of = self.kept.get(p), self.values[p]
-        if self.found is not None and self.kernel.params[p].is_heap:
-            self.found.check_contents()
+        if self._is_found(p):
+            return backward.shown(of)  # whose content `moves` says where it is
         if kept is not None:
             return backward.kept(kept)
         if not isinstance(of, array):

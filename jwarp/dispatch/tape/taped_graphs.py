@@ -104,7 +104,7 @@ class _Steps:
         for entry in entries:
             if isinstance(entry, LaunchEntry) and entry.found is not None:
                 _, mixed = self._finding.setdefault(entry.backward and entry.backward.program, (entry, {}))
-                mixed.update((id(a), a) for a in entry.mixed)
+                mixed.update((id(a), a) for a in entry.found.mixed)
         in_place: dict[Memory, list[Kept]] = {}
         for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):
             if not kept.is_saved:
@@ -124,7 +124,10 @@ class _Steps:
             and changes == options.changes
             and (latest is self._checked or self._has_same_arrays(latest))
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
-            and all(entry.is_apart(mixed.values(), self._all_written) for entry, mixed in self._finding.values())
+            and all(
+                entry.found is None or entry.found.is_apart(entry.read, mixed.values(), self._all_written)
+                for entry, mixed in self._finding.values()
+            )
             and not any(owner.number for owner in self._builds.changed.values())  # which launches may look up
         )
 

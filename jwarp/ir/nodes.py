@@ -290,9 +290,7 @@ class Order(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A whole kernel, equal only to itself, as nodes are.
-
-    `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
+    """A whole kernel, equal only to itself. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
 
     `variant` says what it is: the kernel as it was written, or a derivative of that. One that is `exact`
     compares what it computes with what another kernel did, so it must round as that one does. `gradients`

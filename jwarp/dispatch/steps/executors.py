@@ -15,7 +15,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.cuda_arrays import borrow
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.rematerialised import Remade, there
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.checks import Place
 from jwarp.dispatch.executables.device_launch import Content, Work, device_of
 from jwarp.dispatch.executables.host import code_of, require

@@ -439,7 +439,7 @@ def _levels(base: Any, count: int) -> list[Any]:
 
 
 def _decoded(values: Any) -> Any:
-    """What is read of texels, as float32."""
+    """Texels as they are read, float32."""
     kind = np.dtype(values.dtype)
     read = values.astype(np.float32)
     if kind.kind in "iu" and kind.itemsize < 4:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jwarp.analysis.intervals import Intervals, upward_loops
 from jwarp.ir.attributes import Iota
 from jwarp.ir.contents import contents_of, native_arrays
-from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, touched_by_gradients
+from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, is_found, touched_by_gradients
 from jwarp.types import int32, int64, scalar_of, shape_of
 
 # An index that is one coordinate of the thread, shifted by a constant: (axis, constant). For a block (axis, step,
@@ -201,7 +201,7 @@ def owned_arrays(kernel: Kernel, single: Iterable[int] = ()) -> frozenset[int]:
     elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)
     return frozenset(
         p for p, shifted in common.items()
-        if {i[0] for i in shifted if i and i[-1] >= 0} >= axes and p not in elsewhere
+        if {i[0] for i in shifted if i and i[-1] >= 0} >= axes and p not in elsewhere and not is_found(kernel, p)
     )  # fmt: skip
 
 

@@ -8,7 +8,20 @@ from dataclasses import dataclass, field
 from jwarp.analysis.ownership import Definitions, ThreadIndices, are_apart, owned_arrays
 from jwarp.ir.attributes import NativeCall
 from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Const, For, If, Kernel, Op, Operand, Value, While, touched_by_gradients, walk, walk_node
+from jwarp.ir.nodes import (
+    Const,
+    For,
+    If,
+    Kernel,
+    Op,
+    Operand,
+    Value,
+    While,
+    is_found,
+    touched_by_gradients,
+    walk,
+    walk_node,
+)
 from jwarp.types import int32, int64
 
 NOWHERE: frozenset[int] = frozenset()
@@ -69,6 +82,8 @@ def conflicting_stores(
     changed = set(others)  # otherwise than by plain stores
     for node in contents_of(kernel.body).accesses:
         if kernel.local(node.array) is not None or not kernel.array(node.array).dtype.is_float:
+            continue
+        if is_found(kernel, node.array):  # of which no content is kept that tells: its derivative exchanges gradients
             continue
         if not is_plain_store(node, used):
             others.add(node.array)

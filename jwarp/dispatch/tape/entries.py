@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command, SteppedCall
+from jwarp.arrays.living import table
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.rematerialised import Remade, lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
-from jwarp.dispatch.call.looking_up import Found
+from jwarp.dispatch.call.found import Found
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
 from jwarp.dispatch.steps.executors import Recorded, is_here, moving
@@ -301,7 +303,9 @@ class LaunchEntry(Entry):
                 CHANGES.note()
             for p in backward_pass.reads:
                 a = values[p]
-                if isinstance(a, array):
+                if self._is_found(p):
+                    self.found.keep()
+                elif isinstance(a, array):
                     self.kept[p] = a.memory.keep(a.layout)
         self.values = lightened(values)
 
@@ -321,8 +325,23 @@ class LaunchEntry(Entry):
 
     def _moving(self, backward: ArrayBackward) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
-        values = self.values
-        return tuple([p for p in backward.floats if values[p]._grad is not None])
+        return tuple([p for p in backward.floats if self._gradient(p) is not None])
+
+    def _is_found(self, p: int) -> bool:
+        """True for the parameter that is all memory, which the launch finds arrays in."""
+        return self.found is not None and self.found.is_found(p)
+
+    def _gradient(self, p: int) -> Any:
+        """The gradient of what a parameter is given; all memory where that of what is found there is followed."""
+        value = self.values[p]
+        if self.found is None or not self.found.is_found(p):
+            return value._grad if isinstance(value, array) else None
+        return value if self.found.has_gradients(self.kernel.params[p].dtype) else None
+
+    @property
+    def is_asked(self) -> bool:
+        found = self.found is not None and any(self._is_found(p) and self._gradient(p) for p in self.changed)
+        return found or super().is_asked
 
     def _prepare(self, backward: ArrayBackward) -> None:
         """Find the adjoint for the arrays that have gradients now."""
@@ -336,10 +355,9 @@ class LaunchEntry(Entry):
     def commands(self, retained: Retained) -> list[Command]:
         made: list[Command] = []
         if self.found is not None and self.kernel.enable_backward:
-            self.found.check_gradients(self.read)
             made.append(SteppedCall(self._check_apart, list))
         values = self.values
-        if not [p for p in self.changed if isinstance(a := values[p], array) and a._grad is not None]:
+        if not [p for p in self.changed if self._gradient(p) is not None]:
             return []
         backward = self.backward
         if backward is not None and self._moving(backward) != self.moving:
@@ -361,14 +379,26 @@ class LaunchEntry(Entry):
         """Run the adjoint in place."""
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None  # as the commands are those of an adjoint
-        followed = [self.values[p]._grad for p in self.moving]
+        followed = [self._gradient(p) for p in self.moving]
         refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *self.side_effects))
-        backward.run(backward_pass, self.values, followed, self._given(backward, backward_pass))
+        if self.found is None:
+            backward.run(backward_pass, self.values, followed, self._given(backward, backward_pass))
+            return
+        slots = backward_pass.slots
+        runs_again = len(backward_pass.steps.launches) > 1
+        with table.in_use():
+            moves = self.found.moves(slots, runs_again=runs_again, copied=backward_pass.writes_found)
+            arrays = self._given(backward, backward_pass)
+            arrays.update({slot: moves.words for slot in slots if self.found.is_moves(slot)})
+            will_change([a.gradient for a in self.found.graded])
+            backward.run(backward_pass, self.values, followed, arrays)
 
     def _steps(self) -> list[Recorded] | None:
         backward, backward_pass = self.backward, self.backward_pass
         assert backward is not None and backward_pass is not None
-        if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
+        if backward.on_gpu or not all(is_here(self._gradient(p)) for p in self.moving):
+            return None
+        if any(self._is_found(slot.param) for slot in backward_pass.slots):
             return None
         return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
 
@@ -379,7 +409,13 @@ class LaunchEntry(Entry):
     def _check_apart(self) -> None:
         """Refuse a derivative that is asked for, and whose arrays may be found by numbers, too."""
         if self.found is not None and self.is_asked:
-            self.found.check_apart(self.found.mixed)
+            self.found.check_apart(self.found.mixed, self._added(self.backward_pass))
+
+    def _added(self, backward_pass: BackwardPass | None) -> list[array]:
+        """The gradients of parameters, where the adjoint follows those of what is found by numbers, too."""
+        given = [] if backward_pass is None else [slot.param for slot in backward_pass.slots if slot.kind == "given"]
+        own = [p for p in given if not self._is_found(p)]
+        return [self._gradient(p) for p in own] if len(own) < len(given) else []
 
     @property
     def keeps(self) -> Iterable[Kept]:
@@ -414,13 +450,13 @@ class LaunchEntry(Entry):
             return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
 
         values = self.values
-        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(values[p]._grad))
+        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(self._gradient(p)))
 
     def _content(self, backward: ArrayBackward, p: int) -> Any:
         """The content of a parameter before the launch."""
         kept, of = self.kept.get(p), self.values[p]
-        if self.found is not None and self.kernel.params[p].is_heap:
-            self.found.check_contents()
+        if self._is_found(p):
+            return backward.shown(of)  # whose content `moves` says where it is
         if kept is not None:
             return backward.kept(kept)
         if not isinstance(of, array):

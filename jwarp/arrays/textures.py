@@ -312,7 +312,7 @@ class Texture(Struct):
         return read.astype(self.dtype.dtype).reshape(self.shape)
 
     def _other(self, what: str, other: Any, role: str) -> Any:
-        """The values of the other side of a copy, which are alike."""
+        """The values of the other side of a copy, of which the shape and type are checked."""
         if self.is_mipmapped:
             raise LaunchError(
                 f"{what} is not supported for mipmapped textures, whose levels are made together", also=RuntimeError

@@ -22,7 +22,7 @@ from jwarp.frontend.generics import INSTANCE, GenericKernel, Seen, seen_array, s
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
 from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray, may_hold_handles
-from jwarp.types.handles import Id, are_named, named
+from jwarp.types.handles import Geometry, Id, are_named, named
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
@@ -71,9 +71,9 @@ def computes_with_ids(kernel: Kernel) -> bool:
     return bool(kernel.executables.get(_COMPUTES))
 
 
-def note_ids_as_numbers(kernel: Kernel) -> None:
-    """Note that a kernel computes with ids."""
-    kernel.executables.keep(_COMPUTES, True)
+def note_ids_as_numbers(kernel: Kernel, *, are_numbers: bool = True) -> None:
+    """Note that a kernel computes with ids, or does not."""
+    kernel.executables.replace(_COMPUTES, are_numbers)
 
 
 def as_numbers(values: Any) -> Any:
@@ -88,8 +88,8 @@ def as_numbers(values: Any) -> Any:
 
 
 def _as_number(value: Any) -> Any:
-    if isinstance(value, Id):
-        return int(value)
+    if isinstance(value, (Id, Geometry)):
+        return int(getattr(value, "id", value))
     if isinstance(value, Struct):
         parts = {name: _as_number(getattr(value, name)) for name in may_hold_handles(type(value))}
         changed = {name: part for name, part in parts.items() if part is not getattr(value, name)}

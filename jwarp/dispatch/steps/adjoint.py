@@ -39,8 +39,8 @@ class _Adjoint:
 
     Raises:
         NotDifferentiableError: there is no exact rule for a gradient that is wanted.
-        KernelTypeError, LaunchError: an argument does not fit, or an output of the launch shares its memory with an
-            input.
+        KernelTypeError, LaunchError: an argument does not fit, an output of the launch shares its memory with an
+            input, or a gradient overlaps another array or itself.
     """
 
     def __init__(self, call: Call, program: GeneratedProgram, reader: Reader):
@@ -73,6 +73,7 @@ class _Adjoint:
         self.by_slot = {Slot("primal", p): x for p, x in enumerate(self.contents) if x is not None}
         self.by_slot |= {Slot("given", p): x for p, x in self.cotangents.items()}
         self.by_slot |= {Slot("gradient", p): x for p, x in self.wanted.items()}
+        _refuse_overlaps(self.steps, {slot: x.array for slot, x in self.by_slot.items()})
 
     def _read_gradients(self, call: Call, reader: Reader) -> None:
         program, request, extents = self.program, call.gradients, self.extents
@@ -125,15 +126,13 @@ def generated(program: Program) -> GeneratedProgram:
 class HostAdjoint(Ready):
     """The adjoint of a launch on host arrays.
 
-    Raises:
-        LaunchError: a gradient overlaps another array; and what reading the arguments raises.
+    Raises what `_Adjoint` raises.
     """
 
     def __init__(self, call: Call):
         super().__init__(call)
         self.made = made = _Adjoint(call, call.program.on_host(adjoint=True), ON_HOST)
-        self.by_slot = by_slot = {slot: x.array for slot, x in made.by_slot.items()}
-        _refuse_overlaps(made.steps, by_slot)
+        self.by_slot = {slot: x.array for slot, x in made.by_slot.items()}
         self._run = HostSteps(made.steps)
         self._native: _native.HostGraph | None = None
         self._has_run = False

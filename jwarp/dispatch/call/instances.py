@@ -12,6 +12,7 @@ import numpy as np
 from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.arrays.array import array
 from jwarp.bind.compat import Tracer
+from jwarp.bind.control import objects_here
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch.call.array_arguments import Given
@@ -136,7 +137,8 @@ def _owners_in(value: Any) -> Any:
         value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not value:
         return None
-    return (named([int(value)]) or {}).get(int(value))
+    found = named([int(value)])
+    return objects_here(found)[int(value)] if found else None
 
 
 def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:

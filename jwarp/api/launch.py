@@ -15,7 +15,7 @@ from jwarp.arrays.commands import Call, listeners
 from jwarp.arrays.subclasses import plain_values
 from jwarp.config import config, surface
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
+from jwarp.dispatch.call.array_arguments import Given, note_look_ups
 from jwarp.dispatch.call.call import LaunchRequest, read_kernel
 from jwarp.dispatch.call.found import Found
 from jwarp.dispatch.call.ids import ON_TAPE
@@ -166,7 +166,7 @@ def launch(
     owner, slot = None, NO_SLOT
     if surface.is_warps:
         if block_dim is not None:
-            block_dim = block_of_program(block_dim, device, getattr(kernel, "name", "?"))
+            block_dim = geometry.block_of_program(block_dim, device, getattr(kernel, "name", "?"))
         if config.of_warp["print_launches"]:
             key = getattr(kernel, "key", kernel)
             arguments = f"inputs: {inputs} outputs: {outputs} device: {get_device(device)}"
@@ -305,7 +305,7 @@ def launch_tiled(
     """
     kernel = read_kernel(kernel, "wp.launch_tiled")
     if block_dim is not None and surface.is_warps:
-        block_dim = block_of_program(block_dim, more.get("device"), kernel.name)
+        block_dim = geometry.block_of_program(block_dim, more.get("device"), kernel.name)
     # Of a launch that is repeated, all that follows has been looked at.
     if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
         threads = (*dim, block_dim)

@@ -177,7 +177,7 @@ class Context:
         self.most_calls = MOST_NESTED_CALLS  # of which so many may be
         self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
-        self.borrowed: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
+        self.borrowed: frozenset[ast.Name] = frozenset()  # arguments that a call may change in place
         self.functions = Functions()
         self.only_scalars = False  # whether variables must not be in memory
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing

@@ -15,7 +15,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.cuda_arrays import borrow
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.rematerialised import Remade, there
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.checks import Place
 from jwarp.dispatch.executables.device_launch import Content, Work, device_of
 from jwarp.dispatch.executables.host import code_of, require
@@ -42,13 +42,10 @@ class HostSteps:
         self._steps = steps
         self.slots = steps.given if slots is None else tuple(slots)
         self._places = {slot: k for k, slot in enumerate(self.slots) if slot is not None}
-        self._constants: dict[Slot, np.ndarray] = {}
         count = len(self.slots)
         for step in steps.steps:
             if isinstance(step, Allocate):
                 self._places[step.slot], count = count, count + 1
-                if step.value is not None and step.slot not in steps.written:
-                    self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
                 require(step.launch, step.shapes)
 
@@ -84,15 +81,14 @@ class HostSteps:
                 yield _adding(self.place(step.source), self.place(step.target), step.shape)
 
     def _allocating(self, step: Allocate) -> Run:
-        shape, dtype, constant = step.shape, step.dtype, self._constants.get(step.slot)
-        if constant is not None:
-            return lambda arrays: arrays.append(constant)
-        if step.value is None:
+        shape, dtype, value = step.shape, step.dtype, step.value
+        if value is None:
             return lambda arrays: arrays.append(np.empty(shape, dtype))
-        if step.value == 0:
-            return lambda arrays: arrays.append(np.zeros(shape, dtype))
-        value = step.value
-        return lambda arrays: arrays.append(np.full(shape, value, dtype))
+        if step.slot not in self._steps.written:
+            constant = np.full(shape, value, dtype)
+            return lambda arrays: arrays.append(constant)
+        assert value == 0
+        return lambda arrays: arrays.append(np.zeros(shape, dtype))
 
 
 def _launching(step: Launch, places: tuple[int, ...]) -> Run:
@@ -106,14 +102,10 @@ def _copying(source: int) -> Run:
 
 def _adding(source: int, target: int, shape: Shape | None) -> Run:
     def add(arrays: Arrays) -> None:
-        into = arrays[target]
-        np.add(into, arrays[source], out=into, casting="unsafe")
+        into, more = arrays[target], arrays[source]
+        np.add(into, more if shape is None else more.reshape(shape), out=into, casting="unsafe")
 
-    def add_reshaped(arrays: Arrays) -> None:
-        into = arrays[target]
-        np.add(into, arrays[source].reshape(shape), out=into, casting="unsafe")
-
-    return add if shape is None else add_reshaped
+    return add
 
 
 class Native(NamedTuple):

@@ -249,9 +249,7 @@ class Context:
             raise binding.error(span)
         operand = as_operand(binding, span)
         if operand is None:
-            error = KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
-            error.needs_numbers = is_id(binding)
-            raise error
+            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
         return operand
 
     def scalars(self, binding: Binding, span: Span) -> list[Operand]:

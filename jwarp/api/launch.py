@@ -25,7 +25,7 @@ from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NO_SLOT, Slot, owner_of, repeat
 from jwarp.dispatch.steps.backward import launch_adjoint
-from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.errors import CompileError, JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
 from jwarp.launching.geometry import BlockDim
@@ -229,11 +229,10 @@ def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> 
             return launch_adjoint(request, asked_gradients(request))
         return launch_arrays(request, slot, _again(asked) if reads_ids else None)
     except JwarpError as error:
-        is_of_numbers = isinstance(error, KernelTypeError) and error.needs_numbers
-        has_ids = is_of_numbers and looks_up and as_numbers(asked.inputs) is not asked.inputs
+        is_of_kernel = isinstance(error, (KernelTypeError, CompileError)) and asked.kernel.handles
+        has_ids = is_of_kernel and looks_up and as_numbers(asked.inputs) is not asked.inputs
         if has_ids and not computes_with_ids(asked.kernel):
-            note_ids_as_numbers(asked.kernel)
-            return _once_more(asked, unknown)
+            return _with_numbers(asked, unknown, error)
         if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
             raise
         note_look_ups(kernel)
@@ -243,6 +242,16 @@ def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> 
 def _once_more(request: LaunchRequest, unknown: Mapping[str, Any], **changes: Any) -> Any:
     """Make a launch with other values."""
     return launch(**vars(replace(request, **changes)), **unknown)
+
+
+def _with_numbers(request: LaunchRequest, unknown: Mapping[str, Any], error: JwarpError) -> Any:
+    """Make a launch of a kernel that takes ids for numbers, if it does: else the `error` that it had before counts."""
+    note_ids_as_numbers(request.kernel)
+    try:
+        return _once_more(request, unknown)
+    except (KernelTypeError, CompileError):
+        note_ids_as_numbers(request.kernel, are_numbers=False)
+        raise error from None
 
 
 def _with_memory(request: LaunchRequest, unknown: Mapping[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.config import config, surface
 from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call import checks

@@ -21,7 +21,8 @@ from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.bind.custom_vjp import is_stopped
 from jwarp.bind.traced_memory import TracedMemory, value_of
-from jwarp.compiler.program import Program, program_of
+from jwarp.compiler.program import program_of
+from jwarp.compiler.program_base import Program
 from jwarp.config import config
 from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call.array_arguments import (

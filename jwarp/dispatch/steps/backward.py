@@ -19,7 +19,7 @@ from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
 from jwarp.compiler.order import in_one_order
-from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program import GeneratedProgram, on_host
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.array_arguments import (
     IN_ADJOINTS,
@@ -90,8 +90,8 @@ class ArrayBackward:
         self.arrays = tuple(of)
         self.on_gpu = launch.device.is_cuda
         self.shown: Callable[[array], Any] = shown_on_device if self.on_gpu else host_of
-        self._plain = generated(launch.program) if self.on_gpu else launch.program.on_host()
-        plain = self._plain if self.on_gpu else launch.program.on_host(adjoint=True)
+        self._plain = generated(launch.program) if self.on_gpu else on_host(launch.program)
+        plain = self._plain if self.on_gpu else on_host(launch.program, adjoint=True)
         program, self.geometry = plain.arranged(launch.dims, launch.block_dim)
         self.program, self.same = merged(program, of, IN_ADJOINTS, changed_by_gradients(program.differentiated))
         self.written = self.program.written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.cuda_arrays import borrow
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.rematerialised import Remade, there
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.checks import Place
 from jwarp.dispatch.executables.device_launch import Content, Work, device_of
 from jwarp.dispatch.executables.host import code_of, require
@@ -72,15 +72,19 @@ class HostSteps:
         return tuple(self._compiled())
 
     def _compiled(self) -> Iterable[Run]:
-        """The function that runs each step; a copy to new memory is one of them."""
+        """The function that runs each step."""
         copied = {step.target: self.place(step.source) for step in self._steps.steps if isinstance(step, Copy)}
         for step in self._steps.steps:
             if isinstance(step, Allocate):
                 yield _copying(copied[step.slot]) if step.slot in copied else self._allocating(step)
+            elif isinstance(step, Copy):
+                assert step.target not in self.slots, "new memory is a copy from the start"
             elif isinstance(step, Launch):
                 yield _launching(step, tuple(map(self.place, step.slots)))
             elif isinstance(step, Add):
                 yield _adding(self.place(step.source), self.place(step.target), step.shape)
+            else:
+                assert_never(step)
 
     def _allocating(self, step: Allocate) -> Run:
         shape, dtype, value = step.shape, step.dtype, step.value
@@ -232,11 +236,13 @@ def _bound(recorded: Recorded, scratch: Scratch, codes: dict[Any, Code]) -> list
                 require(*key)
                 codes[key] = code_of(step.launch)
             made.append(_native.BoundHostLaunch(*codes[key], of, step.launch.operands, step.launch.results))
-        else:
+        elif isinstance(step, Add):
             source, target = arrays[step.source], arrays[step.target]
             if source.dtype != target.dtype:
                 return None
             made.append((target, source if step.shape is None else source.reshape(step.shape), "add"))
+        else:
+            assert_never(step)
     return made
 
 
@@ -249,12 +255,7 @@ class DeviceSteps:
     def __init__(self, program: Program, steps: Steps):
         self.program, self.steps, self.written = program, steps.steps, steps.written
         # Memory that one launch alone sees is allocated, and filled, by the launch.
-        seen = collections.Counter(
-            slot
-            for step in self.steps
-            if not isinstance(step, Allocate)
-            for slot in (step.slots if isinstance(step, Launch) else (step.source, step.target))
-        )
+        seen = collections.Counter(slot for step in self.steps for slot in step.slots)
         self.unseen = {
             slot
             for step in self.steps
@@ -318,8 +319,10 @@ class _Run:
                 self.own[step.target] = self._copied(step.source)
             elif isinstance(step, Launch):
                 self._launch(step)
-            else:
+            elif isinstance(step, Add):
                 self._add(step)
+            else:
+                assert_never(step)
         if waits:
             self.work.wait()
 

@@ -17,7 +17,7 @@ MODES = (jax.jacrev, jax.jacfwd)
 
 
 def function_of(kernel):
-    """What a kernel makes of its one input."""
+    """A kernel of one input and one result as a function."""
     return lambda x: wp.jax_kernel(kernel)(x)[0]
 
 

@@ -489,10 +489,14 @@ def _warn_without_effect(**keywords: Any) -> None:
 
 
 def _is_geometry(kind: Any) -> bool:
-    """True if all arrays of a parameter belong to grids, trees and meshes."""
+    """True if all arrays of a parameter belong to grids, trees, meshes and textures."""
     if not isinstance(kind, StructType) or not has_arrays(kind):
         return False
-    return kind.is_handle or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))
+    return (
+        kind.is_handle
+        or bool(kind.static)
+        or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))
+    )
 
 
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...] | None:

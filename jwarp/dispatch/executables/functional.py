@@ -65,7 +65,7 @@ class Forward(Ready):
         return [] if self.is_empty else bind(self.operands, self.launch, self.zeros, **self._options)
 
     def __call__(self, stream: Any = None) -> Any:
-        # What runs once is compiled by the primitive itself, and a look-up less.
+        # The first time the primitive compiles itself, which is a look-up less for what runs once.
         is_again, self._has_run = self._has_run, True
         found = self.compiled(*self.operands) if is_again and not self._is_traced else self.traced()
         return self.call.results(dict(zip(self.order, found, strict=True)))

@@ -476,10 +476,10 @@ def refuse_stream(kernel: Kernel, stream: Any) -> None:
         )
 
 
-def record(request: LaunchRequest) -> Launch:
+def record(request: LaunchRequest, *, on_arrays: bool) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
     kernel, adjoint, block_dim = request.kernel, request.adjoint, request.block_dim
-    if Given(request.inputs, request.outputs).on_arrays:
+    if on_arrays:
         if request.device is not None:  # arrays that are elsewhere are refused
             ArrayLaunch(kernel, (0,), request.inputs, request.outputs, None, get_device(request.device))
         block_dim = geometry.read_block_dim(block_dim, kernel.name, as_warp=True)

@@ -166,7 +166,7 @@ class HostAdjoint(Ready):
     def _watched(self) -> list[tuple[np.ndarray, bool]]:
         """The caller's arrays of copies and sums, and whether each is written."""
         moves = [step for step in self.made.steps.steps if isinstance(step, (Add, Copy))]
-        slots = dict.fromkeys(slot for step in moves for slot in (step.source, step.target))
+        slots = dict.fromkeys(slot for step in moves for slot in step.slots)
         return [(self.by_slot[slot], slot.kind == "gradient") for slot in slots if slot in self.by_slot]
 
     def change(self, given: Mapping[int, Any]) -> bool:

@@ -96,7 +96,7 @@ def transpose_sorted(dest: BsrMatrix, source: BsrMatrix, scale: Any) -> bool:
 
 
 def _replace(bsr: BsrMatrix, nnz: int, offsets: array, columns: array, values: array) -> None:
-    """Give a matrix other blocks: in its own arrays where these have room, as those who hold them expect."""
+    """Give a matrix other blocks: in the arrays that it has, where they have room, as those who hold them expect."""
     bsr.row_counts = None
     copy(bsr.offsets, offsets, count=bsr.nrow + 1)
     for name, new in (("columns", columns), ("values", values)):

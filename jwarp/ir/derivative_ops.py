@@ -181,6 +181,18 @@ DERIVATIVE_TABLE: list[Operation] = [
         for_derivatives=True,
     ),
     Operation(
+        "given",
+        None,
+        INT,
+        lambda args: args[-1],
+        "args (indices…, x): x, which an atomic addition of one found in the array at the indices; nothing but such"
+        " additions changes the array",
+        attribute=ArrayNumber,
+        indices=slice(-1),
+        is_given=True,
+        for_derivatives=True,
+    ),
+    Operation(
         "slope",
         3,
         FLOAT,

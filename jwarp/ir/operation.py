@@ -112,7 +112,8 @@ class Operation:
     The result of one that `is_step` is constant between jumps, that of one that `jumps` is not; one that `is_count` is
     never negative; one that `tells_threads` gives each thread its own, and one that `is_common` the same to all that
     run in step. One that `moves_bits` takes floats of every
-    width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first operand, or
+    width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first operand (or, as of
+    one that `is_given`, the one after the indices), or
     nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
     and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
@@ -123,6 +124,7 @@ class Operation:
     of `swapped` operands, and says if it `holds_for_equal` operands. One with a `partner` is cheaper together with that
     operation of the same operand. A sum has the `signs` of its terms. One that `reads_final` finds an element as the
     launch leaves it; one that `has_replay` has another value where a derivative runs the kernel again; one that
+    `is_given` has an operand that an atomic operation found; one that
     `asks_target` depends on the device.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
@@ -160,6 +162,7 @@ class Operation:
     reinterprets: bool = False
     reads_final: bool = False
     has_replay: bool = False
+    is_given: bool = False
     asks_target: bool = False
     absorbs: bool | None = None
     opposite: str = ""

@@ -62,11 +62,11 @@ def _may_be_serialised(kernel: Kernel, loop: For | While) -> bool:
 
 
 def _is_plain(kernel: Kernel, node: Op) -> bool:
-    if node.row.tells_threads or node.row.is_lasting:
+    if node.row.threads.differ or node.row.is_lasting:
         return False
-    if node.row.effect == "read":
+    if node.row.only_reads:
         return kernel.local(node.array) is None
-    return node.row.effect in ("pure", "call")
+    return node.row.is_pure or node.row.is_outlined
 
 
 def _is_nested(loop: For | While) -> bool:

@@ -23,8 +23,8 @@ from jwarp.config import Settings
 from jwarp.ir.attributes import Reduction, Strided, Transposes
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value, walk
-from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.verify import verify
 from jwarp.types import FLOATS, INTS, ArrayType, bool_, float32, int32, tile_type
 

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 
 from jwarp.analysis.intervals import Intervals, upward_loops
 from jwarp.ir.attributes import Iota
-from jwarp.ir.contents import contents_of, native_arrays
-from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, is_found, touched_by_gradients
+from jwarp.ir.contents import Definitions, contents_of, definitions_of, native_arrays
+from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value, is_found, touched_by_gradients
 from jwarp.types import int32, int64, scalar_of, shape_of
 
 # An index that is one coordinate of the thread, shifted by a constant: (axis, constant). For a block (axis, step,
 # constant): a multiple of the coordinate, plus a constant, plus less than the step.
 Shifted = tuple[int, ...]
-Definitions = Mapping[Value, Op]
 
 MAX_OFFSET = 1 << 16
-
-
-def definitions_of(body: Block) -> Definitions:
-    """The operation that defines each value, as far as one does."""
-    return contents_of(body).definitions
 
 
 def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jwarp.analysis.ownership import Definitions, ThreadIndices, are_apart, owned_arrays
+from jwarp.analysis.ownership import ThreadIndices, are_apart, owned_arrays
 from jwarp.ir.attributes import NativeCall
-from jwarp.ir.contents import contents_of
+from jwarp.ir.contents import Definitions, contents_of
 from jwarp.ir.nodes import (
     Const,
     For,

@@ -15,7 +15,7 @@ from jwarp.arrays.commands import Call, listeners
 from jwarp.arrays.subclasses import plain_values
 from jwarp.config import config, surface
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
+from jwarp.dispatch.call.array_arguments import Given, note_look_ups
 from jwarp.dispatch.call.call import LaunchRequest, read_kernel
 from jwarp.dispatch.call.found import Found
 from jwarp.dispatch.call.ids import ON_TAPE
@@ -25,7 +25,7 @@ from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NO_SLOT, Slot, owner_of, repeat
 from jwarp.dispatch.steps.backward import launch_adjoint
-from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.errors import CompileError, JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
 from jwarp.launching.geometry import BlockDim
@@ -166,7 +166,7 @@ def launch(
     owner, slot = None, NO_SLOT
     if surface.is_warps:
         if block_dim is not None:
-            block_dim = block_of_program(block_dim, device, getattr(kernel, "name", "?"))
+            block_dim = geometry.block_of_program(block_dim, device, getattr(kernel, "name", "?"))
         if config.of_warp["print_launches"]:
             key = getattr(kernel, "key", kernel)
             arguments = f"inputs: {inputs} outputs: {outputs} device: {get_device(device)}"
@@ -222,18 +222,17 @@ def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> 
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
         if request.record_cmd:
             refuse_stream(kernel, request.stream)
-            return record(request)
+            return record(request, on_arrays=on_arrays)
         if not on_arrays:
             return route.run(read_call(request), request.stream, slot)
         if request.adjoint:
             return launch_adjoint(request, asked_gradients(request))
         return launch_arrays(request, slot, _again(asked) if reads_ids else None)
     except JwarpError as error:
-        is_of_numbers = isinstance(error, KernelTypeError) and error.needs_numbers
-        has_ids = is_of_numbers and looks_up and as_numbers(asked.inputs) is not asked.inputs
+        is_of_kernel = isinstance(error, (KernelTypeError, CompileError)) and asked.kernel.handles
+        has_ids = is_of_kernel and looks_up and as_numbers(asked.inputs) is not asked.inputs
         if has_ids and not computes_with_ids(asked.kernel):
-            note_ids_as_numbers(asked.kernel)
-            return _once_more(asked, unknown)
+            return _with_numbers(asked, unknown, error)
         if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
             raise
         note_look_ups(kernel)
@@ -243,6 +242,16 @@ def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> 
 def _once_more(request: LaunchRequest, unknown: Mapping[str, Any], **changes: Any) -> Any:
     """Make a launch with other values."""
     return launch(**vars(replace(request, **changes)), **unknown)
+
+
+def _with_numbers(request: LaunchRequest, unknown: Mapping[str, Any], error: JwarpError) -> Any:
+    """Make a launch of a kernel that takes ids for numbers, if it does: else the `error` that it had before counts."""
+    note_ids_as_numbers(request.kernel)
+    try:
+        return _once_more(request, unknown)
+    except (KernelTypeError, CompileError):
+        note_ids_as_numbers(request.kernel, are_numbers=False)
+        raise error from None
 
 
 def _with_memory(request: LaunchRequest, unknown: Mapping[str, Any]) -> Any:
@@ -296,7 +305,7 @@ def launch_tiled(
     """
     kernel = read_kernel(kernel, "wp.launch_tiled")
     if block_dim is not None and surface.is_warps:
-        block_dim = block_of_program(block_dim, more.get("device"), kernel.name)
+        block_dim = geometry.block_of_program(block_dim, more.get("device"), kernel.name)
     # Of a launch that is repeated, all that follows has been looked at.
     if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
         threads = (*dim, block_dim)

@@ -19,7 +19,6 @@ from jwarp.dispatch.call.array_arguments import (
     check_value,
     host_of,
     matched_values,
-    read_block_dim,
 )
 from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.call import Call, LaunchRequest, is_mutable, read_kernel
@@ -477,13 +476,14 @@ def refuse_stream(kernel: Kernel, stream: Any) -> None:
         )
 
 
-def record(request: LaunchRequest) -> Launch:
+def record(request: LaunchRequest, *, on_arrays: bool) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
     kernel, adjoint, block_dim = request.kernel, request.adjoint, request.block_dim
-    if Given(request.inputs, request.outputs).on_arrays:
+    if on_arrays:
         if request.device is not None:  # arrays that are elsewhere are refused
             ArrayLaunch(kernel, (0,), request.inputs, request.outputs, None, get_device(request.device))
-        in_place = Launch(kernel, adjoint, block_dim=read_block_dim(block_dim, kernel.name))
+        block_dim = geometry.read_block_dim(block_dim, kernel.name, as_warp=True)
+        in_place = Launch(kernel, adjoint, block_dim=block_dim)
         if adjoint:
             in_place._asked = asked_gradients(request)
         in_place._is_in_place, in_place._dim = True, geometry.read_dim(request.dim, kernel.name)

@@ -17,18 +17,16 @@ from jwarp.arrays.stand_ins import original
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import DeviceLike, get_device
-from jwarp.dispatch.call.array_arguments import read_block_dim
-from jwarp.dispatch.call.call import read_kernel
+from jwarp.dispatch.call.call import LaunchRequest, read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.executables.array_launch import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import array_launch
 from jwarp.dispatch.steps.executors import Recorded, Replay
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry, zeroing
 from jwarp.dispatch.tape.native_steps import native_graph, steps_of, written_by
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.launching import geometry
 from jwarp.types import Struct
 
 
@@ -81,7 +79,10 @@ class _Zeroing:
                 commands = _zeroing(each)
                 native = native_graph(commands)
                 self._replay = None if native is None else Replay(native, written_by(commands))
-        return self._replay is not None and self._replay()
+        if self._replay is None:
+            return False
+        self._replay()
+        return True
 
 
 class Tape:
@@ -181,8 +182,9 @@ class Tape:
         """
         kernel = read_kernel(kernel, "wp.Tape.record_launch")
         kernel, inputs, *_ = choose(kernel, inputs, outputs, ON_TAPE)
-        dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-        launch = ArrayLaunch(kernel, dims, inputs, outputs, block, get_device(device))
+        launch = array_launch(
+            LaunchRequest(kernel, dim, inputs, outputs, device=get_device(device), block_dim=block_dim)
+        )
 
         def remember() -> None:
             entry = entry_of(launch)

@@ -47,10 +47,13 @@ def set_tracing(tracing: Tracing) -> None:
     _tracing[:] = [tracing]
 
 
-def allocate(layout: View, *, zeroed: bool, device: Device) -> Memory:
-    """New memory of a device for all that `layout` reaches; its content is anything unless it is `zeroed`."""
+def allocate(layout: View, *, zeroed: bool, device: Device, is_known: bool = False) -> Memory:
+    """New memory of a device for all that `layout` reaches; its content is anything unless it is `zeroed`.
+
+    While JAX traces, it stands for a JAX value, unless its content is to be known then.
+    """
     for tracing in _tracing:
-        if tracing.is_tracing():
+        if tracing.is_tracing() and not is_known:
             return tracing.memory(layout.shape, layout, zeroed)
     made = new_memory(layout.bounds[1], zeroed, device)
     if allocation_counts.is_counting():
@@ -109,8 +112,9 @@ def will_change(memories: Iterable[Memory]) -> None:
         LaunchError: JAX traces a function.
     """
     each = dict.fromkeys(memories)
-    for memory in each:
-        check_writable(memory)
+    if [tracing for tracing in _tracing if tracing.is_tracing()]:
+        for memory in each:
+            check_writable(memory)
     announce_writes(each)
 
 

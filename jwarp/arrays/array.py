@@ -21,10 +21,11 @@ from jwarp.arrays.view import View, read_shape, refuse_long
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
+from jwarp.types import StructType, Written, array_type, indexedarray, uint64, wanted_type
 from jwarp.types.annotations import refuse_derived
 from jwarp.types.array_annotations import ArrayAnnotation, element_or_any
 from jwarp.types.array_operators import Operators
+from jwarp.types.handles import are_ids
 
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
@@ -164,7 +165,8 @@ class array(Copied, Operators, Written):
         if not copy and device is CPU and isinstance(data, (np.ndarray, array)):
             return self._bind(*shown_by(content, element))
         layout = View.whole(element, extents)
-        memory: Memory = allocation.allocate(layout, zeroed=False, device=device)
+        names_objects = element is uint64 and device is CPU and are_ids(content)
+        memory: Memory = allocation.allocate(layout, zeroed=False, device=device, is_known=names_objects)
         memory.write(layout, content)
         return self._bind(memory, layout)
 

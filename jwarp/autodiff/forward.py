@@ -26,7 +26,7 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.attributes import Rule as RuleOfCall
 from jwarp.ir.builder import make_block, zero
-from jwarp.ir.contents import contents_of, native_arrays
+from jwarp.ir.contents import contents_of, definitions_of, native_arrays
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -360,7 +360,7 @@ _MEMORY_RULES = {
 
 def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     """A derivative through the bits of a float; its place is where these are taken."""
-    made = {n.result: n for n in walk(kernel.body) if isinstance(n, Op)}
+    made = definitions_of(kernel.body)
     sources, seen = [node], set[Value]()
     span = node.span
     while sources:

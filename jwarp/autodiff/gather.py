@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
+from jwarp.analysis.ownership import shifted_of
 from jwarp.analysis.stencils import Place, coordinate_of, place_of
 from jwarp.ir.attributes import ArrayName, Attribute, Extent, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
+from jwarp.ir.contents import Definitions, definitions_of
 from jwarp.ir.nodes import Block, Const, If, Node, Op, Operand, Value, blocks, changed_arrays, walk
 from jwarp.ir.row_groups import Memory
 from jwarp.ir.visit import Rewriter

@@ -69,6 +69,13 @@ def variant_of(
     )
 
 
+def any_variant(
+    kind: str, wanted: Sequence[int], given: Sequence[int], *, fresh: Sequence[int] = (), for_gpu: bool = False
+) -> Variant:
+    """The variant that launches of every size may use: nothing is known of them."""
+    return Variant(kind, tuple(wanted), tuple(given), fresh=tuple(fresh), for_gpu=for_gpu)
+
+
 def integers_of(program: GeneratedProgram, contents: Sequence[np.ndarray | None]) -> dict[int, int]:
     """The integers among the arguments of a launch, by parameter; `contents` has arrays without axes for numbers."""
     params = program.params

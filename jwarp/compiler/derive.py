@@ -29,7 +29,8 @@ from jwarp.compiler.derivation_cache import DerivationCache
 from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant, read_entry, write_entry
 from jwarp.compiler.order import as_written, in_one_order
 from jwarp.compiler.passes import note, run
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
@@ -97,7 +98,7 @@ def _derive(program: GeneratedProgram, variant: Variant, cache: DerivationCache)
     same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - changed
     on_gpu = None if on_gpu is named else on_gpu
     ran = known(named) if cache.origin else named
-    own = GeneratedProgram(ran, program.settings, program.owner, on_gpu=on_gpu, cache=cache)
+    own = program.of_derived(ran, on_gpu=on_gpu, cache=cache)
     gathers = any(feed.source.kind == "dim" for feed in feeds)
     places = stencils(simplify(kernel)) if gathers else {}
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))

@@ -288,9 +288,9 @@ class Order(enum.IntEnum):
     APART = 3  # that of their numbers, and never in step: what a thread stores and loads again is its own meanwhile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
+    """A whole kernel, equal only to itself. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
 
     `variant` says what it is: the kernel as it was written, or a derivative of that. One that is `exact`
     compares what it computes with what another kernel did, so it must round as that one does. `gradients`

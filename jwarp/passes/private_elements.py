@@ -9,8 +9,9 @@ import dataclasses
 import itertools
 from collections.abc import Iterable
 
-from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
+from jwarp.analysis.ownership import shifted_of
 from jwarp.ir.builder import Builder, make_block
+from jwarp.ir.contents import Definitions, definitions_of
 from jwarp.ir.nodes import (
     Const,
     Kernel,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from jwarp.ir.attributes import Extent
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, simplify_op, zero
+from jwarp.ir.contents import definitions_of
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results, walk
 from jwarp.ir.rewrites import OF_FINITE
 from jwarp.ir.visit import Rewriter
@@ -41,7 +42,7 @@ class _Skips(Rewriter):
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
-        self.definitions = {node.result: node for node in walk(kernel.body) if isinstance(node, Op) and node.result}
+        self.definitions = definitions_of(kernel.body)
 
     def nodes(self, node: Node) -> Iterable[Node]:
         node = self.node(node)

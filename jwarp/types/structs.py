@@ -35,6 +35,12 @@ def add_struct(made: StructType) -> None:
         listener(made)
 
 
+def declare_struct(made: StructType) -> None:
+    """Tell of a struct to all that listen, and to those that will."""
+    _known.append(made)
+    add_struct(made)
+
+
 class _Asked:
     """An attribute that functions of `dataclasses` read from a class, made at the first access."""
 
@@ -142,7 +148,7 @@ class Struct(metaclass=StructType):
                 return Struct.to(x, device)
             return x.to(device) if callable(getattr(x, "to", None)) else x
 
-        return type(self)(**{name: moved(getattr(self, name)) for name in type(self).fields})
+        return unchecked(type(self), {name: moved(getattr(self, name)) for name in type(self).fields})
 
     __replace__ = replace  # for copy.replace, from Python 3.13 on
 
@@ -259,8 +265,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     }  # fmt: skip
     made = StructType(cls.__name__, (Struct,), {**kept, "fields": fields, "__slots__": tuple(fields)})
     made.__qualname__ = cls.__qualname__
-    _known.append(made)
-    add_struct(made)
+    declare_struct(made)
     return made
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from gradient_kernels import KINDS
 from numpy.testing import assert_allclose
 
@@ -17,7 +17,7 @@ WEIGHTS = np.arange(1.0, N + 1)
 FIRST = [kernels[0] for kernels in KINDS.values()]
 KERNELS = [pytest.param(kernel, id=f"{kind}-{kernel.name}") for kind, kernels in KINDS.items() for kernel in kernels]
 # Second derivatives compile most: of each kind the first, the third, ... kernel, and all in the long profile.
-EVERY = 1 if LONG else 2
+EVERY = 1 if ALL else 2
 TWICE = [pytest.param(kernel, id=f"{kind}-{kernel.name}") for kind, ks in KINDS.items() for kernel in ks[::EVERY]]
 
 

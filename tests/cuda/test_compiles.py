@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 from cuda_compiling import PLAIN, bodies, compiles, saxpy, stencil
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import casts_of, ops_of
@@ -56,10 +56,10 @@ DERIVED = [k for kinds in KINDS.values() for k in kinds]
 def test_derivatives(number):
     """One of each kernel, in turns, as are the architectures; the long profile compiles all, and the kernels."""
     program = program_of(DERIVED[number], config.settings)
-    if LONG:
+    if ALL:
         compiles(program.gpu_kernel, "sm_90")
     for k, variant in enumerate(VARIANTS):
-        if LONG or number % len(VARIANTS) == k:
+        if ALL or number % len(VARIANTS) == k:
             architecture = DEFAULT_ARCHITECTURES[(number + k) % len(DEFAULT_ARCHITECTURES)]
             compiles(derive(program, variant).program.gpu_kernel, architecture)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cuda_compiling import compiler_version
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from tile_routines import C_TYPES, FLOATS, INTEGERS, Product, bfloat16
 
 from jwarp.backend.cuda.nvrtc import (
@@ -88,7 +88,7 @@ PRODUCTS = tensor_products()
 
 def share(items, architecture: str):
     """Half of the items, the other half for the architecture after it; all of them in the long profile."""
-    return items if LONG else items[DEFAULT_ARCHITECTURES.index(architecture) % 2 :: 2]
+    return items if ALL else items[DEFAULT_ARCHITECTURES.index(architecture) % 2 :: 2]
 
 
 def compiled(products: dict[str, Product], architecture: str) -> tuple[dict[str, int], dict[str, Counter]]:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"
+# Of combinations that are taken in turns, all.
+ALL = LONG or os.environ.get("JWARP_COMBINATIONS") == "all"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 FIRST = os.environ.get("JWARP_FUZZ_SEED")
 
@@ -39,13 +41,13 @@ def quick(*seeds: int) -> list[Any]:
 
 
 def in_turn(*numbers: int, of: int) -> bool:
-    """True for one of so many combinations, those whose numbers add up to a multiple; for all in the long profile."""
-    return LONG or sum(numbers) % of == 0
+    """True for one of so many combinations, those whose numbers add up to a multiple; for all with `ALL`."""
+    return ALL or sum(numbers) % of == 0
 
 
 def each_value(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Combinations in which each value of each axis occurs; all combinations in the long profile."""
-    if LONG:
+    """Combinations in which each value of each axis occurs; all combinations with `ALL`."""
+    if ALL:
         return list(itertools.product(*axes))
     rng, columns = random.Random(0), []
     for axis in axes:

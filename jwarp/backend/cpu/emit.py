@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jwarp.analysis.lane_serialised import lane_serialised_loops
-from jwarp.analysis.ownership import Definitions, definitions_of
 from jwarp.analysis.uniformity import VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
 from jwarp.backend.cpu.access.addresses import Element
@@ -29,7 +28,7 @@ from jwarp.backend.cpu.loops.strategies import choose_loop
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.contents import contents_of
+from jwarp.ir.contents import Definitions, contents_of, definitions_of
 from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, While, blocks, results, walk
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_

@@ -6,8 +6,9 @@ import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from jwarp.analysis.ownership import definitions_of, shifted_of
+from jwarp.analysis.ownership import shifted_of
 from jwarp.backend.cuda.rules import memory_type
+from jwarp.ir.contents import definitions_of
 from jwarp.ir.nodes import Const, Kernel, Node, Op, walk, written_params
 from jwarp.types import ArrayType, bool_
 

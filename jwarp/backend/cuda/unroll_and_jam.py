@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jwarp.analysis.common_sums import MOST, CommonSums, thread_values, waits_through
-from jwarp.analysis.ownership import Definitions
 from jwarp.backend.cuda.common_sums import Line, Together
 from jwarp.backend.cuda.rules import AT_ONCE, C_TYPES, CUDA_RULES, INVERSE_ROOTS, bare
 from jwarp.backend.cuda.texts import cannot_overflow
 from jwarp.errors import Span
+from jwarp.ir.contents import Definitions
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk, written_params
 from jwarp.passes.reciprocal_roots import inverse_root
 from jwarp.types import float32

@@ -90,7 +90,7 @@ class _Interpreter:
             content = 0 if local.values is None else np.reshape(local.values, local.shape)
             self.data.append(np.broadcast_to(np.asarray(content, local.dtype.dtype), shape).copy())
         self.values: dict[Value, Array] = {}
-        self.constants: dict[int, Array] = {}  # by the identity of those in the kernel
+        self.constants: dict[Const, Array] = {}
         self.tape: list[tuple[Array, ...]] = []
         self.logs: list[list[tuple[tuple[Array, ...], Array]]] = [[] for _ in self.data]
         self.number = 0  # of the first thread, or of the block
@@ -136,9 +136,8 @@ class _Interpreter:
     def value(self, operand: Operand) -> Array:
         if not isinstance(operand, Const):
             return self.values[operand]
-        key = id(operand)  # what constants are equal is slow to tell
-        if (made := self.constants.get(key)) is None:
-            made = self.constants[key] = _spread(as_array(operand), shape_of(operand.type))
+        if (made := self.constants.get(operand)) is None:
+            made = self.constants[operand] = _spread(as_array(operand), shape_of(operand.type))
         return made
 
     def bind(self, values: Sequence[Value], arrays: Sequence[Array]) -> None:

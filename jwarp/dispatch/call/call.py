@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jwarp.arrays import cuda_arrays, dlpack
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel

@@ -13,7 +13,8 @@ import numpy as np
 from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.bind import compat, values
 from jwarp.compiler.derivative_steps import integers_of
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.call import Call, is_mutable, is_on_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param

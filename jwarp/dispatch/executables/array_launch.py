@@ -21,7 +21,8 @@ from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.bind.custom_vjp import is_stopped
 from jwarp.bind.traced_memory import TracedMemory, value_of
-from jwarp.compiler.program import Program, program_of
+from jwarp.compiler.program import program_of
+from jwarp.compiler.program_base import Program
 from jwarp.config import config
 from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call.array_arguments import (
@@ -29,12 +30,10 @@ from jwarp.dispatch.call.array_arguments import (
     check_array,
     device_of_arrays,
     host_of,
-    identical,
     matched_values,
+    merged,
     overlap_error,
-    read_block_dim,
     reads_first,
-    refuse_unordered,
     shown_on_device,
 )
 from jwarp.dispatch.call.cached_geometry import reader
@@ -410,9 +409,9 @@ class ArrayLaunch(Command):
                     " JAX values or while JAX traces, where nothing is written in place",
                     hint="pass wp.from_jax(x) of it, and read what it holds then by wp.to_jax",
                 )
-        same = identical(of, program.written)
-        refuse_unordered(kernel, program, of, same)
-        program = program.merged(tuple(same.items()))
+        program, _ = merged(
+            program, of, UNORDERED, may_copy=lambda p, q: q not in program.written and reads_first(kernel, q, p)
+        )
         made = JaxForward(
             self.call(lambda a: value_of(a.memory, a.layout), program, is_functional=True, differentiable=True)
         )
@@ -433,6 +432,15 @@ class ArrayLaunch(Command):
         return not is_not_tracing() or any(type(a) is array and a.memory.is_traced for a in written)
 
 
+def array_launch(request: LaunchRequest) -> ArrayLaunch:
+    """The command of a launch on mutable arrays. Raises what `launch` raises of the arguments."""
+    kernel = request.kernel
+    dims = geometry.read_dim(request.dim, kernel.name)
+    block = geometry.read_block_dim(request.block_dim, kernel.name, as_warp=True)
+    device = None if request.device is None else get_device(request.device)
+    return ArrayLaunch(kernel, dims, request.inputs, request.outputs, block, device)
+
+
 def launch(request: LaunchRequest, slot: Slot = NO_SLOT, again: Command | None = None) -> None:
     """Run a launch on mutable arrays, where its arrays are.
 
@@ -443,10 +451,8 @@ def launch(request: LaunchRequest, slot: Slot = NO_SLOT, again: Command | None =
         KernelTypeError, LaunchError: an argument, `dim` or the device does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    kernel, record_tape = request.kernel, request.record_tape
-    dims, block = geometry.read_dim(request.dim, kernel.name), read_block_dim(request.block_dim, kernel.name)
-    device = None if request.device is None else get_device(request.device)
-    command = ArrayLaunch(kernel, dims, request.inputs, request.outputs, block, device)
+    record_tape = request.record_tape
+    command = array_launch(request)
     if again is not None and listeners.here.capture is not None:
         return submit(again)
     if command.is_functional or listeners.here.capture is not None:

@@ -12,7 +12,7 @@ from jwarp.arrays import cuda_arrays
 from jwarp.arrays.allocation import announce_writes
 from jwarp.arrays.array import array
 from jwarp.bind.compat import is_not_tracing
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import Convert, DeviceReader, Use, content_of, read_places
 from jwarp.dispatch.executables.device_launch import Settled, Work, device_of

@@ -14,7 +14,8 @@ from jwarp.autodiff.custom_gradients import changed_by_gradients
 from jwarp.bind import compat, values
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram, on_host
+from jwarp.compiler.program_base import Program
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Convert, DeviceReader, Place, Reader, Use, converter, read_contents
@@ -131,7 +132,7 @@ class HostAdjoint(Ready):
 
     def __init__(self, call: Call):
         super().__init__(call)
-        self.made = made = _Adjoint(call, call.program.on_host(adjoint=True), ON_HOST)
+        self.made = made = _Adjoint(call, on_host(call.program, adjoint=True), ON_HOST)
         self.by_slot = {slot: x.array for slot, x in made.by_slot.items()}
         self._run = HostSteps(made.steps)
         self._native: _native.HostGraph | None = None
@@ -165,7 +166,7 @@ class HostAdjoint(Ready):
     def _watched(self) -> list[tuple[np.ndarray, bool]]:
         """The caller's arrays of copies and sums, and whether each is written."""
         moves = [step for step in self.made.steps.steps if isinstance(step, (Add, Copy))]
-        slots = dict.fromkeys(slot for step in moves for slot in (step.source, step.target))
+        slots = dict.fromkeys(slot for step in moves for slot in step.slots)
         return [(self.by_slot[slot], slot.kind == "gradient") for slot in slots if slot in self.by_slot]
 
     def change(self, given: Mapping[int, Any]) -> bool:

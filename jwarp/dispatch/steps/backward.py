@@ -19,24 +19,23 @@ from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
 from jwarp.compiler.order import in_one_order
-from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program import GeneratedProgram, on_host
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.array_arguments import (
+    IN_ADJOINTS,
     copy_on_device,
     host_of,
-    identical,
-    read_block_dim,
-    refuse_overlaps,
+    merged,
     shown_on_device,
 )
 from jwarp.dispatch.call.call import LaunchRequest
-from jwarp.dispatch.executables.array_launch import ArrayLaunch
+from jwarp.dispatch.executables.array_launch import ArrayLaunch, array_launch
 from jwarp.dispatch.steps.adjoint import generated
 from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
-from jwarp.launching import geometry, grouping
+from jwarp.launching import grouping
 from jwarp.launching.arguments import shape_of_nothing
 from jwarp.launching.steps import Slot, Steps
 from jwarp.types import ArrayType
@@ -91,14 +90,10 @@ class ArrayBackward:
         self.arrays = tuple(of)
         self.on_gpu = launch.device.is_cuda
         self.shown: Callable[[array], Any] = shown_on_device if self.on_gpu else host_of
-        self._plain = generated(launch.program) if self.on_gpu else launch.program.on_host()
-        plain = self._plain if self.on_gpu else launch.program.on_host(adjoint=True)
+        self._plain = generated(launch.program) if self.on_gpu else on_host(launch.program)
+        plain = self._plain if self.on_gpu else on_host(launch.program, adjoint=True)
         program, self.geometry = plain.arranged(launch.dims, launch.block_dim)
-        self.same: dict[int, int] = {}
-        if len({id(a.memory) for a in of.values()}) < len(of):
-            self.same = identical(of, program.written)
-            refuse_overlaps(program, of, self.same, changed_by_gradients(program.differentiated))
-        self.program = program.merged(tuple(self.same.items()))
+        self.program, self.same = merged(program, of, IN_ADJOINTS, changed_by_gradients(program.differentiated))
         self.written = self.program.written
         self.floats = tuple(p for p in of if program.params[p].dtype.is_float and p not in self.same)
         self._extents = tuple(
@@ -177,16 +172,18 @@ class ArrayBackward:
         Raises:
             LaunchError: one of them overlaps an array that a gradient function writes to.
         """
-        found = {p: a for p in backward_pass.changes if isinstance(a := values[p], array)}
-        for p, a in found.items():
-            for gradient in gradients:
-                if overlap(a, gradient):
-                    raise LaunchError(
-                        f"kernel '{self.kernel.name}': '{self.kernel.params[p].name}', which a gradient function"
-                        f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
-                        hint="pass another array",
-                    )
-        will_change([a.memory for a in (*gradients, *found.values())])
+        memories = [a.memory for a in gradients]
+        for p in backward_pass.changes:
+            if not isinstance(a := values[p], array):
+                continue
+            memories.append(a.memory)
+            if any(overlap(a, gradient) for gradient in gradients):
+                raise LaunchError(
+                    f"kernel '{self.kernel.name}': '{self.kernel.params[p].name}', which a gradient function"
+                    f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
+                    hint="pass another array",
+                )
+        will_change(memories)
         backward_pass.run(arrays)
 
     def now(self, p: int, value: Any) -> Any:
@@ -328,9 +325,7 @@ class ArrayAdjoint(Command):
 
 def launch_adjoint(request: LaunchRequest, asked: Sequence[Any]) -> None:
     """Run the adjoint of a launch on mutable arrays, as `adjoint_of`. Raises what `ArrayAdjoint` raises."""
-    kernel = request.kernel
-    dims, block = geometry.read_dim(request.dim, kernel.name), read_block_dim(request.block_dim, kernel.name)
-    launch = ArrayLaunch(kernel, dims, request.inputs, request.outputs, block)
+    launch = array_launch(request)
     submit(adjoint_of(launch, asked), is_recorded=request.record_tape)
 
 

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable
 
 from jwarp.ir.builder import Builder
-from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, While, walk
+from jwarp.ir.contents import definitions_of
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, While
 from jwarp.ir.visit import Rewriter
 from jwarp.types import ArrayType, int32
 
@@ -41,7 +42,7 @@ class _Fetching(Rewriter):
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.furthest: set[Op] = set()
-        self.made = {n.result: n for n in walk(kernel.body) if isinstance(n, Op) and n.result is not None}
+        self.made = definitions_of(kernel.body)
 
     def loop(self, node: For | While) -> Node:
         return node

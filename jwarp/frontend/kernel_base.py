@@ -103,7 +103,7 @@ class Kernel(ByName):
         try:
             self.values_ir(self.settled(config.settings))
         except KernelTypeError as error:
-            if not (error.needs_numbers or error.needs_memory or error.wanted_handle):
+            if not (error.needs_memory or error.wanted_handle):
                 raise
 
     @property

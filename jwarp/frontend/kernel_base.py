@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.caches import MAX_SHAPES, Cache, PerOwner
-from jwarp.config import Settings
+from jwarp.config import Settings, config
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.by_name import ByName, full_name
 from jwarp.frontend.modules import Module, get_module
@@ -93,6 +93,18 @@ class Kernel(ByName):
     def state(self) -> str:
         """A text that differs where the kernel's code, its parameters or its options do."""
         return f"{self!r} {sorted(self.options.items(), key=str)} {self.enable_backward}"
+
+    def check(self) -> None:
+        """Read the kernel, or that it was read. What grids, trees, meshes and other memory it names may be unknown.
+
+        Raises:
+            CompileError, KernelTypeError: its source, as launches would find.
+        """
+        try:
+            self.values_ir(self.settled(config.settings))
+        except KernelTypeError as error:
+            if not (error.needs_memory or error.wanted_handle):
+                raise
 
     @property
     def enable_backward(self) -> bool:

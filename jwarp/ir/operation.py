@@ -111,9 +111,10 @@ class Operation:
 
     The result of one that `is_step` is constant between jumps, that of one that `jumps` is not; one that `is_count` is
     never negative; one that `tells_threads` gives each thread its own, and one that `is_common` the same to all that
-    run in step. One that `moves_bits` takes floats of every
-    width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first operand, or
-    nothing. An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
+    run in step. Lanes leave a loop apart where its condition is of one that `parts_lanes`. One that `moves_bits` takes
+    floats of every width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first
+    operand, or nothing.
+    An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
     and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
     One that `is_composed` of others becomes these before code is generated.
@@ -154,6 +155,7 @@ class Operation:
     is_count: bool = False
     tells_threads: bool = False
     is_common: bool = False
+    parts_lanes: bool = False
     moves_bits: bool = False
     chooses: bool = False
     converts: bool = False

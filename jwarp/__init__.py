@@ -10,6 +10,9 @@ from importlib.util import find_spec as _find_spec
 from typing import Any as _Any
 
 from jwarp.collector import no_collection as _no_collection
+from jwarp.native_interface import check_interface as _check_interface
+
+_check_interface()
 
 # JAX is many objects, which the collector would go through several times on the way: a sixth of the time.
 _importing = _no_collection()

@@ -151,6 +151,13 @@ from jwarp.arrays.fabric import fabricarrayarray as fabricarrayarray
 from jwarp.arrays.fabric import fixedarray as fixedarray
 from jwarp.arrays.fabric import indexedfabricarray as indexedfabricarray
 from jwarp.arrays.fabric import indexedfabricarrayarray as indexedfabricarrayarray
+from jwarp.arrays.textures import Texture as Texture
+from jwarp.arrays.textures import Texture1D as Texture1D
+from jwarp.arrays.textures import Texture2D as Texture2D
+from jwarp.arrays.textures import Texture3D as Texture3D
+from jwarp.arrays.textures import TextureAddressMode as TextureAddressMode
+from jwarp.arrays.textures import TextureFilterMode as TextureFilterMode
+from jwarp.arrays.textures import TextureResourceFlags as TextureResourceFlags
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind.jax_functions.function import jax_func as jax_func
@@ -252,12 +259,6 @@ from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 from jwarp.types.composites import transform_expand as transform_expand
-from jwarp.types.textures import Texture1D as Texture1D
-from jwarp.types.textures import Texture2D as Texture2D
-from jwarp.types.textures import Texture3D as Texture3D
-from jwarp.types.textures import TextureAddressMode as TextureAddressMode
-from jwarp.types.textures import TextureFilterMode as TextureFilterMode
-from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
 
 bool = builtins.bool
 pi: float
@@ -2543,6 +2544,22 @@ def tan(x: Float) -> Float:
 def tanh(x: Float) -> Float:
     """The hyperbolic tangent of x."""
 
+@_overload
+def texture_sample(tex: Any, u: float, dtype: type[T], lod: float = -1.0) -> T:
+    """The value of a texture at coordinates: `u` along its width, `v` along its height, `w` along its depth.
+
+    `dtype` is `float`, `vec2` or `vec4`: channels that the texture has not are 0. `lod` is the level of detail, if it
+    is not negative. Derivatives are by the coordinates, the texels and `lod`; with `CLOSEST`, by the texels.
+    """
+
+@_overload
+def texture_sample(tex: Any, uv: vec2, dtype: type[T], lod: float = -1.0) -> T: ...
+@_overload
+def texture_sample(tex: Any, u: float, v: float, dtype: type[T], lod: float = -1.0) -> T: ...
+@_overload
+def texture_sample(tex: Any, uvw: vec3, dtype: type[T], lod: float = -1.0) -> T: ...
+@_overload
+def texture_sample(tex: Any, u: float, v: float, w: float, dtype: type[T], lod: float = -1.0) -> T: ...
 def tid() -> ThreadIndex:
     """The coordinates of this thread in the launch, each an int32.
 

@@ -109,7 +109,6 @@ class CompileError(JwarpError, SyntaxError):
 class KernelTypeError(JwarpError, TypeError):
     """A type that does not match, in kernel source or in the arguments of a launch."""
 
-    needs_numbers = False  # of a kernel that computes with ids, if it is read for what they name
     needs_memory = False  # of a kernel that looks numbers up, if it is read without all memory
     wanted_handle: Any = None  # of a function that is given a number: the struct of what that would be the id of
 

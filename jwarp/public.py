@@ -151,6 +151,13 @@ from jwarp.arrays.fabric import fabricarrayarray as fabricarrayarray
 from jwarp.arrays.fabric import fixedarray as fixedarray
 from jwarp.arrays.fabric import indexedfabricarray as indexedfabricarray
 from jwarp.arrays.fabric import indexedfabricarrayarray as indexedfabricarrayarray
+from jwarp.arrays.textures import Texture as Texture
+from jwarp.arrays.textures import Texture1D as Texture1D
+from jwarp.arrays.textures import Texture2D as Texture2D
+from jwarp.arrays.textures import Texture3D as Texture3D
+from jwarp.arrays.textures import TextureAddressMode as TextureAddressMode
+from jwarp.arrays.textures import TextureFilterMode as TextureFilterMode
+from jwarp.arrays.textures import TextureResourceFlags as TextureResourceFlags
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -200,6 +207,7 @@ from jwarp.lib import rotations as _rotations  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
 from jwarp.lib import segments as _segments  # noqa: F401 its rows
 from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
+from jwarp.lib import textures as _textures  # noqa: F401 its rows
 from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
 from jwarp.lib.geometry import hash_grid as _hash_grid  # noqa: F401 its rows
@@ -228,12 +236,6 @@ from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 from jwarp.types import tile_stack as _tile_stack
 from jwarp.types.composites import transform_expand as transform_expand
-from jwarp.types.textures import Texture1D as Texture1D
-from jwarp.types.textures import Texture2D as Texture2D
-from jwarp.types.textures import Texture3D as Texture3D
-from jwarp.types.textures import TextureAddressMode as TextureAddressMode
-from jwarp.types.textures import TextureFilterMode as TextureFilterMode
-from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
 
 NAMES: dict[str, Any] = {
     **{name: value for name, value in vars().items() if not name.startswith("_") and name != "Any"},

@@ -25,12 +25,15 @@ MORE_MEMORY = 100 << 20  # by which a process has to grow until what it can give
 MOST_MEMORY = 200 << 20  # by which it may have grown within a module
 FREED_MEMORY = 128 << 20  # that the allocator holds back
 
-# The tests, and the processes they start, keep compiled kernels to themselves. Must precede `import jwarp`.
-os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix="jwarp-tests-")
-atexit.register(shutil.rmtree, os.environ["JWARP_CACHE_DIR"], ignore_errors=True)
+# The tests, and the processes they start, keep compiled kernels to themselves: all workers of a run in the folder of
+# the process that started them. Must precede `import jwarp`.
+_PREFIX = os.path.join(tempfile.gettempdir(), "jwarp-tests-")
+if "PYTEST_XDIST_WORKER" not in os.environ or not os.environ.get("JWARP_CACHE_DIR", "").startswith(_PREFIX):
+    os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix=os.path.basename(_PREFIX))
+    atexit.register(shutil.rmtree, os.environ["JWARP_CACHE_DIR"], ignore_errors=True)
 
-# Compiled code is not fast here but soon there. Code of all processors and versions (`helpers/compiled_variants.py`),
-# simulators and the kernels of `conformance` are optimised as those of users, and all is in the long profile.
+# Compiled code is not fast here but soon there. Simulators and the kernels of `conformance` are optimised as those of
+# users, and all is in the long profile, and where CI tries all combinations.
 if os.environ.get("JWARP_FUZZ") != "long":
     os.environ.setdefault("JWARP_CPU_LEVEL", "0")
 
@@ -67,6 +70,9 @@ def _shared_context():
 
 if not hasattr(mlir, "_thread_local_context"):
     mlir.make_ir_context = _shared_context
+
+# JAX makes the key of each program for a cache on disk that is not there.
+jax.config.update("jax_enable_compilation_cache", False)
 
 # What the first use of a public name imports is there from the start, as tests reach for parts of jwarp before it.
 dir(importlib.import_module("jwarp"))

@@ -66,7 +66,11 @@ OTHERS = {
     "interop",
     "generics",
 }
-PAGES = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()} - OTHERS
+PAGES = {
+    path.relative_to(DOCS).with_suffix("").as_posix()
+    for path in DOCS.glob("**/*.md")
+    if "```python" in path.read_text()
+} - OTHERS
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))
@@ -113,10 +117,10 @@ def test_links_between_pages_lead_somewhere():
         return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
     missing = []
-    for page in [README, *DOCS.glob("*.md")]:
+    for page in [README, *DOCS.glob("**/*.md")]:
         for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "``", page.read_text())):
             path, _, anchor = target.partition("#")
-            if "://" in target or path.startswith("gallery/"):
+            if "://" in target or "gallery/" in path:
                 continue
             file = (page.parent / path).resolve() if path else page
             if not file.exists() or (anchor and anchor not in anchors(file)):

@@ -168,7 +168,7 @@ def test_names_and_docstrings_use_the_terms_of_the_glossary():
 
 
 def test_no_marker_of_a_conflict_is_left():
-    files = [*WRITTEN_FILES, *sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("*.md")]
+    files = [*WRITTEN_FILES, *sorted((ROOT / "docs").rglob("*.md")), *ROOT.glob("*.md")]
     markers = re.compile(r"^(<{7}|>{7}) \S", re.MULTILINE)
     assert not offenders(files, lambda path: "a marker" if markers.search(path.read_text()) else "")
 

@@ -34,6 +34,7 @@ HEADINGS = {
     "segments": "Arrays",
     "atomic": "Atomics",
     "geometry": "Geometry",
+    "textures": "Textures",
     "calls": "Tiles",
     "tile_random": "Tiles",
     "checks": "Checks and printing",

@@ -40,7 +40,7 @@ class _Threads(Uniformity):
 
 def thread_values(kernel: Kernel) -> frozenset[Value]:
     """The values that depend on a thread's coordinates; others are the same while nothing changes what is loaded."""
-    threads = _Threads(lambda node: node.row.tells_threads or node.row.is_atomic)
+    threads = _Threads(lambda node: node.row.threads.differ or node.row.is_atomic)
     threads.block(kernel.body)
     return threads.divergent
 
@@ -52,7 +52,7 @@ def _certain_uniformity(kernel: Kernel) -> Uniformity:
     def differs(node: Op) -> bool:
         if node.row.is_access:
             return node.array >= len(kernel.params) or node.array in changed
-        return node.row.tells_threads or not node.row.is_pure
+        return node.row.threads.differ or not node.row.is_pure
 
     threads = _Threads(differs)
     threads.block(kernel.body)
@@ -110,8 +110,7 @@ class _Search:
 
     def is_sum(self, node: Op) -> bool:
         return (
-            node.row.is_atomic
-            and node.row.combines == "add"
+            node.row.is_addition
             and node.array < len(self.kernel.params)
             and node.args[-1].type in (float32, float64)
             and node.result not in self.used

@@ -149,7 +149,7 @@ def _decide(
                 return Obstacle(f"reaches elements of '{name}' that belong to other threads", other.span)
             places[p] = place
         elif any(op.row.changes_elements for op in ops):
-            stored = next((op for op in ops if op.row.combines != "add"), None)
+            stored = next((op for op in ops if not op.row.is_addition), None)
             if stored is not None:
                 return Obstacle(f"changes elements of '{name}' that all threads along it share", stored.span)
             sums.add(p)

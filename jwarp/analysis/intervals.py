@@ -90,7 +90,7 @@ class Intervals:
             return None
         rule = INTERVALS.get(node.name)
         if rule is None:
-            return Interval(0, x.type.max) if node.row.is_count else None
+            return Interval(0, x.type.max) if node.row.numeric.is_count else None
         args = []
         for arg in node.args:
             found = BOOLS if arg.type.kind == "bool" else self.find(arg, depth + 1) if arg.type.is_int else None

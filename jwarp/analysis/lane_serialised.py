@@ -45,7 +45,7 @@ def is_marked(loop: Node) -> bool:
     if not isinstance(loop, While) or not loop.cond.nodes:
         return False
     last = loop.cond.nodes[-1]
-    return isinstance(last, Op) and last.row.parts_lanes and loop.cond.yields == (last.result,)
+    return isinstance(last, Op) and last.row.threads.is_divergence and loop.cond.yields == (last.result,)
 
 
 def has_lanes(kernel: Kernel) -> bool:
@@ -74,11 +74,11 @@ def _may_be_serialised(kernel: Kernel, loop: For | While) -> bool:
 
 
 def _is_plain(kernel: Kernel, node: Op) -> bool:
-    if node.row.tells_threads or node.row.is_lasting:
+    if node.row.threads.differ or node.row.is_lasting:
         return False
-    if node.row.effect == "read":
+    if node.row.only_reads:
         return kernel.local(node.array) is None
-    return node.row.effect in ("pure", "call")
+    return node.row.is_pure or node.row.is_outlined
 
 
 def _is_nested(loop: For | While) -> bool:

@@ -173,7 +173,7 @@ class _Flow(Visitor):
             self.stores[p] = node.span
             for x in node.values:
                 self.arrays[p] = self.joined(self.arrays[p], self.of(x), node.span)
-            if node.row.is_atomic and node.row.combines != "add" and self.arrays[p] is Kind.LINEAR:
+            if node.row.is_atomic and not node.row.is_addition and self.arrays[p] is Kind.LINEAR:
                 self.arrays[p] = _used_by(node)
             fault = self.around or self.first_fault(*map(self.of, node.indices))
             self.arrays[p] = fault or self.arrays[p]
@@ -201,7 +201,7 @@ class _Flow(Visitor):
         assert node.result is not None
         if not node.result.type.is_float:
             return Fault(_CHOSEN, node.span)
-        if node.row.jumps:
+        if node.row.numeric.jumps:
             return _used_by(node)
         for k in sorted(k for k in varied | fixed if node.args[k].type.is_float):
             read = self.reads(node, k)

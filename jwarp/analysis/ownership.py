@@ -9,21 +9,15 @@ from dataclasses import dataclass
 
 from jwarp.analysis.intervals import Intervals, upward_loops
 from jwarp.ir.attributes import Iota
-from jwarp.ir.contents import contents_of, native_arrays
-from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, touched_by_gradients
+from jwarp.ir.contents import Definitions, contents_of, definitions_of, native_arrays
+from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value, is_found, touched_by_gradients
 from jwarp.types import int32, int64, scalar_of, shape_of
 
 # An index that is one coordinate of the thread, shifted by a constant: (axis, constant). For a block (axis, step,
 # constant): a multiple of the coordinate, plus a constant, plus less than the step.
 Shifted = tuple[int, ...]
-Definitions = Mapping[Value, Op]
 
 MAX_OFFSET = 1 << 16
-
-
-def definitions_of(body: Block) -> Definitions:
-    """The operation that defines each value, as far as one does."""
-    return contents_of(body).definitions
 
 
 def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
@@ -33,7 +27,7 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
     node = definitions[index]
     if node.row.is_coordinate:
         return node.array, 0
-    if node.row.converts:
+    if node.row.transfer.converts:
         return shifted_of(node.args[0], definitions)
     added = added_to(node)
     if added is None or abs(added[1]) > MAX_OFFSET:
@@ -44,9 +38,9 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
 
 def added_to(node: Op) -> tuple[Operand, int] | None:
     """The operand of an addition or subtraction, and the number that it adds; None for anything else."""
-    if not node.row.signs:
+    if not node.row.numeric.signs:
         return None
-    (x, y), (_, second) = node.args, node.row.signs
+    (x, y), (_, second) = node.args, node.row.numeric.signs
     if isinstance(y, Const):
         return x, second * y.value
     return (y, x.value) if isinstance(x, Const) and second > 0 else None
@@ -201,7 +195,7 @@ def owned_arrays(kernel: Kernel, single: Iterable[int] = ()) -> frozenset[int]:
     elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)
     return frozenset(
         p for p, shifted in common.items()
-        if {i[0] for i in shifted if i and i[-1] >= 0} >= axes and p not in elsewhere
+        if {i[0] for i in shifted if i and i[-1] >= 0} >= axes and p not in elsewhere and not is_found(kernel, p)
     )  # fmt: skip
 
 

@@ -211,7 +211,7 @@ class _Analysis(Visitor):
     def conditional(self, node: While) -> None:
         self.block(node.cond)
         added = self.assume(node.cond.yields[0], True)
-        steps = {n.result: n for n in node.body.nodes if isinstance(n, Op) and n.row.signs}
+        steps = {n.result: n for n in node.body.nodes if isinstance(n, Op) and n.row.numeric.signs}
         for param, init, following in zip(node.params, node.init, node.body.yields, strict=True):
             step = steps.get(following) if isinstance(following, Value) else None
             added_up = added_to(step) if step is not None and param.type.is_int else None
@@ -280,7 +280,7 @@ class _Analysis(Visitor):
         elif isinstance(node, Op):
             if node.row.is_complement:
                 return self.assume(node.args[0], not holds)
-            if node.row.absorbs is (not holds):
+            if node.row.numeric.absorbs is (not holds):
                 for arg in node.args:
                     added += self.assume(arg, holds)
             elif node.row.is_comparison and node.args[0].type.is_int:
@@ -292,7 +292,7 @@ class _Analysis(Visitor):
             getattr(self.facts[atom], side).remove(bound)
 
     def compare(self, node: Op, holds: bool) -> list[tuple[Value, str, Bound]]:
-        name = node.name if holds else node.row.opposite
+        name = node.name if holds else node.row.comparison.opposite
         kind = node.args[0].type
         x, y = (self.number(a) for a in node.args)
         side = both(x.side, y.side, self.exact(x, kind), self.exact(y, kind))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from jwarp.analysis.affine import UNKNOWN, Affine, Condition, Symbols, at_least_zero, both
-from jwarp.analysis.ownership import Definitions, added_to, definitions_of, shifted_of
+from jwarp.analysis.ownership import added_to, shifted_of
 from jwarp.ir.attributes import Extent
-from jwarp.ir.contents import contents_of, native_arrays
+from jwarp.ir.contents import Definitions, contents_of, definitions_of, native_arrays
 from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value, touched_by_gradients
 from jwarp.types import int32
 

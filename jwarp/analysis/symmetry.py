@@ -119,10 +119,10 @@ class _Run:
         row, type = node.row, node.result.type
         simple = all(isinstance(x.type, ScalarType) for x in (node.result, *node.args))
         # Anything else takes part as a number that is given: what it is made of counts where it was made.
-        if not row.is_pure or node.name not in EVAL_RULES or not simple or (row.moves_bits and type.is_int):
+        if not row.is_pure or node.name not in EVAL_RULES or not simple or (row.transfer.moves_bits and type.is_int):
             return
         args = [self.samples(x) for x in node.args]
-        if row.typed_by == "target" and type.is_float and node.args[0].type.is_float:
+        if row.has_target and type.is_float and node.args[0].type.is_float:
             made = args[0]  # not rounded
         else:
             with np.errstate(all="ignore"):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from jwarp.ir.attributes import RecordFields
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, While, blocks, walk
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.types import ScalarType, shape_of
 
 # A GPU keeps a thread's own memory far away: records beyond this are no gain over running a loop again.
@@ -52,7 +52,7 @@ def record_counts(block: Block) -> Mapping[tuple[str, int], int] | None:
     total: Counter[tuple[str, int]] = Counter()
     for node in block.nodes:
         if isinstance(node, Op):
-            if node.row.adds in (Memory.TAPE, Memory.LOG, Memory.NOTES):
+            if node.row.uses.adds in (Memory.TAPE, Memory.LOG, Memory.NOTES):
                 total[node.name, node.attr_as(RecordFields).tape if node.row.uses_tape else node.array] += 1
             continue
         iterations = _iterations(node)

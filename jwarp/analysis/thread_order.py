@@ -185,13 +185,13 @@ class _Steadiness:
         node = self.made.get(x)
         if node is None or not node.row.is_pure:
             return False
-        passes = node.row.is_logical or node.row.chooses
+        passes = node.row.is_logical or node.row.transfer.chooses
         return all(self.is_steady(y) and (passes or y not in self.params) for y in node.args)
 
 
 def _repeats(node: Op, changed: set[ArrayName]) -> bool:
     """True if an operation with the same arguments gives the same in every iteration of a loop."""
-    return node.row.is_pure or (node.row.effect == "read" and node.attr not in changed)
+    return node.row.is_pure or (node.row.only_reads and node.attr not in changed)
 
 
 def _changes_itself(loop: While, read: Op) -> bool:

@@ -132,7 +132,7 @@ class _Lanes(Uniformity):
             return VARYING  # an atomic operation finds what the lane before it left
         if row.is_load and self.kernel.local(node.array) is not None and not self.kernel.block_dim:
             return VARYING  # every lane has an array of its own
-        if row.is_common or not self.any(node.args):
+        if row.threads.is_common or not self.any(node.args):
             return UNIFORM
         rule = _LINEAR.get(node.name)
         assert node.result is not None

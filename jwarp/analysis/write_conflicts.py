@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jwarp.analysis.ownership import Definitions, ThreadIndices, are_apart, owned_arrays
+from jwarp.analysis.ownership import ThreadIndices, are_apart, owned_arrays
 from jwarp.ir.attributes import NativeCall
-from jwarp.ir.contents import contents_of
-from jwarp.ir.nodes import Const, For, If, Kernel, Op, Operand, Value, While, touched_by_gradients, walk, walk_node
+from jwarp.ir.contents import Definitions, contents_of
+from jwarp.ir.nodes import (
+    Const,
+    For,
+    If,
+    Kernel,
+    Op,
+    Operand,
+    Value,
+    While,
+    is_found,
+    touched_by_gradients,
+    walk,
+    walk_node,
+)
 from jwarp.types import int32, int64
 
 NOWHERE: frozenset[int] = frozenset()
@@ -70,6 +83,8 @@ def conflicting_stores(
     for node in contents_of(kernel.body).accesses:
         if kernel.local(node.array) is not None or not kernel.array(node.array).dtype.is_float:
             continue
+        if is_found(kernel, node.array):  # of which no content is kept that tells: its derivative exchanges gradients
+            continue
         if not is_plain_store(node, used):
             others.add(node.array)
             if not node.row.is_load:
@@ -129,7 +144,7 @@ class _Counted:
             if isinstance(node, If):
                 pairs = zip(node.then.yields, node.orelse.yields, strict=True)
                 self.ways.update(zip(node.results, pairs, strict=True))
-            elif isinstance(node, Op) and node.row.chooses and node.result is not None:
+            elif isinstance(node, Op) and node.row.transfer.chooses and node.result is not None:
                 self.ways[node.result] = node.args[1:]
 
     def slot(self, accesses: Sequence[Op]) -> Slot | None:
@@ -156,7 +171,7 @@ class _Counted:
         """
         while isinstance(index, Value) and index not in self.counts and index in self.definitions:
             made = self.definitions[index]
-            if not made.row.converts or index.type is not int64 or made.args[0].type is not int32:
+            if not made.row.transfer.converts or index.type is not int64 or made.args[0].type is not int32:
                 break  # with fewer bits, or as a float, two slots may be one
             (index,) = made.args
         if not isinstance(index, Value):
@@ -191,7 +206,7 @@ def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
 def replays(kernel: Kernel) -> bool:
     """True if a derivative computes some value of the kernel in another way than the kernel."""
     ops = contents_of(kernel.body).ops
-    return any(n.row.has_replay or (n.row.is_native and n.attr_as(NativeCall).replay) for n in ops)
+    return any(n.row.derivative.has_replay or (n.row.is_native and n.attr_as(NativeCall).replay) for n in ops)
 
 
 __all__ = ["Slot", "WriteConflicts", "ambiguity", "conflicting_stores", "is_plain_store"]

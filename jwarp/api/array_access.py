@@ -16,7 +16,8 @@ from jwarp.arrays.commands import Command
 from jwarp.arrays.overlap import views_overlap
 from jwarp.arrays.view import View
 from jwarp.arrays.writes import Copy
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.config import config, surface
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.ir.contents import contents_of

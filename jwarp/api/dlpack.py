@@ -14,7 +14,7 @@ from jwarp.arrays.cuda_arrays import borrow, is_cuda_array
 from jwarp.arrays.cuda_memory import STREAM, cuda_memory_at
 from jwarp.arrays.view import View, scalar_of
 from jwarp.devices import get_device
-from jwarp.errors import KernelTypeError
+from jwarp.errors import JwarpError, KernelTypeError
 from jwarp.types import from_dtype
 
 
@@ -46,7 +46,12 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
             f"wp.from_dlpack: expected an array in host memory or on a GPU that has __dlpack__, got "
             f"{type(source).__name__}"
         )
-    seen = dlpack.view(source, is_read_only=isinstance(source, jax.Array))
+    try:
+        seen = dlpack.view(source, is_read_only=isinstance(source, jax.Array))
+    except (BufferError, RuntimeError, ValueError) as error:  # NumPy's, about elements that it has no dtype for
+        if isinstance(error, JwarpError):
+            raise
+        raise KernelTypeError(f"wp.from_dlpack: {error}", also=type(error)) from None
     if dtype is None:
         return array(seen, copy=False)
     made = array(seen.view(_wanted(seen.dtype, dtype)), dtype=dtype, copy=False)

@@ -8,6 +8,7 @@ from jwarp.api.device import KERNEL_NAMES, kernel_of_header, reduce_rows, scan_r
 from jwarp.arrays.array import array, array1d, array2d
 from jwarp.arrays.create import empty
 from jwarp.caches import cached
+from jwarp.dispatch.call.call import LaunchRequest
 from jwarp.dispatch.executables.array_launch import launch
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -95,7 +96,7 @@ _WORDS = {4: uint32, 8: uint64}
 
 def run(kernel: Kernel, dims: Any, given: list[Any]) -> None:
     """Launch what no tape is to know of."""
-    launch(kernel, dims, given, None, None, record_tape=False)
+    launch(LaunchRequest(kernel, dims, given, record_tape=False))
 
 
 def _chunk_sums(kernel: HandwrittenKernel, given: list[array], count: int, columns: int, like: array) -> array:

@@ -12,12 +12,13 @@ from jwarp.backend.cpu.source_lines import with_directives
 from jwarp.backend.cpu.target import target_machine
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.cuda_text import cuda_text, handwritten_text
-from jwarp.compiler.derivative_steps import variant_of
+from jwarp.compiler.derivative_steps import any_variant, variant_of
 from jwarp.compiler.derive import derive, in_known_order
 from jwarp.compiler.derived import Variant
 from jwarp.compiler.handwritten import Handwritten
 from jwarp.compiler.handwritten_program import HandwrittenProgram
-from jwarp.compiler.program import GeneratedProgram, Program, program_of
+from jwarp.compiler.program import GeneratedProgram, program_of
+from jwarp.compiler.program_base import Program
 from jwarp.compiler.stages import passes_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
@@ -131,4 +132,4 @@ def _variant(program: GeneratedProgram, adjoint: Any, sizes: Sizes | None, *, fo
             "adjoint", program, sizes.geometry, sizes.extents, inputs, outputs,
             integers=sizes.integers, fresh=fresh, for_gpu=for_gpu,
         )  # fmt: skip
-    return Variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)
+    return any_variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)

@@ -15,7 +15,6 @@ from jwarp.caches import Cache, PerOwner
 from jwarp.compiler.program import program_of
 from jwarp.config import config, surface
 from jwarp.dispatch.call import checks
-from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.dispatch.call.call import Call, read_kernel
 from jwarp.dispatch.call.instances import choose, instance_for_call, with_handles
 from jwarp.dispatch.executables import route
@@ -108,7 +107,7 @@ def jax_kernel(
         "has_side_effect": has_side_effect,
         "sharding_rule": sharding_rule,
     }
-    block = block_of_program(block_dim, None, kernel.name) if surface.is_warps else None
+    block = geometry.block_of_program(block_dim, None, kernel.name) if surface.is_warps else None
     named = options | {"num_outputs": num_outputs, "block": block}
     return made_once(_MADE, kernel, named, lambda: _function_of(kernel, num_outputs, **options))
 
@@ -130,7 +129,9 @@ class KernelFunction:
             in_outs, self._fresh = map(list, known)
         self._inputs = tuple(p for u, p in enumerate(kernel.signature) if u not in self._fresh)
         self.block_dim = geometry.read_block_dim(keywords["block_dim"], kernel.name)
-        self._threads = block_of_program(self.block_dim, None, kernel.name) if surface.is_warps else self.block_dim
+        self._threads = (
+            geometry.block_of_program(self.block_dim, None, kernel.name) if surface.is_warps else self.block_dim
+        )
         if launch_dims is not None:
             geometry.read_dim(launch_dims, kernel.name, "launch_dims")
         self._launch_dims, self._output_dims = launch_dims, keywords["output_dims"]
@@ -488,10 +489,14 @@ def _warn_without_effect(**keywords: Any) -> None:
 
 
 def _is_geometry(kind: Any) -> bool:
-    """True if all arrays of a parameter belong to grids, trees and meshes."""
+    """True if all arrays of a parameter belong to grids, trees, meshes and textures."""
     if not isinstance(kind, StructType) or not has_arrays(kind):
         return False
-    return kind.is_handle or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))
+    return (
+        kind.is_handle
+        or bool(kind.static)
+        or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))
+    )
 
 
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...] | None:

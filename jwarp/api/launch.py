@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, overload
 
-from jwarp.api.launch_arguments import read_call
+from jwarp.api.launch_arguments import asked_gradients, read_call
 from jwarp.api.record import Launch, record, refuse_stream
 from jwarp.api.timers import get_logger
 from jwarp.api.tracebacks import shorten
@@ -14,17 +15,17 @@ from jwarp.arrays.commands import Call, listeners
 from jwarp.arrays.subclasses import plain_values
 from jwarp.config import config, surface
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import Given, block_of_program, note_look_ups
-from jwarp.dispatch.call.call import read_kernel
+from jwarp.dispatch.call.array_arguments import Given, note_look_ups
+from jwarp.dispatch.call.call import LaunchRequest, read_kernel
+from jwarp.dispatch.call.found import Found
 from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import as_numbers, choose, computes_with_ids, note_ids_as_numbers
-from jwarp.dispatch.call.looking_up import Found, looking_up, with_memory
+from jwarp.dispatch.call.looking_up import looking_up, with_memory
 from jwarp.dispatch.executables import route
-from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.array_launch import launch as launch_arrays
 from jwarp.dispatch.executables.table import NO_SLOT, Slot, owner_of, repeat
 from jwarp.dispatch.steps.backward import launch_adjoint
-from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.errors import CompileError, JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
 from jwarp.launching.geometry import BlockDim
@@ -162,12 +163,10 @@ def launch(
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
-    again = owner = None
-    slot = NO_SLOT
-    looks_up = reads_ids = False
+    owner, slot = None, NO_SLOT
     if surface.is_warps:
         if block_dim is not None:
-            block_dim = block_of_program(block_dim, device, getattr(kernel, "name", "?"))
+            block_dim = geometry.block_of_program(block_dim, device, getattr(kernel, "name", "?"))
         if config.of_warp["print_launches"]:
             key = getattr(kernel, "key", kernel)
             arguments = f"inputs: {inputs} outputs: {outputs} device: {get_device(device)}"
@@ -182,94 +181,101 @@ def launch(
         if type(found) is not Slot:
             return found
         slot = found
-    kernel = read_kernel(kernel, "wp.launch")
-    if slot.key is None:
-        written = inputs, outputs, adj_inputs, adj_outputs
-        plain = [plain_values(values) for values in written]
-        if any(x is not y for x, y in zip(plain, written, strict=True)):
-            return _once_more(kernel, dim, *plain, device, stream, adjoint, record_tape, record_cmd, max_blocks,
-                              block_dim, **unknown)  # fmt: skip
-    asked = kernel, inputs
-    if kernel.handles and computes_with_ids(kernel) and (numbers := as_numbers(inputs)) is not inputs:
-        return _once_more(kernel, dim, numbers, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
-                          record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
+    read = read_kernel(kernel, "wp.launch")
+    request = LaunchRequest(read, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape,
+                            record_cmd, max_blocks, block_dim)  # fmt: skip
     try:
-        given = Given(inputs, outputs)
+        return _checked(request, slot, unknown)
+    except JwarpError as error:
+        shorten(error)
+        raise
+
+
+def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> Any:
+    """Make a launch of whose layout nothing is known."""
+    if slot.key is None:
+        values = {name: getattr(request, name) for name in ("inputs", "outputs", "adj_inputs", "adj_outputs")}
+        plain = {name: plain_values(value) for name, value in values.items()}
+        if any(plain[name] is not value for name, value in values.items()):
+            return _once_more(request, unknown, **plain)
+    asked, looks_up, reads_ids = request, False, False
+    kernel = request.kernel
+    if kernel.handles and computes_with_ids(kernel) and (numbers := as_numbers(request.inputs)) is not request.inputs:
+        return _once_more(request, unknown, inputs=numbers)
+    try:
+        given = Given(request.inputs, request.outputs)
         on_arrays = given.on_arrays
         looks_up = on_arrays and given.may_look_up
         if kernel.handles or kernel.is_generic or kernel.id_lists:
-            why_no_ids = _why_no_ids(adjoint, record_cmd, record_tape) if kernel.id_lists else ""
-            kernel, inputs, reads_ids, is_numbered = choose(kernel, inputs, outputs, why_no_ids, reads_ids=not looks_up)
+            why_no_ids = _why_no_ids(request) if kernel.id_lists else ""
+            kernel, inputs, reads_ids, is_numbered = choose(
+                kernel, request.inputs, request.outputs, why_no_ids, reads_ids=not looks_up
+            )
+            request = replace(request, kernel=kernel, inputs=inputs)
             slot = NO_SLOT if is_numbered or reads_ids else slot  # as other numbers have other layouts
         if looks_up and given.looks_up(kernel):
-            return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
-                                record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
-        if unknown or not (on_arrays or (device is None and record_tape is True and not max_blocks)):
-            others = {} if on_arrays else {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
+            return _with_memory(request, unknown)
+        on_defaults = request.device is None and request.record_tape is True and not request.max_blocks
+        if unknown or not (on_arrays or on_defaults):
+            names = () if on_arrays else ("device", "record_tape", "max_blocks")
+            others = {name: getattr(request, name) for name in names}
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
-        if on_arrays:
-            where = None if device is None else get_device(device)
-            if not (record_cmd or adjoint):
-                if reads_ids:  # which may be others when a graph runs
-                    again = _again(*asked, dim, outputs, block_dim, record_tape, device)
-                return launch_arrays(kernel, dim, inputs, outputs, block_dim, record_tape, slot, where, again)
-            if not record_cmd:
-                return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
-            if where is not None:
-                ArrayLaunch(kernel, (0,), inputs, outputs, None, where)  # which refuses arrays that are elsewhere
-            adj_inputs, adj_outputs = (None if _is_empty(adj) else adj for adj in (adj_inputs, adj_outputs))
-        if record_cmd:
-            refuse_stream(kernel, stream)
-            return record(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
-        call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
-        return route.run(call, stream, slot)
+        if request.record_cmd:
+            refuse_stream(kernel, request.stream)
+            return record(request, on_arrays=on_arrays)
+        if not on_arrays:
+            return route.run(read_call(request), request.stream, slot)
+        if request.adjoint:
+            return launch_adjoint(request, asked_gradients(request))
+        return launch_arrays(request, slot, _again(asked) if reads_ids else None)
     except JwarpError as error:
-        is_of_numbers = isinstance(error, KernelTypeError) and error.needs_numbers
-        if is_of_numbers and looks_up and as_numbers(asked[1]) is not asked[1] and not computes_with_ids(asked[0]):
-            note_ids_as_numbers(asked[0])
-            return _once_more(asked[0], dim, asked[1], outputs, adj_inputs, adj_outputs, device, stream, adjoint,
-                              record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
+        is_of_kernel = isinstance(error, (KernelTypeError, CompileError)) and asked.kernel.handles
+        has_ids = is_of_kernel and looks_up and as_numbers(asked.inputs) is not asked.inputs
+        if has_ids and not computes_with_ids(asked.kernel):
+            return _with_numbers(asked, unknown, error)
         if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
-            shorten(error)
             raise
         note_look_ups(kernel)
-    return _with_memory(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint,
-                        record_tape, record_cmd, max_blocks, block_dim, **unknown)  # fmt: skip
+    return _with_memory(request, unknown)
 
 
-_once_more: Any = launch  # with other values, by place
+def _once_more(request: LaunchRequest, unknown: Mapping[str, Any], **changes: Any) -> Any:
+    """Make a launch with other values."""
+    return launch(**vars(replace(request, **changes)), **unknown)
 
 
-def _with_memory(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, *more: Any, **unknown: Any) -> Any:
+def _with_numbers(request: LaunchRequest, unknown: Mapping[str, Any], error: JwarpError) -> Any:
+    """Make a launch of a kernel that takes ids for numbers, if it does: else the `error` that it had before counts."""
+    note_ids_as_numbers(request.kernel)
+    try:
+        return _once_more(request, unknown)
+    except (KernelTypeError, CompileError):
+        note_ids_as_numbers(request.kernel, are_numbers=False)
+        raise error from None
+
+
+def _with_memory(request: LaunchRequest, unknown: Mapping[str, Any]) -> Any:
     """Make a launch of a kernel that looks numbers up when it runs."""
-    kernel, inputs, outputs = with_memory(kernel, inputs, outputs)
-    *_, adjoint, _, _, _, _ = more
-    if adjoint:
-        Found(kernel).check_gradients(by_addresses=True)
+    kernel, inputs, outputs = with_memory(request.kernel, request.inputs, request.outputs)
+    if request.adjoint:
+        Found(kernel).check_no_gradients()
     with looking_up():
-        return launch(kernel, dim, inputs, outputs, *more, **unknown)
+        return _once_more(request, unknown, kernel=kernel, inputs=inputs, outputs=outputs)
 
 
-def _why_no_ids(adjoint: bool, record_cmd: bool, record_tape: bool) -> str:
+def _why_no_ids(request: LaunchRequest) -> str:
     """Why a launch reads no arrays of ids, if it does not."""
-    if record_cmd:
+    if request.record_cmd:
         return "this is a record"
-    if adjoint:
+    if request.adjoint:
         return "this is an adjoint"
-    return ON_TAPE if listeners.here.recorders and record_tape else ""
+    return ON_TAPE if listeners.here.recorders and request.record_tape else ""
 
 
-def _again(
-    kernel: Kernel, inputs: Values, dim: Any, outputs: Any, block_dim: Any, record_tape: bool, device: Any
-) -> Call:
-    """The command that makes a launch once more, as it was written."""
-    inputs = dict(inputs) if isinstance(inputs, Mapping) else list(inputs)
-    named: dict[str, Any] = {"block_dim": block_dim, "record_tape": record_tape, "device": device}
-    return Call(functools.partial(launch, kernel, dim, inputs, outputs, **named))
-
-
-def _is_empty(given: Any) -> bool:
-    return isinstance(given, (list, tuple)) and not given
+def _again(request: LaunchRequest) -> Call:
+    """The command that makes a launch once more: its arrays of ids may be others when a graph runs."""
+    inputs = dict(request.inputs) if isinstance(request.inputs, Mapping) else list(request.inputs)
+    return Call(functools.partial(_once_more, request, {}, inputs=inputs))
 
 
 def launch_tiled(
@@ -299,7 +305,7 @@ def launch_tiled(
     """
     kernel = read_kernel(kernel, "wp.launch_tiled")
     if block_dim is not None and surface.is_warps:
-        block_dim = block_of_program(block_dim, more.get("device"), kernel.name)
+        block_dim = geometry.block_of_program(block_dim, more.get("device"), kernel.name)
     # Of a launch that is repeated, all that follows has been looked at.
     if isinstance(dim, (tuple, list)) and type(block_dim) is int and not more:
         threads = (*dim, block_dim)

@@ -6,7 +6,7 @@ from typing import Any
 
 from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.dispatch.call.call import Call
+from jwarp.dispatch.call.call import Call, LaunchRequest
 from jwarp.dispatch.call.checks import has_content
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -16,30 +16,22 @@ from jwarp.launching.arguments import Matched
 from jwarp.wire import Role
 
 
-def read_call(
-    kernel: Kernel,
-    dim: Any,
-    inputs: Any,
-    outputs: Any,
-    block_dim: Any,
-    adjoint: bool,
-    adj_inputs: Any,
-    adj_outputs: Any,
-) -> Call:
+def read_call(launch: LaunchRequest) -> Call:
     """The call that the arguments of `wp.launch` describe.
 
     Raises:
         KernelTypeError, LaunchError: counts, names or sizes do not fit.
     """
-    check_adjoint(kernel, adjoint)
-    dims = geometry.read_dim(dim, kernel.name)
+    kernel, outputs = launch.kernel, launch.outputs
+    check_adjoint(kernel, launch.adjoint)
+    dims = geometry.read_dim(launch.dim, kernel.name)
     program = program_of(kernel, config.settings)
     changed = grouping.changed_parameters(kernel, program.written)
-    given = arguments.match(kernel.name, kernel.signature, changed, inputs, outputs)
+    given = arguments.match(kernel.name, kernel.signature, changed, launch.inputs, outputs)
     request = None
-    if adjoint:
-        request = _read_request(kernel, given, adj_inputs, adj_outputs, only_inputs=outputs is None)
-    elif adj_inputs is not None or adj_outputs is not None:
+    if launch.adjoint:
+        request = _read_request(kernel, given, launch.adj_inputs, launch.adj_outputs, only_inputs=outputs is None)
+    elif launch.adj_inputs is not None or launch.adj_outputs is not None:
         raise LaunchError(
             f"kernel '{kernel.name}': adj_inputs and adj_outputs are for adjoint launches", hint="pass adjoint=True"
         )
@@ -49,7 +41,7 @@ def read_call(
         dims,
         given,
         request,
-        geometry.read_block_dim(block_dim, kernel.name),
+        geometry.read_block_dim(launch.block_dim, kernel.name),
         is_named=outputs is None or isinstance(outputs, dict),
         differentiable=kernel.enable_backward,
     )
@@ -71,3 +63,28 @@ def parts_of(kernel: Kernel, given: Matched, index: int) -> list[Any]:
     """The parts of the value of a parameter: several for a struct."""
     argument, is_output = kernel.signature[index], given.roles[index] is Role.ZEROS
     return grouping.flatten(kernel.name, argument.name, argument.type, given.values[index], is_output=is_output)
+
+
+def asked_gradients(launch: LaunchRequest) -> list[Any]:
+    """The gradient that an adjoint on mutable arrays is given for each parameter, None for the array's own.
+
+    Raises:
+        LaunchError: they are no lists, or too long.
+    """
+    kernel, adj_inputs, adj_outputs = launch.kernel, launch.adj_inputs, launch.adj_outputs
+    count = len(launch.inputs) if not isinstance(launch.inputs, dict) else 0
+    asked: list[Any] = [None] * len(kernel.signature)
+    if isinstance(adj_inputs, dict) or isinstance(adj_outputs, dict):
+        raise LaunchError(
+            f"kernel '{kernel.name}': adj_inputs and adj_outputs of a launch on arrays are lists",
+            hint="None stands for the array's own grad",
+        )
+    for first, given, what in ((0, adj_inputs, "adj_inputs"), (count, adj_outputs, "adj_outputs")):
+        for k, own in enumerate(given or ()):
+            if first + k >= len(asked):
+                raise LaunchError(
+                    f"kernel '{kernel.name}': {what} has {len(given)} entries, one too many",
+                    hint="there is one for each parameter, None for the array's own grad",
+                )
+            asked[first + k] = own
+    return asked

@@ -6,27 +6,26 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
+from jwarp.api.launch_arguments import asked_gradients, check_adjoint, parts_of, read_call
 from jwarp.api.tracebacks import shorten
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
 from jwarp.arrays.subclasses import plain, plain_values
 from jwarp.compiler.program import program_of
 from jwarp.config import config
-from jwarp.devices import Device
+from jwarp.devices import Device, get_device
 from jwarp.dispatch.call import checks
 from jwarp.dispatch.call.array_arguments import (
     Given,
     check_value,
     host_of,
     matched_values,
-    read_block_dim,
 )
 from jwarp.dispatch.call.cached_geometry import reader
-from jwarp.dispatch.call.call import Call, is_mutable, read_kernel
+from jwarp.dispatch.call.call import Call, LaunchRequest, is_mutable, read_kernel
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.table import Ready
-from jwarp.dispatch.steps.backward import adjoint_of, asked_gradients
+from jwarp.dispatch.steps.backward import adjoint_of
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -477,40 +476,36 @@ def refuse_stream(kernel: Kernel, stream: Any) -> None:
         )
 
 
-def record(
-    kernel: Kernel,
-    dim: int | Sequence[int],
-    inputs: Sequence[Any] | Mapping[str, Any],
-    outputs: Sequence[Any] | Mapping[str, Any] | None,
-    block_dim: BlockDim | None,
-    adjoint: bool,
-    adj_inputs: Any,
-    adj_outputs: Any,
-) -> Launch:
+def record(request: LaunchRequest, *, on_arrays: bool) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
-    if Given(inputs, outputs).on_arrays:
-        in_place = Launch(kernel, adjoint, block_dim=read_block_dim(block_dim, kernel.name))
+    kernel, adjoint, block_dim = request.kernel, request.adjoint, request.block_dim
+    if on_arrays:
+        if request.device is not None:  # arrays that are elsewhere are refused
+            ArrayLaunch(kernel, (0,), request.inputs, request.outputs, None, get_device(request.device))
+        block_dim = geometry.read_block_dim(block_dim, kernel.name, as_warp=True)
+        in_place = Launch(kernel, adjoint, block_dim=block_dim)
         if adjoint:
-            in_place._asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)
-        in_place._is_in_place, in_place._dim = True, geometry.read_dim(dim, kernel.name)
-        in_place._values = list(matched_values(kernel, inputs, outputs))
+            in_place._asked = asked_gradients(request)
+        in_place._is_in_place, in_place._dim = True, geometry.read_dim(request.dim, kernel.name)
+        in_place._values = list(matched_values(kernel, request.inputs, request.outputs))
         if not any(value is None for value in in_place._values):  # an array that is set before it is launched
             in_place._prepare_in_place()
         return in_place
-    call = read_call(kernel, dim, inputs, outputs, block_dim, adjoint, adj_inputs, adj_outputs)
+    call = read_call(request)
     made = Launch(kernel, adjoint, block_dim=block_dim)
     made._program = call.program
     made._dim, made._is_named = call.dims, call.is_named
     made._values, made._outputs = list(call.given.values), call.given.outputs
-    if outputs is None:
+    if request.outputs is None:
         made._output_role = Role.IN_OUT
-    request = call.request
-    if request is not None:
+    gradients = call.request
+    if gradients is not None:
         # A record made without both is filled by setters; otherwise they change single entries.
-        made._wanted = None if adj_inputs is None and adj_outputs is None else dict(request.wanted)
-        made._cotangents = None if request.cotangents is None else dict(request.cotangents)
-        made._gradients_named = request.is_named
-    if request is None or request.cotangents is not None:
+        is_empty = request.adj_inputs is None and request.adj_outputs is None
+        made._wanted = None if is_empty else dict(gradients.wanted)
+        made._cotangents = None if gradients.cotangents is None else dict(gradients.cotangents)
+        made._gradients_named = gradients.is_named
+    if gradients is None or gradients.cotangents is not None:
         made._ready = route.ready(call)
     checks.check_extents(call)
     return made

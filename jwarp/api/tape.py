@@ -17,18 +17,16 @@ from jwarp.arrays.stand_ins import original
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import DeviceLike, get_device
-from jwarp.dispatch.call.array_arguments import read_block_dim
-from jwarp.dispatch.call.call import read_kernel
+from jwarp.dispatch.call.call import LaunchRequest, read_kernel
 from jwarp.dispatch.call.ids import ON_TAPE
 from jwarp.dispatch.call.instances import choose
-from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.executors import Recorded
+from jwarp.dispatch.executables.array_launch import array_launch
+from jwarp.dispatch.steps.executors import Recorded, Replay
 from jwarp.dispatch.tape.entries import Entry, FunctionEntry, zeroing
-from jwarp.dispatch.tape.native_steps import native_graph, steps_of
+from jwarp.dispatch.tape.native_steps import native_graph, steps_of, written_by
 from jwarp.dispatch.tape.tape import Backward, OfTape, entry_of
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.launching import geometry
 from jwarp.types import Struct
 
 
@@ -65,8 +63,8 @@ class _Zeroing:
 
     def __init__(self, gradients: Iterable[array]):
         self._gradients = tuple(gradients)
-        self._native: Callable[[], None] | None = None
-        self._memories: tuple[HostMemory, ...] | None = None  # that it writes to, once it is made
+        self._replay: Replay | None = None
+        self._is_made = False
 
     def is_of(self, gradients: Collection[array]) -> bool:
         """True if it is of these and no others."""
@@ -74,18 +72,16 @@ class _Zeroing:
 
     def __call__(self) -> bool:
         """Do it; False where Python has to."""
-        if self._memories is None:
-            each = {id(g): g for g in self._gradients}
-            memories = tuple(dict.fromkeys(getattr(g, "memory", None) for g in each.values()))
-            are_writable = all(type(m) is HostMemory and m.buffer.flags.writeable for m in memories)
-            self._memories = tuple(m for m in memories if isinstance(m, HostMemory)) if are_writable else ()
-            self._native = native_graph(_zeroing(each.values())) if are_writable else None
-        if self._native is None:
+        if not self._is_made:
+            self._is_made, each = True, {id(g): g for g in self._gradients}.values()
+            memories = [getattr(g, "memory", None) for g in each]
+            if all(type(m) is HostMemory and m.buffer.flags.writeable for m in memories):
+                commands = _zeroing(each)
+                native = native_graph(commands)
+                self._replay = None if native is None else Replay(native, written_by(commands))
+        if self._replay is None:
             return False
-        for memory in self._memories:
-            if memory.is_watched:
-                memory.will_write()
-        self._native()
+        self._replay()
         return True
 
 
@@ -186,8 +182,9 @@ class Tape:
         """
         kernel = read_kernel(kernel, "wp.Tape.record_launch")
         kernel, inputs, *_ = choose(kernel, inputs, outputs, ON_TAPE)
-        dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-        launch = ArrayLaunch(kernel, dims, inputs, outputs, block, get_device(device))
+        launch = array_launch(
+            LaunchRequest(kernel, dim, inputs, outputs, device=get_device(device), block_dim=block_dim)
+        )
 
         def remember() -> None:
             entry = entry_of(launch)

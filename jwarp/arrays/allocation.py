@@ -47,10 +47,13 @@ def set_tracing(tracing: Tracing) -> None:
     _tracing[:] = [tracing]
 
 
-def allocate(layout: View, *, zeroed: bool, device: Device) -> Memory:
-    """New memory of a device for all that `layout` reaches; its content is anything unless it is `zeroed`."""
+def allocate(layout: View, *, zeroed: bool, device: Device, is_known: bool = False) -> Memory:
+    """New memory of a device for all that `layout` reaches; its content is anything unless it is `zeroed`.
+
+    While JAX traces, it stands for a JAX value, unless its content is to be known then.
+    """
     for tracing in _tracing:
-        if tracing.is_tracing():
+        if tracing.is_tracing() and not is_known:
             return tracing.memory(layout.shape, layout, zeroed)
     made = new_memory(layout.bounds[1], zeroed, device)
     if allocation_counts.is_counting():
@@ -95,16 +98,24 @@ def check_writable(memory: Memory) -> None:
             )
 
 
+def announce_writes(memories: Iterable[Memory]) -> None:
+    """Tell memories that code which does not say so is about to write to them."""
+    for memory in memories:
+        if memory.is_watched:
+            memory.will_write()
+
+
 def will_change(memories: Iterable[Memory]) -> None:
     """Tell memories that they are about to be written.
 
     Raises:
         LaunchError: JAX traces a function.
     """
-    for memory in dict.fromkeys(memories):
-        check_writable(memory)
-        if memory.is_watched:
-            memory.will_write()
+    each = dict.fromkeys(memories)
+    if [tracing for tracing in _tracing if tracing.is_tracing()]:
+        for memory in each:
+            check_writable(memory)
+    announce_writes(each)
 
 
 def adopted(data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:

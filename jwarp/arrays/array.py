@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy as copying
 import ctypes
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -15,17 +13,19 @@ from jwarp.arrays import allocation, dlpack
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, submit
 from jwarp.arrays.content import elements_of, read_element
+from jwarp.arrays.copies import Copied
 from jwarp.arrays.descriptors import array_t, described
 from jwarp.arrays.living import table
-from jwarp.arrays.memory import Deleting, HostMemory, Memory, host_memory, shown_by
+from jwarp.arrays.memory import Deleting, HostMemory, Memory, shown_by
 from jwarp.arrays.view import View, read_shape, refuse_long
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import CPU, Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
+from jwarp.types import StructType, Written, array_type, indexedarray, uint64, wanted_type
 from jwarp.types.annotations import refuse_derived
 from jwarp.types.array_annotations import ArrayAnnotation, element_or_any
 from jwarp.types.array_operators import Operators
+from jwarp.types.handles import are_ids
 
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
@@ -34,7 +34,7 @@ _tokens = itertools.count()
 OF_STRUCTS: list[Callable[[type], type]] = []
 
 
-class array(Operators, Written):
+class array(Copied, Operators, Written):
     """A mutable array: launches write to it, and views of it share its elements.
 
     Make it from `data` (a sequence, or an array of NumPy, JAX or another library); from a `shape`, with arbitrary
@@ -165,7 +165,8 @@ class array(Operators, Written):
         if not copy and device is CPU and isinstance(data, (np.ndarray, array)):
             return self._bind(*shown_by(content, element))
         layout = View.whole(element, extents)
-        memory: Memory = allocation.allocate(layout, zeroed=False, device=device)
+        names_objects = element is uint64 and device is CPU and are_ids(content)
+        memory: Memory = allocation.allocate(layout, zeroed=False, device=device, is_known=names_objects)
         memory.write(layout, content)
         return self._bind(memory, layout)
 
@@ -477,41 +478,6 @@ class array(Operators, Written):
             dest = self if into is self.layout else self.seen(into)
             submit(Copy(dest, source if out is source.layout else source.seen(out)))
 
-    def __reduce__(self) -> Any:
-        if self.device is None:
-            return functools.partial(array, dtype=self.dtype, ndim=self.ndim), ()
-        gradient = None if self._grad is None else self._grad.numpy().copy()
-        own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
-        device = self.device.alias if self.device.is_cuda else None
-        return _restored, (self.numpy().copy(), self.dtype, self.shape, gradient, self._retain_grad, device), own
-
-    def __setstate__(self, own: dict[str, Any]) -> None:
-        self.__dict__.update(own)
-
-    def __copy__(self) -> array:
-        made = self.seen(self.layout)
-        made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in _OWN})
-        return made
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> array:
-        """A copy; arrays of host memory that are copied together share theirs as those that they are copies of do."""
-        if self.device is not None and isinstance(self.memory, HostMemory):
-            memory = self.memory
-            if id(memory) not in memo:
-                copied = host_memory(memory.buffer.nbytes)
-                copied.buffer[...] = memory.buffer.reshape(-1).view(np.uint8)
-                memo[id(memory)] = copied, memory  # which keeps its identity
-            made = array.of(memo[id(memory)][0], self.layout)
-            made._grad, made._retain_grad = copying.deepcopy(self._grad, memo), self._retain_grad
-            own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
-            made.__setstate__(copying.deepcopy(own, memo))
-            return made
-        make, given, *state = self.__reduce__()
-        made = make(*given)
-        if state:
-            made.__setstate__(copying.deepcopy(state[0], memo))
-        return made
-
     def __dlpack__(self, **options: Any) -> Any:
         """The memory as other libraries take it, which is not copied."""
         memory: Any = self._require_data()
@@ -552,20 +518,6 @@ class array(Operators, Written):
 
 
 array.plain_class = array
-_OWN = {
-    *("memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token"),
-    *("_host", "_grad", "_retain_grad", "_descriptor"),
-}  # fmt: skip
-
-
-def _restored(
-    content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool, device: str | None = None
-) -> array:
-    has_gradient = gradient is not None
-    made = array(content, dtype, shape, device=device or CPU, requires_grad=has_gradient, retain_grad=retain_grad)
-    if made.grad is not None:
-        made.grad.assign(gradient)
-    return made
 
 
 def _of_rank(rank: int) -> Any:

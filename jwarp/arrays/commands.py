@@ -8,15 +8,36 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+# Puts a command on a stream, given by its handle.
+OnStream = Callable[[int], None]
+
 
 class Command(abc.ABC):
-    """Something that changes arrays, and can be done again. Recorders hear of it if it `is_recorded`."""
+    """Something that changes arrays, and can be done again. Recorders hear of it if it `is_recorded`.
+
+    Attributes:
+        inner: The commands that it may run.
+    """
 
     is_recorded = True
+    inner: Sequence[Command] = ()
 
     @abc.abstractmethod
     def run(self) -> None:
         """Do it, with the arrays as they are now."""
+
+    @property
+    def written(self) -> Sequence[Any]:
+        """The arrays that it writes to; none of a function of Python's, which says so itself."""
+        return ()
+
+    def steps(self) -> list[Any] | None:
+        """The steps that do the same in host memory; None where Python runs it."""
+        return None
+
+    def on_stream(self) -> OnStream | None:
+        """A function that puts it on a stream of the GPU whose arrays it works on; None where Python runs it."""
+        return None
 
     def now(self) -> Command:
         """The command that does it as things are now."""
@@ -37,10 +58,13 @@ class Call(Command):
 
 
 class SteppedCall(Call):
-    """A call of a Python function, and the steps that do the same, which `steps` gives; None where there are none."""
+    """A call of a Python function, and the function that gives the steps which do the same, as `Command.steps`."""
 
     def __init__(self, function: Callable[[], Any], steps: Callable[[], list[Any] | None]):
-        self.function, self.steps = function, steps
+        self.function, self._steps = function, steps
+
+    def steps(self) -> list[Any] | None:
+        return self._steps()
 
 
 class Recorder(Protocol):

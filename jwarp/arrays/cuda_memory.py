@@ -190,6 +190,13 @@ def stream_of(device: Device) -> _native.DeviceMemory:
     return _native.DeviceMemory(0, STREAM, device.ordinal, _who(device))
 
 
+def put_on(device: Device, work: Callable[[_native.DeviceMemory], None] | None) -> Callable[[int], None] | None:
+    """A function that does copies on a stream of a device, given by its handle; None for no work."""
+    if work is None:
+        return None
+    return lambda stream: work(_native.DeviceMemory(0, stream, device.ordinal, _who(device)))
+
+
 def _who(device: Device) -> str:
     """Whom errors of the driver speak of."""
     return f"arrays on {device}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp import _native
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import bfloat16
 
@@ -35,8 +36,17 @@ def view(value: Any, *, is_read_only: bool = False) -> np.ndarray:
     """A NumPy array in the memory of an exporter, which it keeps alive; read-only if that says so, or it is known.
 
     Raises whatever the exporter or NumPy does about an array that neither NumPy nor ml_dtypes has a dtype for.
+
+    Raises:
+        KernelTypeError: The description of the array contradicts itself.
     """
     exporter = _Exporter(value)
+    fault = _native.dlpack_contradiction(exporter.capsule)
+    if fault:
+        raise KernelTypeError(
+            f"the array that a {type(value).__name__} exports by DLPack is damaged: {fault}",
+            hint="this is a fault of the library that exports it",
+        )
     is_bfloat16 = _relabel(exporter.capsule, BFLOAT16, UINT16)  # which NumPy does not import
     array = np.from_dlpack(exporter)
     if is_bfloat16:

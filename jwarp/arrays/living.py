@@ -15,7 +15,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,16 @@ from jwarp.arrays.memory import HostMemory, Kept, Memory
 from jwarp.arrays.view import View
 from jwarp.errors import LaunchError
 from jwarp.types import ArrayType, Struct, StructArrayType, StructType
-from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, TOP, WORD, kind_number
+from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, MOVES, TOP, WORD, kind_number
 from jwarp.types.composites import AT_ADDRESS
 from jwarp.types.handles import SLOTS, when_gone
 
 
 class _Bytes:
-    """All addresses that programs have, as bytes of an array."""
+    """Addresses as bytes of an array."""
 
-    def __init__(self, first: int, count: int):
+    def __init__(self, first: int, count: int, owner: Any = None):
+        self.owner = owner  # which they live as long as
         self.__array_interface__ = {"data": (first, False), "shape": (count,), "typestr": "|u1", "version": 3}
 
 
@@ -60,11 +61,53 @@ class AllMemory(UnkeptMemory):
         self.is_watched = True
 
     def will_write(self) -> None:
-        """Save what handles keep of any memory that a kernel may find."""
+        """Save what handles keep of any memory that a kernel may find.
+
+        Raises:
+            LaunchError: some of it is read-only.
+        """
         self._version += 1
-        for memory in table.memories():
+        memories = table.memories()
+        for memory in memories:
+            if not memory.buffer.flags.writeable:
+                raise LaunchError(
+                    f"a kernel writes to arrays that it finds by numbers, and {memory.made_at}, which it may find, is"
+                    " read-only",
+                    hint="wp.clone(a) is an array that may be written",
+                )
+        for memory in memories:
             if memory.is_watched:
                 memory.will_write()
+
+
+class Graded(NamedTuple):
+    """Memory that a view shows and kernels may find, and the memory and view that have its gradient."""
+
+    memory: HostMemory
+    view: View
+    gradient: HostMemory
+    shown: View
+
+
+class _Note:
+    """The gradient of an array that kernels find after the array itself is gone, while its memory lives."""
+
+    __slots__ = ("of", "parts", "views")
+
+    def __init__(self, given: Any, grad: Any):
+        self.of = weakref.ref(given)
+        self.parts = weakref.ref(given.memory), weakref.ref(grad.memory)
+        self.views = given.layout, grad.layout
+
+    def found(self) -> Graded | None:
+        """The gradient, where the array is gone and its memory is not; else None."""
+        memory, gradient = (part() for part in self.parts)
+        if self.of() is not None or memory is None or gradient is None:
+            return None
+        return Graded(memory, self.views[0], gradient, self.views[1])
+
+    def is_over(self) -> bool:
+        return any(part() is None for part in self.parts)
 
 
 class Table:
@@ -82,12 +125,16 @@ class Table:
         self._buffers: dict[int, tuple[int, np.ndarray]] = {}  # with their addresses
         self._is_due = True  # whether the row is another one by now
         self._arrays: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._notes: dict[tuple[Any, ...], _Note] = {}  # by memories and views
+        self._most_notes = 64
         self._running = 0
         self._kept: list[Any] = []  # what launches that run may still see
         self.words = np.zeros(1, np.uint64)
         self.slots = np.zeros((SLOTS, 2), np.uint64)  # of which the system gives what is written
         self._nothing = np.zeros(MAX_RECORD, np.uint64)
         self.slots[0, 1] = word_of(self._nothing)
+        self._unmoved = np.array([1, 0, TOP - BASE, 0], np.uint64)  # a row of one span: see autodiff/found_memory.py
+        self.moves = np.full(MOVES, word_of(self._unmoved), np.uint64)
         self._records: dict[int, tuple[Any, ...]] = {}
         self._publish()
 
@@ -128,7 +175,20 @@ class Table:
 
     def note(self, given: Any) -> None:
         """Note an array that kernels may find, as it may have a gradient."""
-        self._arrays[id(given)] = given
+        with self._lock:
+            self._arrays[id(given)] = given
+            grad = given.grad
+            if grad is None:
+                return
+            self._notes[id(given.memory), given.layout, id(grad.memory), grad.layout] = _Note(given, grad)
+            if len(self._notes) > self._most_notes:
+                self._notes = {key: note for key, note in self._notes.items() if not note.is_over()}
+                self._most_notes = 2 * len(self._notes) + 64
+
+    def graded(self) -> list[Graded]:
+        """The gradients of arrays that are gone, whose memory kernels may find."""
+        with self._lock:
+            return [found for note in self._notes.values() if (found := note.found()) is not None]
 
     def bytes_at(self, address: int) -> np.ndarray | None:
         """The bytes from an address to the end of the living memory that it is in; None if it is in none."""
@@ -190,6 +250,22 @@ class Table:
             if found is not None and found[0] == number:
                 self.slots[slot] = 0, self.slots[0, 1]
                 self._keep(self._records.pop(slot))
+
+    def records(self) -> dict[int, bytes]:
+        """The words of records as they are now, by ids."""
+        with self._lock:
+            return {number: words.tobytes() for number, _, words, _ in self._records.values()}
+
+    def contents(self) -> list[tuple[int, np.ndarray]]:
+        """The addresses and bytes of arrays of grids, trees and meshes that are not `memories`."""
+        with self._lock:
+            kept = [x for record in self._records.values() for x in record[3]]
+        found = []
+        for value, content in zip(kept[::2], kept[1::2], strict=True):
+            if not hasattr(value, "memory") and content.size:
+                first, end = np.lib.array_utils.byte_bounds(content)
+                found.append((first, np.asarray(_Bytes(first, end - first, content))))
+        return found
 
     def state(self, number: int) -> Any:
         """The state that was written last under an id; None for none."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from jwarp.arrays.array import OF_STRUCTS, array
 from jwarp.arrays.changes import CHANGES
+from jwarp.arrays.copies import attributes, of_class
 from jwarp.arrays.living import descriptor, table
 from jwarp.arrays.view import View, components_of, itemsize_of, read_shape, scalar_of
 from jwarp.devices import Device, get_device
@@ -36,6 +37,7 @@ class StructArray(array):
     """
 
     parts: dict[str, array]
+    derived_from: type = array  # the class in the program
 
     def __init__(
         self,
@@ -243,13 +245,17 @@ class StructArray(array):
             self._set(_content(self.dtype, src).reshape(self.shape))
 
     def __reduce__(self) -> Any:
-        return StructArray, (self.numpy(), self.dtype)
+        return _restored, (type(self).derived_from, self.dtype, self.parts), attributes(self)
 
-    def __copy__(self) -> StructArray:
-        return self._each(lambda part: part)
+    def __copy__(self) -> Any:
+        made = of_class(type(self), self._each(lambda part: part))
+        made.__setstate__(attributes(self))
+        return made
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> StructArray:
-        return self._each(lambda part: copying.deepcopy(part, memo))
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = memo[id(self)] = of_class(type(self), self._each(lambda part: copying.deepcopy(part, memo)))
+        made.__setstate__(copying.deepcopy(attributes(self), memo))
+        return made
 
     def __dlpack__(self, **options: Any) -> Any:
         raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to export as one")
@@ -261,7 +267,16 @@ def _of_structs(kind: type) -> type:
         return StructArray
     if issubclass(kind, StructArray):
         return kind
-    return type(kind.__name__, (kind, StructArray), {"__module__": kind.__module__})
+    made: Any = vars(kind).get("_of_structs")
+    if made is None:
+        content = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "derived_from": kind}
+        made = type(kind.__name__, (kind, StructArray), content)
+        kind._of_structs = made  # type: ignore[attr-defined]
+    return made
+
+
+def _restored(kind: type, dtype: StructType, parts: dict[str, array]) -> Any:
+    return of_class(_of_structs(kind), StructArray.joined(dtype, parts))
 
 
 StructArray.plain_class = StructArray

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.allocation import check_writable
-from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.commands import Call, Command, OnStream
 from jwarp.arrays.content import value_of
+from jwarp.arrays.cuda_memory import CudaMemory, put_on
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.stand_ins import stand_in
 from jwarp.arrays.view import View
@@ -23,6 +24,24 @@ class Fill(Command):
 
     def __init__(self, array: Any, value: np.ndarray):
         self.array, self.value = stand_in(array), value
+
+    @property
+    def written(self) -> Sequence[Any]:
+        return (self.array,)
+
+    def assignment(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The elements in host memory that are set, and what they become; None for an array elsewhere."""
+        if not isinstance(self.array.memory, HostMemory):
+            return None
+        target = self.array.host()
+        value = np.broadcast_to(self.value, target.shape[self.array.ndim :])
+        return target, np.ascontiguousarray(value, target.dtype)
+
+    def on_stream(self) -> OnStream | None:
+        memory, layout = self.array.memory, self.array.layout
+        if not isinstance(memory, CudaMemory):
+            return None
+        return put_on(memory.device, memory.filling(layout, self.value.astype(layout.dtype, copy=False)))
 
     def run(self) -> None:
         memory = self.array.memory
@@ -40,11 +59,32 @@ class Copy(Command):
     def __init__(self, dest: Any, src: Any):
         self.dest, self.src = stand_in(dest), stand_in(src)
 
-    def run(self) -> None:
-        check_writable(self.dest.memory)
+    @property
+    def written(self) -> Sequence[Any]:
+        return (self.dest,)
+
+    def assignment(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """As that of `Fill`."""
+        if not all(isinstance(a.memory, HostMemory) for a in (self.dest, self.src)):
+            return None
+        return self.dest.host(), self.src.memory.read(self._source())
+
+    def on_stream(self) -> OnStream | None:
+        memory = self.dest.memory
+        if not isinstance(memory, CudaMemory):
+            return None
+        return put_on(memory.device, memory.copying(self.dest.layout, self.src.memory, self._source()))
+
+    def _source(self) -> View:
+        """The view of the source as elements of the destination."""
         source, layout = self.src.layout, self.dest.layout
         if source.full_shape != layout.full_shape or source.dtype != layout.dtype:
-            source = source.seen_as(layout.element)
+            return source.seen_as(layout.element)
+        return source
+
+    def run(self) -> None:
+        check_writable(self.dest.memory)
+        source, layout = self._source(), self.dest.layout
         memory = self.src.memory
         if not (isinstance(memory, HostMemory) and isinstance(self.dest.memory, HostMemory)):
             return self.dest.memory.copy_from(layout, memory, source)

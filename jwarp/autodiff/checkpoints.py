@@ -18,7 +18,7 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Local, Op, Operand, Value, While, walk, walk_node
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.types import ArrayType, ScalarType, int32, int64
 
 SLOTS = 32
@@ -67,14 +67,14 @@ class Checkpoints:
         """
         loops = (n for n in walk(body) if isinstance(n, For | While))
         for node in (inner for loop in loops for inner in walk_node(loop)):
-            if isinstance(node, Op) and node.row.adds is Memory.NOTES:
+            if isinstance(node, Op) and node.row.uses.adds is Memory.NOTES:
                 raise NotDifferentiableError(
                     f"kernel `{self.sweep.kernel.name}`: a loop uses what atomic operations find, which needs a record "
                     "of unknown length",
                     node.span,
                     "take the derivative on the CPU, or count in one launch and use the counts in another",
                 )
-            if isinstance(node, Op) and node.row.adds in (Memory.TAPE, Memory.LOG):
+            if isinstance(node, Op) and node.row.uses.adds in (Memory.TAPE, Memory.LOG):
                 error = NotDifferentiableError(
                     f"kernel `{self.sweep.kernel.name}`: a loop overwrites an array and reads it again, which needs "
                     "a record of unknown length",

@@ -26,9 +26,9 @@ def plain(kernel: Kernel) -> Kernel:
 
 class _Plain(Cloner):
     def nodes(self, node: Node) -> list[Node]:
-        if not isinstance(node, Op) or not node.row.for_derivatives:
+        if not isinstance(node, Op) or not node.row.derivative.only:
             return [self.node(node)]
-        if node.row.reads_final:  # which nothing needs that is left
+        if node.row.uses.reads_final:  # which nothing needs that is left
             self.known[_result(node)] = zero(_result(node).type)
         elif node.result is not None:
             self.known[node.result] = self.operand(node.args[0])

@@ -26,7 +26,7 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.attributes import Rule as RuleOfCall
 from jwarp.ir.builder import make_block, zero
-from jwarp.ir.contents import contents_of, native_arrays
+from jwarp.ir.contents import contents_of, definitions_of, native_arrays
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -173,9 +173,9 @@ class _Forward(Rebuilder):
         """The operation itself, on the arrays of the tangent kernel."""
         if node.row.is_detached:
             return dataclasses.replace(node, args=node.args[:1], attr=None)
-        if node.row.reads_final:
+        if node.row.uses.reads_final:
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
-        if node.row.has_replay:
+        if node.row.derivative.has_replay:
             return dataclasses.replace(node, name="cast", args=node.args[1:])
         if node.row.is_native:
             return renumbered(node, self.origin)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ class _Forward(Rebuilder):
             or not self.active.arrays.isdisjoint(arrays_changed(node))
         ):
             raise forward_refusal(self.kernel, node)
-        if node.row.is_lasting and node.row.effect != "write" and not self.keeps_checks:
+        if node.row.is_lasting and not node.row.changes_memory and not self.keeps_checks:
             return  # the launch itself has checked and printed
         rule = _RULES.get(node.name)
         if rule is not None:
@@ -360,12 +360,12 @@ _MEMORY_RULES = {
 
 def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     """A derivative through the bits of a float; its place is where these are taken."""
-    made = {n.result: n for n in walk(kernel.body) if isinstance(n, Op)}
+    made = definitions_of(kernel.body)
     sources, seen = [node], set[Value]()
     span = node.span
     while sources:
         source = sources.pop()
-        if source.row.reinterprets and source.args[0].type.is_float:
+        if source.row.transfer.reinterprets and source.args[0].type.is_float:
             span = source.span
             break
         inner = [x for x in source.args if isinstance(x, Value) and x in made and x not in seen]

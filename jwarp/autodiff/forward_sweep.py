@@ -28,7 +28,7 @@ from jwarp.ir.nodes import (
     walk,
     walk_node,
 )
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import ValueType, int64, shape_of, with_shape
 
@@ -121,7 +121,7 @@ class ForwardSweep(Rebuilder):
 
     def op(self, node: Op) -> None:
         row, result, span = node.row, node.result, node.span
-        if row.is_lasting and row.effect != "write":
+        if row.is_lasting and not row.changes_memory:
             return  # the launch itself has checked and printed
         args = self.operands(node.args)
         if node.row.is_parameter:
@@ -136,10 +136,10 @@ class ForwardSweep(Rebuilder):
             if node.array in self.loaded:
                 self.builder.effect("save", *self.operands(node.indices), attr=self.origin(node.array))
                 self.builder.append(Op(node.name, args, self.origin(node.array), made, span))
-        elif node.row.reads_final:
+        elif node.row.uses.reads_final:
             assert result is not None
             self.builder.append(Op("load", args, recalled(node, self.written), self.fresh(result), span))
-        elif node.row.has_replay:
+        elif node.row.derivative.has_replay:
             assert result is not None
             self.known[result] = args[1]
         elif row.attribute is ArrayNumber:  # a load or a clear
@@ -315,7 +315,7 @@ class ForwardSweep(Rebuilder):
             if not isinstance(node, Op) or node.result is None:
                 continue
             fixed = not node.row.is_access and all(isinstance(x, Const) or x in found for x in node.args)
-            fact = node.row.attribute is ParamNumber or Memory.EXTENTS in node.row.reads
+            fact = node.row.attribute is ParamNumber or Memory.EXTENTS in node.row.uses.reads
             if fixed and (node.args or fact):
                 found.add(node.result)
         return frozenset(found)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
+from jwarp.analysis.ownership import shifted_of
 from jwarp.analysis.stencils import Place, coordinate_of, place_of
 from jwarp.ir.attributes import ArrayName, Attribute, Extent, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
+from jwarp.ir.contents import Definitions, definitions_of
 from jwarp.ir.nodes import Block, Const, If, Node, Op, Operand, Value, blocks, changed_arrays, walk
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.ir.visit import Rewriter
 from jwarp.passes.prune import prune
 from jwarp.types import ScalarType, bool_, int32
@@ -99,7 +100,7 @@ def _count(block: Block) -> int:
 
 def _has_state(block: Block) -> bool:
     """True if the block has loops or uses memory, so that it can be neither repeated nor split."""
-    return any(n.row.adds is not Memory.NONE if isinstance(n, Op) else not isinstance(n, If) for n in walk(block))
+    return any(n.row.uses.adds is not Memory.NONE if isinstance(n, Op) else not isinstance(n, If) for n in walk(block))
 
 
 class _Unclamped(Rewriter):

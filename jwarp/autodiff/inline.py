@@ -66,7 +66,7 @@ def gradients(
 def _is_plain_write(row: Operation) -> bool:
     """True if tangents are written by the same operation: it clears, stores or adds."""
     changes = row.attribute is ArrayNumber and row.changes_elements and not row.uses_log
-    return changes and (not row.is_atomic or row.combines == "add")
+    return changes and (not row.is_atomic or row.is_addition)
 
 
 class _Directions(Rebuilder):
@@ -164,7 +164,7 @@ class _Directions(Rebuilder):
         assert node.result is not None
         self.again.pop(node.result, None)
         args = self.repeated(node.args)
-        if node.row.has_replay:
+        if node.row.derivative.has_replay:
             self.again[node.result] = args[1]
         elif node.row.is_pure and args != self.operands(node.args):
             self.again[node.result] = self.builder.op(node.name, *args, attr=node.attr, type=node.result.type)
@@ -177,7 +177,7 @@ class _Directions(Rebuilder):
         if row_gives_none(node):
             return {}
         rules = rules_of(node)
-        through_bits = any(a.type.is_int and self.of(a) for a in node.args) or node.row.reinterprets
+        through_bits = any(a.type.is_int and self.of(a) for a in node.args) or node.row.transfer.reinterprets
         if rules is None or through_bits:
             raise NotDifferentiableError(
                 f"wp.grad({self.name}): there is no derivative of {node.name}",
@@ -289,7 +289,7 @@ class _Directions(Rebuilder):
 def row_gives_none(node: Op) -> bool:
     """True if the result has no derivative: a truth value, or a float rounded to an integer."""
     assert node.result is not None
-    rounded = node.result.type.is_int and not node.row.reinterprets
+    rounded = node.result.type.is_int and not node.row.transfer.reinterprets
     return node.result.type.kind == "bool" or rounded
 
 

@@ -45,7 +45,7 @@ def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
         refuse_order_of(kernel, node)
     refusals = {n: refusal_of(kernel, n) for n in calls} if reverse else {}
     without = {n for n in calls if not reverse or not n.attr_as(NativeCall).adjoint or refusals[n]}
-    tests = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.row.asks_target}
+    tests = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.row.threads.is_target}
     chosen = _Chosen(tests, without)
     made = dataclasses.replace(kernel, body=chosen.block(kernel.body))
     _refuse_comparisons(made, chosen.left_out)

@@ -21,6 +21,7 @@ from jwarp.ir.nodes import (
     Op,
     Operand,
     Value,
+    is_found,
     walk,
 )
 from jwarp.types import shape_of, with_shape
@@ -105,6 +106,9 @@ class ReverseWrites(ForwardSweep):
             wins = stayed(self.builder, self.kernel, node.array, indices, value)
             self.accumulate(node.args[-1], self.taken(wins, origin, indices))
             return
+        if is_found(self.kernel, node.array):
+            self.reverse_exchange(node, origin, indices)
+            return
         g: Operand = self.load(origin, indices)
         if node.array in self.conflicts.ambiguous:
             g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices, self.numbers), g)
@@ -117,6 +121,13 @@ class ReverseWrites(ForwardSweep):
         self.accumulate(node.args[-1], g)
         self.builder.effect("store", *indices, before, attr=origin)
 
+    def reverse_exchange(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
+        """Take the cotangent of an element away at once: of threads that store there, one alone gets it."""
+        before = self.gradients.take(node.result) if node.result is not None else zero(node.args[-1].type)
+        taken = Value(before.type)
+        self.builder.append(Op("atomic_exch", (*indices, before), origin, taken, self.builder.span))
+        self.accumulate(node.args[-1], taken)
+
     def reverse_add(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
         self.accumulate(node.args[-1], self.load(origin, indices))
         if node.result is not None and node.result in self.gradients:
@@ -127,7 +138,7 @@ class ReverseWrites(ForwardSweep):
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""
         ops = (n for n in walk(self.kernel.body) if isinstance(n, Op))
         touching = {n.name for n in ops if n.row.is_access and n.attr == node.attr}
-        if touching != {node.name} or node.result in self.used:
+        if touching != {node.name} or node.result in self.used or is_found(self.kernel, node.array):
             raise order_refusal(self.kernel, node)
         final = self.load(Origin("final", node.array), indices)
         wins = same_number(self.builder, self.operand(node.args[-1]), final)

@@ -52,7 +52,7 @@ def carries(node: Op) -> tuple[bool, ...]:
         NotDifferentiableError: no table has a rule for it, nor says that there is none.
     """
     assert node.result is not None
-    if node.row.reads_final:
+    if node.row.uses.reads_final:
         return tuple(False for _ in node.args)
     if node.row.is_native_part:
         return (node.result.type.is_float,)
@@ -60,14 +60,14 @@ def carries(node: Op) -> tuple[bool, ...]:
         return (False, *(True for _ in node.args[1:]))
     rules = rules_of(node) if node.result.type.is_float else None
     if rules is not None:
-        return (True,) if node.row.converts else tuple(rule is not None for rule in rules)
+        return (True,) if node.row.transfer.converts else tuple(rule is not None for rule in rules)
     if node.result.type.is_float and any(a.type.is_float for a in node.args) and not _has_none(node):
         raise NotDifferentiableError(
             f"`{node.name}` has no derivative yet: no rule says what it is",
             node.span,
             "give the function that computes this one of its own: @wp.func_grad",
         )
-    through_bits = node.row.reinterprets or not any(a.type.is_float for a in node.args)
+    through_bits = node.row.transfer.reinterprets or not any(a.type.is_float for a in node.args)
     return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
 
 
@@ -82,7 +82,7 @@ def derivative_reads(node: Op, k: int) -> frozenset[int] | None:
     None where there is no derivative, or where it is zero wherever it exists.
     """
     assert node.result is not None
-    rules = None if node.row.for_derivatives else rules_of(node)
+    rules = None if node.row.derivative.only else rules_of(node)
     rule = rules[k] if rules is not None else None
     if rule is None:
         return None
@@ -98,7 +98,7 @@ def derivative_reads(node: Op, k: int) -> frozenset[int] | None:
 
 def _has_none(node: Op) -> bool:
     """True if an operation is known to have no derivative; one that no table knows is not."""
-    return node.row.is_step or node.row.reinterprets or node.name in _TILE_RULES
+    return node.row.numeric.is_step or node.row.transfer.reinterprets or node.name in _TILE_RULES
 
 
 def _both(rule: Rule) -> Directions | None:

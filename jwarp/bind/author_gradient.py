@@ -14,7 +14,8 @@ from jwarp.bind.handwritten import Launch, dims_of, handwritten_p, keywords_of, 
 from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import Shapes
 from jwarp.compiler.derive import switched_off
-from jwarp.compiler.program import Program, program_of
+from jwarp.compiler.program import program_of
+from jwarp.compiler.program_base import Program
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched

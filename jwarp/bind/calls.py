@@ -15,7 +15,8 @@ from jwarp.bind.author_gradient import HandwrittenCall
 from jwarp.bind.handwritten import handwritten_p, unbatched
 from jwarp.bind.primitive import Shapes
 from jwarp.compiler.handwritten_program import HandwrittenProgram
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.launching.descriptor import Descriptor
 
 

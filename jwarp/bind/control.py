@@ -212,15 +212,52 @@ _arguments: contextvars.ContextVar[Mapping[str, Any] | None] = contextvars.Conte
 _since: contextvars.ContextVar[int] = contextvars.ContextVar("since", default=0)
 
 
+class Named:
+    """The objects among the arguments of a function that ids name: what is in the place of those that have the ids.
+
+    Attributes:
+        objects: The objects, by id; by 0 one that no id is known of, if there is any.
+        are_used: True if a launch in the function depends on what ids name.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[int, Any] = {}
+        self.are_used = False
+
+
+_named: contextvars.ContextVar[Named | None] = contextvars.ContextVar("named", default=None)
+
+
 @contextlib.contextmanager
-def arguments(given: Mapping[str, Any], since: int) -> Iterator[None]:
+def arguments(given: Mapping[str, Any], since: int, named: Named) -> Iterator[None]:
     """The arguments of the function that is traced inside, by name; what was made before `since` is no part of it."""
-    token, before = _arguments.set(given), _since.set(since)
+    tokens = (_arguments, _arguments.set(given)), (_since, _since.set(since)), (_named, _named.set(named))
     try:
         yield
     finally:
-        _arguments.reset(token)
-        _since.reset(before)
+        for variable, token in tokens:
+            variable.reset(token)  # type: ignore[arg-type]
+
+
+def objects_here(owners: Mapping[int, Geometry]) -> dict[int, Geometry]:
+    """The objects that ids name in the function that JAX traces: its own arguments, if they have the ids.
+
+    Raises:
+        LaunchError: an argument may be what an id names, and none is known of it.
+    """
+    here = _named.get()
+    if here is None:
+        return dict(owners)
+    here.are_used = True
+    found = {number: here.objects.get(number, owner) for number, owner in owners.items()}
+    if 0 in here.objects and any(is_foreign(owner) for owner in found.values()):
+        raise LaunchError(
+            "a number is an id of a grid, tree, mesh or volume that is no argument of the function that"
+            f" wp.functionalize traces, or was one before JAX made {here.objects[0]!r} of it, which is an argument",
+            hint="pass numbers and objects to the function itself, not through jax.jit, whose objects have no ids: let"
+            " the function that jax.jit compiles refer to them; or give the object itself to the launch",
+        )
+    return found
 
 
 def is_foreign(owner: Geometry) -> bool:

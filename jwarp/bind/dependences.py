@@ -9,7 +9,7 @@ from jwarp.caches import Cache
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.nodes import Op, walk
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.launching.descriptor import Descriptor
 from jwarp.passes.prune import prune
 
@@ -39,7 +39,7 @@ def _part_for(launch: Descriptor, written: int) -> Part | None:
     read = {
         number
         for node in walk(body)
-        if isinstance(node, Op) and node.row.reads is not Memory.EXTENTS
+        if isinstance(node, Op) and node.row.uses.reads is not Memory.EXTENTS
         for _, number in numbers_in(node.attr, node.row.attribute)
     }
     operands = frozenset(k for k, p in enumerate(launch.operands) if p in read | {written})

@@ -17,7 +17,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.view import View
 from jwarp.bind import compat
-from jwarp.bind.control import Iterations, bounded
+from jwarp.bind.control import Iterations, Named, bounded
 from jwarp.bind.control import arguments as tracing_with
 from jwarp.bind.custom_vjp import Rule, replaced, stopped, stopping, with_rule
 from jwarp.bind.traced_memory import TracedMemory, settling, value_of
@@ -43,6 +43,7 @@ class Given:
         self.nodes = {
             name: reader.read(value, name, traces_floats=name not in static) for name, value in arguments.items()
         }
+        self.ids = dict(reader.ids)
         self.wholes = tuple(map(whole_of, reader.layouts))
         self.paths = (*reader.paths, *reader.value_paths)
         contents = [value_of(m, whole) for m, whole in zip(reader.memories, self.wholes, strict=True)]
@@ -99,19 +100,25 @@ class Functional:
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         given = Given(arguments, self.static)
         key = (given.key, compat.x64_enabled(), config.settings, options.changes)
-        return self._traced.made(key, lambda: Traced(self, given))(given.contents)
+        traced = self._traced.made(key, lambda: Traced(self, given))
+        if traced.named.are_used and traced.ids != given.ids:
+            traced = self._traced.made((key, tuple(given.ids.values())), lambda: Traced(self, given))
+        return traced(given.contents)
 
-    def run(self, arguments: Mapping[str, Any], since: int) -> Any:
-        """The function itself. What was made before `since` is no part of it."""
+    def run(self, arguments: Mapping[str, Any], since: int, named: Named) -> Any:
+        """The function itself. What was made before `since` is no part of it; ids name what is in `named`."""
         bound = inspect.BoundArguments(self.signature, dict(arguments))
-        with bounded(self.iterations), stopping(self.kernels), replaced(self.others), tracing_with(arguments, since):
+        tracing = tracing_with(arguments, since, named)
+        with bounded(self.iterations), stopping(self.kernels), replaced(self.others), tracing:
             # One that has a rule itself is called as the others are.
             function = next((other for f, other in self.others.items() if f is self.func), self.func)
             return function(*bound.args, **bound.kwargs)
 
 
-def stand_ins(given: Given | Traced, contents: Sequence[Any]) -> tuple[list[TracedMemory], dict[str, Any]]:
-    """Memories that stand for values while JAX traces, and the arguments around them."""
+def stand_ins(
+    given: Given | Traced, contents: Sequence[Any]
+) -> tuple[list[TracedMemory], dict[str, Any], dict[int, Any]]:
+    """Memories that stand for values while JAX traces, the arguments around them, and those of these that have ids."""
     count = len(given.wholes)
     memories = [
         TracedMemory(jnp.reshape(x, whole.full_shape), path)
@@ -119,7 +126,11 @@ def stand_ins(given: Given | Traced, contents: Sequence[Any]) -> tuple[list[Trac
     ]
     starts: list[tuple[Memory, int]] = [(m, whole.bounds[0]) for m, whole in zip(memories, given.wholes, strict=True)]
     writer = Writer(starts, list(contents[count:]))
-    return memories, {name: writer.make(node) for name, node in given.nodes.items()}
+    arguments = {name: writer.make(node) for name, node in given.nodes.items()}
+    named = writer.made(given.ids)
+    for number, owner in named.items():
+        owner.stands_for = number
+    return memories, arguments, named
 
 
 class Traced:
@@ -135,6 +146,7 @@ class Traced:
     def __init__(self, function: Functional, given: Given):
         self.function, self.nodes, self.wholes, self.paths = function, given.nodes, given.wholes, given.paths
         self.returns, self.name = function.returns, function.name
+        self.ids, self.named = given.ids, Named()
         self.result: Node
         self.sources: list[tuple[str, Any]] = []  # of the memories of the result
         self.layouts: list[View] = []
@@ -155,14 +167,14 @@ class Traced:
     def run(self, contents: Sequence[Any]) -> list[Any]:
         """The function on values; what it returns is noted as it is traced."""
         since = births()
-        _, arguments = stand_ins(self, contents)
+        _, arguments, self.named.objects = stand_ins(self, contents)
         # Where all that changed comes back, an object does by each name that it was given by.
         read = Reader.read_whole if self.returns is None else Reader.read
         before = Reader()
         nodes = {name: read(before, value, name) for name, value in arguments.items()}
         attributes_of_owner = self.function.attributes_of_owner()
         with self._named(), settling() as settle:
-            result = self.function.run(arguments, since)
+            result = self.function.run(arguments, since, self.named)
             self._check_attributes(attributes_of_owner)
             after = Reader(before)
             found = {name: read(after, value, name) for name, value in arguments.items()}

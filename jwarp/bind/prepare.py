@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jwarp.bind import compat, values
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, descriptor_of

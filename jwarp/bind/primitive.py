@@ -17,7 +17,8 @@ from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.collector import no_collection
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.launch_forms import spread_launch, with_lanes, with_private_elements
-from jwarp.compiler.program import GeneratedProgram, GpuCode, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import GpuCode, Program
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch

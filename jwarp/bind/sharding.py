@@ -22,7 +22,8 @@ from jwarp.bind.primitive import Shapes, core_extents, cut_launch_p, launch_p
 from jwarp.caches import PerOwner
 from jwarp.compiler import pipeline
 from jwarp.compiler.passes import run
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.errors import CompileError, LaunchError
 from jwarp.launching.batch import Batch
 from jwarp.launching.descriptor import Descriptor

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,12 +48,14 @@ class StepExecutor:
                 values[step.target] = values[step.source]
             elif isinstance(step, Launch):
                 self._launch(step, values)
-            else:
+            elif isinstance(step, Add):
                 p = step.target.param
                 mask = self.wanted[p]
                 x = _fitted(values[step.source], mask, self.batch)
                 # The gradient of a number is an array of one element.
                 parts.setdefault(p, []).append(jnp.reshape(x, (*self.batch.shape(mask), *(self.extents[p] or ()))))
+            else:
+                assert_never(step)
         return {p: functools.reduce(operator.add, of) for p, of in parts.items()}
 
     def _launch(self, step: Launch, values: dict[Slot, tuple[Any, Mask]]) -> None:
@@ -79,6 +81,10 @@ class StepExecutor:
             elif isinstance(step, Launch):
                 found.append((step, made := self.arranged(step, masks)))
                 masks.update(zip(step.written, made.batch.results, strict=True))
+            elif isinstance(step, Add):
+                pass  # a gradient has the batch axes that are wanted
+            else:
+                assert_never(step)
         return found
 
     def arranged(self, step: Launch, masks: Mapping[Slot, Mask]) -> Arranged:

@@ -1,4 +1,4 @@
-"""Structs as JAX pytrees, with their fields in order as children, and as arguments of exported functions."""
+"""Structs as JAX pytrees, whose children are the fields in order, and as arguments of exported functions."""
 
 from __future__ import annotations
 
@@ -18,30 +18,41 @@ _defined: collections.Counter[str] = collections.Counter()
 
 
 def _register(kind: StructType) -> None:
-    names = tuple(kind.fields)
+    names = tuple(name for name in kind.fields if name not in kind.static)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in names)
 
-    def with_keys(value: Any) -> tuple[tuple[Any, ...], None]:
-        return tuple((key, getattr(value, name)) for key, name in zip(keys, names, strict=True)), None
+    def constants(value: Any) -> tuple[Any, ...] | None:
+        return tuple(getattr(value, name) for name in kind.static) or None
 
-    def children(value: Any) -> tuple[tuple[Any, ...], None]:
-        return tuple(getattr(value, name) for name in names), None
+    def with_keys(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        return tuple((key, getattr(value, name)) for key, name in zip(keys, names, strict=True)), constants(value)
 
-    def made(_: None, parts: Any) -> Any:
-        return unchecked(kind, tuple(parts))
+    def children(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        return tuple(getattr(value, name) for name in names), constants(value)
+
+    def made(about: tuple[Any, ...] | None, parts: Any) -> Any:
+        if about is None:
+            return unchecked(kind, tuple(parts))
+        return unchecked(kind, {**dict(zip(names, parts, strict=True)), **dict(zip(kind.static, about, strict=True))})
 
     jax.tree_util.register_pytree_with_keys(kind, with_keys, made, children)
 
-    def read(written: bytes) -> None:
-        if (found := tuple(json.loads(written))) != names:
-            raise KernelTypeError(f"struct {kind!r} was exported with the fields {found}, and has {names} now")
+    def written(about: tuple[Any, ...] | None) -> bytes:
+        return json.dumps(names if about is None else [names, about]).encode()
+
+    def read(text: bytes) -> tuple[Any, ...] | None:
+        known = json.loads(text)
+        found, about = (known[0], tuple(known[1])) if kind.static else (known, None)
+        if tuple(found) != names:
+            raise KernelTypeError(f"struct {kind!r} was exported with the fields {tuple(found)}, and has {names} now")
+        return about
 
     name = f"{kind.__module__}.{kind.__qualname__}"
     _defined[name] += 1
     jax.export.register_pytree_node_serialization(
         kind,  # type: ignore[arg-type]
         serialized_name=name if _defined[name] == 1 else f"{name}#{_defined[name]}",
-        serialize_auxdata=lambda _: json.dumps(names).encode(),
+        serialize_auxdata=written,
         deserialize_auxdata=read,
     )
 

@@ -13,13 +13,13 @@ import jax
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.memory import Memory
+from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View, scalar_of
 from jwarp.bind import compat
 from jwarp.errors import KernelTypeError
-from jwarp.types import CompositeValue, Geometry, Struct
-from jwarp.types.handles import UNCOPIED
+from jwarp.types import CompositeValue, Geometry, Struct, uint64
+from jwarp.types.handles import UNCOPIED, are_ids
 
 # Types that are compared by value and kept.
 _PLAIN = (bool, int, str, bytes, type(None), enum.Enum, np.generic, complex)
@@ -149,6 +149,8 @@ class Reader:
         self._objects: dict[int, int] = dict(before._objects) if before else {}
         self._kept: list[Any] = list(before._kept) if before else []  # what identities are of
         self._seen: set[int] = set()
+        # The ids of grids, trees, meshes and volumes, 0 for those that have none, by the numbers of the objects.
+        self.ids: dict[int, int] = {}
 
     def read(self, value: Any, path: str, *, traces_floats: bool = False) -> Node:
         """The shape of a tree. Floats are traced where `traces_floats`: of arguments themselves."""
@@ -175,8 +177,10 @@ class Reader:
             return Again(number)
         self._seen.add(number)
         self._kept.append(value)
-        if isinstance(value, Geometry) and compat.is_not_tracing():
-            _ = value.arrays  # makes those of NumPy's JAX's, which are traced
+        if isinstance(value, Geometry):
+            self.ids[number] = value.number or value.stands_for
+            if compat.is_not_tracing():
+                _ = value.arrays  # makes those of NumPy's JAX's, which are traced
         items = tuple(self.read(getattr(value, name), f"{path}.{name}") for name in names)
         return Object(type(value), names, items, number)
 
@@ -209,8 +213,9 @@ class Reader:
     def _array(self, a: array, path: str) -> Node:
         if a.device is None:
             return Fixed(Same(a))
-        if a.layout.dtype.itemsize == 8 and not a.memory.is_traced and not compat.x64_enabled():
-            # JAX cannot hold it: as a part of the program it is what it is now.
+        is_wide = a.layout.dtype.itemsize == 8 and not a.memory.is_traced
+        if is_wide and (not compat.x64_enabled() or _has_ids(a)):
+            # JAX cannot hold it, or it says what other operands there are: a part of the program, as it is now.
             return Fixed(Same(a, ("array", id(a.memory), a.memory.version, a.layout)))
         number = self._numbers.get(id(a.memory))
         if number is None:
@@ -220,6 +225,11 @@ class Reader:
             self.layouts.append([])
         self.layouts[number].append(a.layout)
         return Shown(number, a.layout)
+
+
+def _has_ids(a: array) -> bool:
+    """True for an array of ids of grids, trees, meshes and volumes that are alive."""
+    return a.dtype is uint64 and isinstance(a.memory, HostMemory) and are_ids(a.host())
 
 
 def can_be_made_again(kind: type) -> bool:
@@ -271,6 +281,10 @@ class Writer:
     def __init__(self, memories: list[tuple[Memory, int]], values: list[Any]):
         self.memories, self.values = memories, values
         self._objects: dict[int, Any] = {}
+
+    def made(self, numbers: Mapping[int, Any]) -> dict[Any, Any]:
+        """The objects with these numbers, by what the numbers are mapped to."""
+        return {key: self._objects[number] for number, key in numbers.items() if number in self._objects}
 
     def make(self, node: Node) -> Any:
         """The tree of a shape."""

@@ -156,7 +156,7 @@ _by_object: Cache[tuple, CpuKernel] = Cache("kernels for the processor, by objec
 @no_collection()
 def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
     """The kernel prepared for this processor; the same object for the same kernel and settings."""
-    key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
+    key = (kernel, settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
     known = _by_object.get(key)
     if known is not None:
         return known

@@ -269,5 +269,5 @@ def lock_of(key: str) -> forks.Lock:
 def lower_kernel(kernel: Kernel, settings: Settings) -> CudaKernel:
     """The kernel prepared for GPUs; the same object for the same kernel and settings."""
     options = (getattr(settings, name) for name in (*CODE_SETTINGS, "matrix_instructions"))
-    key = (id(kernel), settings.cache_dir, *options)
+    key = (kernel, settings.cache_dir, *options)
     return _kernels.made(key, lambda: CudaKernel(kernel, settings))

@@ -11,6 +11,7 @@ from jwarp.compiler.derive import derive, in_known_order, rounding_as
 from jwarp.compiler.derived import DerivedLaunch, Feed, Variant
 from jwarp.compiler.program import GeneratedProgram
 from jwarp.compiler.write_conflicts import exceeded, gatherable, is_alone, may_coincide, refuse_race, single_axes
+from jwarp.errors import NotDifferentiableError
 from jwarp.ir.nodes import Param
 from jwarp.launching.descriptor import descriptor_of
 from jwarp.launching.geometry import BlockDim, Geometry
@@ -68,6 +69,13 @@ def variant_of(
     )
 
 
+def any_variant(
+    kind: str, wanted: Sequence[int], given: Sequence[int], *, fresh: Sequence[int] = (), for_gpu: bool = False
+) -> Variant:
+    """The variant that launches of every size may use: nothing is known of them."""
+    return Variant(kind, tuple(wanted), tuple(given), fresh=tuple(fresh), for_gpu=for_gpu)
+
+
 def integers_of(program: GeneratedProgram, contents: Sequence[np.ndarray | None]) -> dict[int, int]:
     """The integers among the arguments of a launch, by parameter; `contents` has arrays without axes for numbers."""
     params = program.params
@@ -110,9 +118,25 @@ def adjoint_steps(
         return program, Steps(())
     program, again = rounding_as(program, derived.sources), None
     if any(source.kind == "final" for source in derived.sources):
+        refuse_found(program)
         again = forward_steps(program, geometry, extents, outputs, block_dim, fresh=fresh)
     steps = derivative_steps(derived, geometry, extents, block_dim, in_place=in_place, changed=changed, after=again)
     return program, steps
+
+
+def refuse_found(program: GeneratedProgram) -> None:
+    """Refuse to run a launch once more that writes to arrays that it finds by numbers.
+
+    Raises:
+        NotDifferentiableError: it does.
+    """
+    if any(program.params[p].is_heap for p in program.written if p < len(program.params)):
+        raise NotDifferentiableError(
+            f"kernel `{program.name}`: its derivative needs what arrays hold after the launch, of which threads may"
+            " store to one element, and the kernel writes to arrays that it finds by numbers, too",
+            program.span,
+            "store at an index of the thread's own, or write to what numbers name in a kernel of its own",
+        )
 
 
 class _Builder:
@@ -199,7 +223,7 @@ def derivative_steps(
             if feed.source.kind == "primal" and feed.source.param in changed:
                 slot = feed.source
             else:
-                slot = _slot(builder, feed, shape, param.dtype.dtype, geometry, in_place=in_place)
+                slot = _slot(builder, feed, shape, param, geometry, in_place=in_place)
             if feed.result is not None and slot != (target := Slot(into, feed.result)):
                 own = extents[feed.result] or ()
                 builder.after.append(Add(slot, target, None if own == shape else own))
@@ -213,15 +237,17 @@ def derivative_steps(
     return Steps((*first, *builder.before, *launches, *builder.after))
 
 
-def _slot(builder: _Builder, feed: Feed, shape: Shape, dtype: np.dtype, geometry: Geometry, *, in_place: bool) -> Slot:
+def _slot(builder: _Builder, feed: Feed, shape: Shape, param: Param, geometry: Geometry, *, in_place: bool) -> Slot:
     """The slot of a parameter of a derivative's kernel."""
     kind, p = feed.source
+    dtype, is_heap = param.dtype.dtype, param.is_heap
     is_read = feed.role is Role.READ
     if kind == "dim":
         return builder.own(shape, dtype, geometry.dims[p])
     if kind == "zeros":
         return builder.own(shape, dtype, 0 if is_read else None)  # a launch fills what it writes itself
-    if is_read or (in_place and kind == "given" and feed.result is not None):
+    # Of what is found by numbers, `moves` says where copies of the content are.
+    if is_read or is_heap or (in_place and kind == "given" and feed.result is not None):
         return feed.source
     return builder.copy(feed.source, shape, dtype)
 

@@ -20,6 +20,7 @@ from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.found_memory import at_moved_places
 from jwarp.autodiff.reverse import vjp
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
@@ -28,7 +29,8 @@ from jwarp.compiler.derivation_cache import DerivationCache
 from jwarp.compiler.derived import DerivedLaunch, Feed, Source, Variant, read_entry, write_entry
 from jwarp.compiler.order import as_written, in_one_order
 from jwarp.compiler.passes import note, run
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
@@ -79,7 +81,7 @@ def _derive(program: GeneratedProgram, variant: Variant, cache: DerivationCache)
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.row.is_rule)
         raise authored_refusal(kernel, rule, "a second derivative")
     found = _firsts(kernel, variant)
-    origins = [_wiring(slot, variant) for slot in found[0].origins]
+    origins = [_wiring(slot, variant, kernel) for slot in found[0].origins]
     if variant.along:
         found, origins = _seconds(found, origins, variant)
     named, *others = (_named(d.kernel, program, variant) for d in found)
@@ -96,7 +98,7 @@ def _derive(program: GeneratedProgram, variant: Variant, cache: DerivationCache)
     same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - changed
     on_gpu = None if on_gpu is named else on_gpu
     ran = known(named) if cache.origin else named
-    own = GeneratedProgram(ran, program.settings, program.owner, on_gpu=on_gpu, cache=cache)
+    own = program.of_derived(ran, on_gpu=on_gpu, cache=cache)
     gathers = any(feed.source.kind == "dim" for feed in feeds)
     places = stencils(simplify(kernel)) if gathers else {}
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
@@ -148,7 +150,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> list[Derived]:
         ]
 
     def adjoint(storage: Storage) -> Derived:
-        return vjp(
+        made = vjp(
             kernel,
             variant.wanted,
             variant.given,
@@ -160,6 +162,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> list[Derived]:
             exceeded=variant.exceeded,
             storage=storage,
         )
+        return at_moved_places(made, kernel)
 
     taped = adjoint(Storage.TAPE)
     # Where no GPU runs it, no launch should hold on to more than the one adjoint reads; checkpoints are of numbers.
@@ -226,9 +229,11 @@ class Wiring(NamedTuple):
     is_sum: bool = False
 
 
-def _wiring(slot: Origin, variant: Variant) -> Wiring:
+def _wiring(slot: Origin, variant: Variant, kernel: nodes.Kernel) -> Wiring:
     """The origin of a parameter of a first derivative."""
     p = slot.param
+    if slot.kind == "gradient" and nodes.is_found(kernel, p):
+        return Wiring(Source("given", p), p)  # there are no zeros of all memory to add to
     if slot.kind in ("primal", "work"):
         return Wiring(Source("zeros" if p in variant.fresh else "primal", p))
     if slot.kind == "dim":

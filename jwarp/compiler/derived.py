@@ -143,7 +143,7 @@ def read_entry(entry: bytes, of: GeneratedProgram, cache: DerivationCache) -> De
     size = head["sizes"][0]
     other = from_entry(content[size:], paths) if head["sizes"][1:] else None
     kernel = from_entry(content[:size], paths)
-    program = GeneratedProgram(kernel, of.settings, of.owner, on_gpu=other, cache=cache)
+    program = of.of_derived(kernel, on_gpu=other, cache=cache)
     feeds = (Feed(Source(kind, p), Role(role), result, is_sum) for kind, p, role, result, is_sum in head["feeds"])
     gathered = ((p, tuple(axes)) for p, axes in head["gathered"])
     return DerivedLaunch(program, tuple(feeds), frozenset(head["same"]), tuple(gathered))

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from jwarp.backend.cuda.version import Version
 from jwarp.caches import PerOwner
 from jwarp.compiler.handwritten import Handwritten
-from jwarp.compiler.program import PROGRAMS, GeneratedProgram, GpuCode, Pairs, Program, program_of
+from jwarp.compiler.program import PROGRAMS, GeneratedProgram, on_host, program_of
+from jwarp.compiler.program_base import GpuCode, Pairs, Program
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -66,29 +67,6 @@ class HandwrittenProgram(Program):
             )
         return self
 
-    def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
-        """The program of its kernel for the CPU."""
-        definition = self.definition
-        if adjoint:
-            raise LaunchError(
-                f"kernel '{self.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
-                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
-            )
-        if not isinstance(definition.cpu, Kernel):
-            raise LaunchError(
-                f"kernel '{self.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
-                "NumPy arrays",
-                hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
-            )
-        found = program_of(definition.cpu, self.settings).on_host()
-        written = [i for i in found.written if i not in definition.outputs]
-        if written:
-            raise LaunchError(
-                f"kernel '{self.name}': its kernel for the CPU, '{found.name}', writes to "
-                f"'{definition.params[written[0]].name}', which is no output"
-            )
-        return found
-
     def refuse_content(self, roles: Sequence[Role]) -> None:
         for p in self.definition.outputs:
             if roles[p] is Role.IN_OUT and p not in self.definition.in_outs:
@@ -131,3 +109,28 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
         return HandwrittenProgram(shell, settings, weakref.ref(kernel), definition=definition)
 
     return PROGRAMS.of(kernel).made(settings, made)
+
+
+@on_host.register
+def _(program: HandwrittenProgram, *, adjoint: bool = False) -> GeneratedProgram:
+    """The program of its kernel for the CPU."""
+    definition = program.definition
+    if adjoint:
+        raise LaunchError(
+            f"kernel '{program.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
+            hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
+        )
+    if not isinstance(definition.cpu, Kernel):
+        raise LaunchError(
+            f"kernel '{program.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
+            "NumPy arrays",
+            hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
+        )
+    found = on_host(program_of(definition.cpu, program.settings))
+    written = [i for i in found.written if i not in definition.outputs]
+    if written:
+        raise LaunchError(
+            f"kernel '{program.name}': its kernel for the CPU, '{found.name}', writes to "
+            f"'{definition.params[written[0]].name}', which is no output"
+        )
+    return found

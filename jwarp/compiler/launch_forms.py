@@ -16,7 +16,8 @@ from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
 from jwarp.compiler import pipeline
 from jwarp.compiler.passes import Passes, run
-from jwarp.compiler.program import MAX_FORMS, GeneratedProgram, Program
+from jwarp.compiler.program import MAX_FORMS, GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.ir.nodes import Kernel
 from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.descriptor import Descriptor, descriptor_of
@@ -94,7 +95,7 @@ def _spread(program: GeneratedProgram, batched: frozenset[int]) -> GeneratedProg
         if not becomes_threads(kernel, batched):
             return None
         context = dataclasses.replace(program.context, batched=batched)
-        return GeneratedProgram(run(pipeline.BATCH_TO_THREADS, kernel, context), program.settings, program.owner)
+        return program.of_derived(run(pipeline.BATCH_TO_THREADS, kernel, context))
 
     return _SPREAD.of(program).made(batched, made)
 

@@ -1,16 +1,13 @@
-"""The code of launches: a program, of a generated kernel, and what callers ask of it and of handwritten ones."""
+"""The program of a kernel whose code is generated, and the programs that are made of it."""
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from jwarp.analysis.thread_order import counters
 from jwarp.backend.cuda.version import Version
@@ -19,9 +16,10 @@ from jwarp.collector import no_collection
 from jwarp.compiler import cpu, cuda, pipeline
 from jwarp.compiler.derivation_cache import NO_CACHE, DerivationCache
 from jwarp.compiler.passes import Context, applies, note, run
+from jwarp.compiler.program_base import GpuCode, Pairs, Program
 from jwarp.compiler.thread_counts import coordinates, warn_of_other_counts
 from jwarp.config import Settings
-from jwarp.errors import JwarpError, LaunchError, Span
+from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.attributes import numbers_in
@@ -31,7 +29,7 @@ from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import BlockDim, Geometry, blocks, fold, is_long, not_whole
 from jwarp.passes.instrument import shadowed
 from jwarp.types.arrays import Extents
-from jwarp.wire import Role, join_texts
+from jwarp.wire import Role
 
 # Settings that one kernel is launched under in a program; for others it is read once more.
 MAX_SETTINGS = 64
@@ -39,157 +37,6 @@ MAX_SETTINGS = 64
 MAX_FORMS = 64
 # Threads of a block where neither the kernel nor the launch says.
 DEFAULT_BLOCK = 256
-
-Pairs = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class GpuCode:
-    """The code of a launch for GPUs; `plan` is its plan for the native module.
-
-    A block takes `shared` bytes; `grid` is as the image or, for a handwritten kernel, its author says. Where there are
-    `failures`, the texts of checks, a launch may end with an error.
-    """
-
-    image: cuda.Image
-    plan: np.ndarray
-    shared: int
-    grid: tuple[int, ...]
-    failures: tuple[str, ...] = ()
-
-    @property
-    def failure_text(self) -> str:
-        """The texts of checks as the native module takes them."""
-        return join_texts(self.failures)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Program(abc.ABC):
-    """The code of a launch: a kernel under given settings, equal where content and place are.
-
-    The place counts because errors show it. `kernel` has the parameters and the number of launch dimensions.
-    """
-
-    kernel: nodes.Kernel
-    settings: Settings
-    owner: weakref.ref[Kernel] | None = None
-    _key: tuple = field(init=False)
-    _hash: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        key = (type(self), self.name, self.fingerprint, self.span, self.settings, *self._others)
-        object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_hash", hash(key))
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Program) and self._key == other._key)
-
-    # Every eager launch looks its compiled form up by descriptor and program.
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.name}, {self.kernel.variant}>"
-
-    @property
-    def name(self) -> str:
-        """The name that its author gave the kernel."""
-        return self.kernel.name
-
-    @property
-    def span(self) -> Span:
-        """The place of the kernel in its source."""
-        return self.kernel.span
-
-    @property
-    @abc.abstractmethod
-    def fingerprint(self) -> str:
-        """A digest of the code."""
-
-    @property
-    def _others(self) -> tuple[Hashable, ...]:
-        """Further parts of the key that programs are compared by."""
-        return ()
-
-    @property
-    @abc.abstractmethod
-    def written(self) -> tuple[int, ...]:
-        """The parameters that the kernel stores to."""
-
-    @property
-    def params(self) -> tuple[nodes.Param, ...]:
-        """The parameters that a launch gives values for."""
-        return self.kernel.params
-
-    @property
-    def shadowed(self) -> tuple[int, ...]:
-        """The parameters that checks have an array of the same shape for, among the last ones of the kernel."""
-        return ()
-
-    @functools.cached_property
-    def dtypes(self) -> tuple[np.dtype, ...]:
-        """The NumPy dtype of each parameter, of its elements for an array."""
-        return tuple(param.dtype.dtype for param in self.kernel.params)
-
-    @property
-    @abc.abstractmethod
-    def lasts(self) -> bool:
-        """True if the kernel must run although nothing needs its results."""
-
-    @abc.abstractmethod
-    def arranged(self, dims: tuple[int, ...], block_dim: BlockDim | None) -> tuple[Program, Geometry]:
-        """The program of launches over `dims` in blocks of `block_dim` threads, and what it is launched over.
-
-        Raises:
-            LaunchError: there are too many threads, or they do not make whole blocks for a kernel with tiles.
-        """
-
-    @abc.abstractmethod
-    def merged(self, pairs: Pairs) -> Program:
-        """The program with reads of p made reads of q for each pair (p, q), which are one array.
-
-        Raises:
-            LaunchError: the kernel takes them for different ones.
-        """
-
-    @abc.abstractmethod
-    def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
-        """The program that does the same on arrays in host memory, or whose adjoint does.
-
-        Raises:
-            LaunchError: there is none.
-        """
-
-    @abc.abstractmethod
-    def refuse_content(self, roles: Sequence[Role]) -> None:
-        """Raise LaunchError where an output has an initial content that the kernel is not said to read."""
-
-    @abc.abstractmethod
-    def check(self, geometry: Geometry, extents: Extents) -> None:
-        """Raise LaunchError where a launch is certain to leave an array."""
-
-    @abc.abstractmethod
-    def gpu_version(
-        self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = (), *, tf32: bool = False
-    ) -> Version:
-        """The version of the code that a GPU runs for such launches, of a batch of these extents.
-
-        With `tf32`, factors of products of tiles of float32 may be rounded to 11 bits.
-
-        Raises:
-            LaunchError: it is certain to leave an array.
-        """
-
-    @abc.abstractmethod
-    def gpu_code(
-        self, version: Version, geometry: Geometry, block_dim: BlockDim | None, architectures: Sequence[str]
-    ) -> GpuCode:
-        """A version compiled for the architectures.
-
-        Raises:
-            LaunchError: there is no NVRTC, or blocks of that size are impossible.
-            CompileError: it cannot be compiled.
-        """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -259,7 +106,7 @@ class GeneratedProgram(Program):
 
         def made() -> list[int] | None:
             ops, kernel = contents_of(self.simplified.body).ops, self.simplified
-            if kernel.gradients or any(n.row.is_atomic and n.row.combines != "add" for n in ops):
+            if kernel.gradients or any(n.row.is_atomic and not n.row.is_addition for n in ops):
                 return None
             numbers = {
                 k for n in ops for role, k in numbers_in(n.attr, n.row.attribute) if role.what in ("array", "parameter")
@@ -292,6 +139,12 @@ class GeneratedProgram(Program):
             unchecked = kernel if unchecked is self.kernel else change(unchecked, "unchecked")
         later = None if whole is None else (lambda: change(whole(), "whole"))
         return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, whole=later, cache=cache)
+
+    def of_derived(
+        self, kernel: nodes.Kernel, *, on_gpu: nodes.Kernel | None = None, cache: DerivationCache = NO_CACHE
+    ) -> GeneratedProgram:
+        """The program of a kernel that was derived from this one's: under the same settings, of the same owner."""
+        return GeneratedProgram(kernel, self.settings, self.owner, on_gpu=on_gpu, cache=cache)
 
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
@@ -360,9 +213,6 @@ class GeneratedProgram(Program):
             cache=NO_CACHE,
         )
 
-    def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
-        return self
-
     def refuse_content(self, roles: Sequence[Role]) -> None:
         """It may read all that it writes."""
 
@@ -412,6 +262,17 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
         return known
     program = _generated(kernel, ir, settings, whole)
     programs.replace(settings, program)
+    return program
+
+
+@functools.singledispatch
+def on_host(program: Program, *, adjoint: bool = False) -> GeneratedProgram:
+    """The program that does the same on arrays in host memory, or whose adjoint does.
+
+    Raises:
+        LaunchError: there is none.
+    """
+    assert isinstance(program, GeneratedProgram), "programs of another kind have a rule of their own"
     return program
 
 

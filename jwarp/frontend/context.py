@@ -177,7 +177,7 @@ class Context:
         self.most_calls = MOST_NESTED_CALLS  # of which so many may be
         self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
-        self.borrowed: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
+        self.borrowed: frozenset[ast.Name] = frozenset()  # arguments that a call may change in place
         self.functions = Functions()
         self.only_scalars = False  # whether variables must not be in memory
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
@@ -215,7 +215,7 @@ class Context:
         """Append an operation of the language, checking what it takes in the user's words."""
         row = OPS[name]
         types_ = tuple([a.type for a in args])
-        if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
+        if row.is_typed_by_operands and len(set(types_)) > 1 and not row.transfer.chooses:
             shown = SYMBOLS.get(name, f"wp.{name}")
             for_ints = "float" not in row.kinds and any(t.is_float for t in types_)
             hint = _kind_hint(name, types_) if for_ints else one_type_hint(args)
@@ -249,9 +249,7 @@ class Context:
             raise binding.error(span)
         operand = as_operand(binding, span)
         if operand is None:
-            error = KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
-            error.needs_numbers = is_id(binding)
-            raise error
+            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
         return operand
 
     def scalars(self, binding: Binding, span: Span) -> list[Operand]:

@@ -40,6 +40,7 @@ from jwarp.sources import sources
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType, Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
 from jwarp.types.all_memory import MEMORY, MEMORY_TYPE, described
+from jwarp.types.annotations import NO_UNIONS, in_place_of, is_union
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -443,6 +444,11 @@ def _is_of_ids(kind: Any) -> bool:
     return isinstance(kind, ArrayType) and kind.element is uint64 and kind.dims > 0
 
 
+_KNOWN_TYPES = (
+    "use int, float, bool, a wp scalar, vector, matrix or struct type, or wp.array[…] to wp.array4d[…] of one"
+)
+
+
 def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Parameter, ...]:
     params = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -462,13 +468,11 @@ def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Par
             )
         type_: Any = as_type(annotations[name]) or wanted_type(annotations[name])
         if type_ is None:
-            raise CompileError(
-                f"parameter `{name}` of kernel `{function.__name__}` has type {_shown(annotations[name])}, "
-                "which kernels do not know",
-                parameter_span(function, name),
-                "use int, float, bool, a wp scalar, vector, matrix or struct type, or wp.array[…] to wp.array4d[…] "
-                "of one",
-            )
+            text = f"parameter `{name}` of kernel `{function.__name__}` "
+            shown, hint = f"has type {_shown(annotations[name])}, which kernels do not know", _KNOWN_TYPES
+            if is_union(annotations[name]):
+                shown, hint = NO_UNIONS, in_place_of(annotations[name])
+            raise CompileError(text + shown, parameter_span(function, name), hint, also=TypeError)
         if is_empty(type_):
             raise CompileError(
                 f"parameter `{name}` of kernel `{function.__name__}` is {user_type(type_)!r}, which has no components",

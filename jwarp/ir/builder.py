@@ -71,7 +71,7 @@ class Builder:
     def op(self, name: str, *args: Operand, attr: Attribute | None = None, type: ValueType | None = None) -> Operand:
         """Append operation `name` and return its result, or the value that it folds to."""
         row = OPS[name]
-        if row.typed_by == "attr":
+        if row.is_typed_by_attribute:
             type = tile_result(name, tuple([a.type for a in args]), attr)
         elif type is None and row.result is not None:
             type = row.result(tuple([a.type for a in args]))

@@ -9,6 +9,9 @@ from jwarp.caches import Cache
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import Block, Op, Value, arrays_read, used_values, walk
 
+# The operation that defines each value, as far as one does.
+Definitions = Mapping[Value, Op]
+
 
 @dataclass(frozen=True, eq=False)
 class Contents:
@@ -16,7 +19,7 @@ class Contents:
 
     body: Block
     ops: tuple[Op, ...]
-    definitions: Mapping[Value, Op]
+    definitions: Definitions
     accesses: tuple[Op, ...]
     used: frozenset[Value]
 
@@ -35,6 +38,11 @@ def contents_of(body: Block) -> Contents:
         found = Contents(body, ops, definitions, accesses, used_values(body))
         _contents.replace(body, found)
     return found
+
+
+def definitions_of(body: Block) -> Definitions:
+    """The operation that defines each value, as far as one does."""
+    return contents_of(body).definitions
 
 
 def native_arrays(body: Block) -> frozenset[ArrayName]:

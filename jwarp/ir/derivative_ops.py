@@ -13,7 +13,16 @@ from jwarp.ir.attributes import (
     TapeNumber,
     Text,
 )
-from jwarp.ir.operation import ANY, BEFORE_DERIVATIVES, FLOAT, FROM_DERIVATIVES, INT, Memory, Operation, same
+from jwarp.ir.operation import ANY, FLOAT, INT, Operation, same
+from jwarp.ir.row_groups import (
+    BEFORE_DERIVATIVES,
+    FROM_DERIVATIVES,
+    Derivative,
+    Memory,
+    Numeric,
+    Threads,
+    Uses,
+)
 
 # Of an access: all operands are indices.
 _ALL = slice(None)
@@ -28,7 +37,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         effect="write",
         attribute=RecordFields,
         least=0,
-        adds=Memory.TAPE,
+        uses=Uses(adds=Memory.TAPE),
         stages=FROM_DERIVATIVES,
         collects=True,
     ),
@@ -41,7 +50,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         effect="look",
         attribute=RecordField,
         typed_by="tape",
-        reads=Memory.TAPE,
+        uses=Uses(reads=Memory.TAPE),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -52,7 +61,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         "take away the last record of the tape",
         effect="write",
         attribute=TapeNumber,
-        takes=Memory.TAPE,
+        uses=Uses(takes=Memory.TAPE),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -63,7 +72,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         "how many records the log of the array has",
         effect="look",
         attribute=ArrayNumber,
-        reads=Memory.LOG,
+        uses=Uses(reads=Memory.LOG),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -75,8 +84,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         effect="write",
         attribute=ArrayNumber,
         indices=_ALL,
-        reads=Memory.ELEMENTS,
-        adds=Memory.LOG,
+        uses=Uses(reads=Memory.ELEMENTS, adds=Memory.LOG),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -88,8 +96,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         effect="write",
         least=0,
         attribute=ArrayNumber,
-        writes=Memory.ELEMENTS,
-        takes=Memory.LOG,
+        uses=Uses(writes=Memory.ELEMENTS, takes=Memory.LOG),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -100,8 +107,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         "undo the log of the array until it has `args` records",
         effect="write",
         attribute=ArrayNumber,
-        writes=Memory.ELEMENTS,
-        takes=Memory.LOG,
+        uses=Uses(writes=Memory.ELEMENTS, takes=Memory.LOG),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -112,7 +118,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         "add a value that was found in the array to the notes of that array",
         effect="write",
         attribute=ArrayNumber,
-        adds=Memory.NOTES,
+        uses=Uses(adds=Memory.NOTES),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -124,7 +130,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         effect="write",
         typed_by="array",
         attribute=ArrayNumber,
-        writes=Memory.NOTES,
+        uses=Uses(writes=Memory.NOTES),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -135,7 +141,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         "the place in the notes of the array where the next value is added or read",
         effect="look",
         attribute=ArrayNumber,
-        reads=Memory.NOTES,
+        uses=Uses(reads=Memory.NOTES),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -146,7 +152,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         "go to a place in the notes of the array, from where they are read again",
         effect="write",
         attribute=ArrayNumber,
-        writes=Memory.NOTES,
+        uses=Uses(writes=Memory.NOTES),
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -158,7 +164,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         effect="rule",
         attribute=Rule,
         collects=True,
-        for_derivatives=True,
+        derivative=Derivative(only=True),
     ),
     Operation(
         "detach",
@@ -169,7 +175,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         " without an attribute there is no rule",
         effect="look",
         attribute=Detached | None,
-        for_derivatives=True,
+        derivative=Derivative(only=True),
     ),
     Operation(
         "replayed",
@@ -177,8 +183,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         ANY,
         same,
         "x, with its derivative; where a derivative goes through the kernel again, y",
-        has_replay=True,
-        for_derivatives=True,
+        derivative=Derivative(has_replay=True, only=True),
     ),
     Operation(
         "slope",
@@ -188,8 +193,8 @@ DERIVATIVE_TABLE: list[Operation] = [
         "args (x, y, z): x, with the derivative z by y besides its own; the attribute names the function whose author"
         " says so, where second derivatives may depend on their order",
         attribute=Text | None,
-        makes_nan=False,
-        for_derivatives=True,
+        numeric=Numeric(without_new_nan=True),
+        derivative=Derivative(only=True),
     ),
     Operation(
         "barred",
@@ -198,8 +203,8 @@ DERIVATIVE_TABLE: list[Operation] = [
         same,
         "args (x, y): x, which has no derivative by y: the attribute says why",
         attribute=Text,
-        makes_nan=False,
-        for_derivatives=True,
+        numeric=Numeric(without_new_nan=True),
+        derivative=Derivative(only=True),
     ),
     Operation(
         "symmetric",
@@ -209,7 +214,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         "args (x, y, z): x, a part of a decomposition. A derivative of what does not depend on how vectors of equal"
         " values are chosen goes by y, in float64 and of values that are apart; z is the same for all parts",
         attribute=Part,
-        for_derivatives=True,
+        derivative=Derivative(only=True),
     ),
     Operation(
         "separation",
@@ -218,7 +223,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         same,
         "how far apart the values of `symmetric` parts are to be, of which x is the greatest",
         attribute=Separation,
-        for_derivatives=True,
+        derivative=Derivative(only=True),
     ),
     Operation(
         "recall",
@@ -230,9 +235,9 @@ DERIVATIVE_TABLE: list[Operation] = [
         typed_by="array",
         attribute=ArrayNumber,
         indices=_ALL,
-        reads_final=True,
+        uses=Uses(reads_final=True),
         stages=BEFORE_DERIVATIVES,
-        for_derivatives=True,
+        derivative=Derivative(only=True),
     ),
     Operation(
         "lane_max",
@@ -241,7 +246,7 @@ DERIVATIVE_TABLE: list[Operation] = [
         same,
         "at least x, and the same for all threads that run in step",
         effect="look",
-        is_common=True,
+        threads=Threads(is_common=True),
         stages=FROM_DERIVATIVES,
     ),
 ]

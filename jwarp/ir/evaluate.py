@@ -259,9 +259,9 @@ def evaluate(name: str, args: tuple[Any, ...], result_type: ValueType) -> Array:
 def evaluate_quietly(name: str, arrays: Sequence[Array], result_type: ValueType) -> Array:
     """As `evaluate`, where floating-point warnings are off already."""
     rule, row = EVAL_RULES[name], OPS[name]
-    if row.typed_by == "target":
+    if row.has_target:
         return np.asarray(rule(*arrays, scalar_of(result_type)))
-    if arrays[0].itemsize == 2 and not row.moves_bits and all(a.dtype in _HALVES for a in arrays):
+    if arrays[0].itemsize == 2 and not row.transfer.moves_bits and all(a.dtype in _HALVES for a in arrays):
         arrays = [a.astype(float32.dtype) for a in arrays]
         return np.asarray(rule(*arrays)).astype(scalar_of(result_type).dtype)
     return np.asarray(rule(*arrays))
@@ -287,7 +287,7 @@ def fold(name: str, args: tuple[Const, ...], result_type: ValueType) -> Const | 
         return None
     result = evaluate(name, tuple(as_array(a) for a in args), result_type)
     # A constant does not keep which of the NaNs it is, so bits must not be read from one or become one.
-    if name == "bitcast" and any(isinstance(v, float) and v != v for v in (args[0].value, float(result))):
+    if OPS[name].transfer.reinterprets and any(isinstance(v, float) and v != v for v in (args[0].value, float(result))):
         return None
     return as_constant(result, result_type)
 

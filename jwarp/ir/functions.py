@@ -153,7 +153,7 @@ def _follow(block: Block, own: set[Value]) -> None:
         match node:
             case Op(result=Value() as result, row=row):
                 calculated = row.is_pure and any(isinstance(x, Value) and x in own for x in node.args)
-                if result.type.is_int and (calculated or row.tells_threads):
+                if result.type.is_int and (calculated or row.threads.differ):
                     own.add(result)
             case If():
                 for branch in blocks(node):

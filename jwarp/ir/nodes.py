@@ -288,9 +288,9 @@ class Order(enum.IntEnum):
     APART = 3  # that of their numbers, and never in step: what a thread stores and loads again is its own meanwhile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
+    """A whole kernel, equal only to itself. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
 
     `variant` says what it is: the kernel as it was written, or a derivative of that. One that is `exact`
     compares what it computes with what another kernel did, so it must round as that one does. `gradients`
@@ -537,7 +537,7 @@ def is_plain(kernel: Kernel) -> bool:
     """True if nothing in the kernel is for its derivatives only."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.is_plain
-    return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk_all(kernel))
+    return not any(isinstance(n, Op) and n.row.derivative.only for n in walk_all(kernel))
 
 
 def has_native_code(body: Block) -> bool:
@@ -587,6 +587,11 @@ def overlaps_of(kernel: Kernel) -> Callable[[Collection[ArrayName]], Collection[
         return arrays if found.isdisjoint(arrays) else heaps.union(arrays)
 
     return overlaps
+
+
+def is_found(kernel: Kernel, array: ArrayName) -> bool:
+    """True for a parameter that is all memory, whose elements kernels find by numbers."""
+    return isinstance(array, int) and array < len(kernel.params) and kernel.params[array].is_heap
 
 
 def touched_by_gradients(kernel: Kernel) -> frozenset[int]:

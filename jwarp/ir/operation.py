@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from jwarp.ir.attributes import (
@@ -19,8 +18,21 @@ from jwarp.ir.attributes import (
     Part,
     Reduction,
     Separation,
+    Strided,
     Text,
     checker,
+)
+from jwarp.ir.row_groups import (
+    EVERYWHERE,
+    Code,
+    Comparison,
+    Derivative,
+    Memory,
+    Numeric,
+    Stage,
+    Threads,
+    Transfer,
+    Uses,
 )
 from jwarp.types import ScalarType, TileType, ValueType, bool_, scalar_of, shape_of, with_shape
 
@@ -35,36 +47,6 @@ ANY: Kinds = NUMBER | BOOL
 T = TypeVar("T")
 Args = tuple[ScalarType, ...]
 Types = tuple[ValueType, ...]
-
-
-class Memory(enum.Flag):
-    """The memory that operations read and write apart from their operands and result."""
-
-    NONE = 0
-    ELEMENTS = enum.auto()  # of arrays
-    EXTENTS = enum.auto()  # of arrays
-    TAPE = enum.auto()  # records of values, the last one first
-    LOG = enum.auto()  # records of the elements of one array, the last one first
-    NOTES = enum.auto()  # of the values that were found in one array, which are read again in their order
-    LINES = enum.auto()  # of text
-
-
-class Stage(enum.Enum):
-    """The stages of the pipeline that a kernel goes through, each with operations of its own."""
-
-    READING = "while it is read from Python"
-    WRITTEN = "as it was written"
-    DERIVING = "while a derivative is made of it: arrays are named by origins"
-    DERIVED = "a derivative of what was written, with a tape and logs"
-    TILING = "while its tiles become loops"
-    LOWERED = "without tiles, as backends take it"
-
-
-# Stages that operations commonly belong to.
-EVERYWHERE = frozenset(Stage)
-BEFORE_LOWERING = frozenset(Stage) - {Stage.LOWERED}
-BEFORE_DERIVATIVES = frozenset({Stage.READING, Stage.WRITTEN, Stage.DERIVING})
-FROM_DERIVATIVES = frozenset({Stage.DERIVING, Stage.DERIVED, Stage.TILING, Stage.LOWERED})
 
 
 def same(args: Args) -> ScalarType | None:
@@ -104,31 +86,11 @@ class Operation:
     `load`, …), which `typed_by` then says.
 
     `attribute` is the type of its attribute, or None. `indices` are the operands that are indices of an element; the
-    values come after them. `reads` and `writes` say what memory it looks at and changes, `adds` and `takes` of which it
-    adds a record or takes the last one away: of elements and logs, those of the array that its attribute names. It may
-    occur in the `stages`. With `collects`, it takes operands of several
-    shapes, which it only keeps together. One that `is_unit` works on whole shared arrays.
+    values come after them. It may occur in the `stages`. With `collects`, it takes operands of several shapes, which it
+    only keeps together. Where `arity` is None, there are operands, `least` of them. An atomic one (or one on an element
+    of a tile) leaves what the operation `combines` makes of the element and the value, in any order of the threads.
 
-    The result of one that `is_step` is constant between jumps, that of one that `jumps` is not; one that `is_count` is
-    never negative; one that `tells_threads` gives each thread its own, and one that `is_common` the same to all that
-    run in step. Lanes leave a loop apart where its condition is of one that `parts_lanes`. One that `moves_bits` takes
-    floats of every width as they are. What one is `for_derivatives` says is of them alone: otherwise it is its first
-    operand, or nothing.
-    An atomic one (or one on an element of a tile) leaves what the operation `combines` makes of the element
-    and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
-
-    One that `is_composed` of others becomes these before code is generated.
-    One that `chooses` gives one of the operands after the first, which says which; one that `converts` gives a number
-    of another type, and one that `reinterprets` the same bits. One that `absorbs` a bool gives it where an operand is
-    it. A comparison names its `opposite`, which holds where it does not (of numbers, not of NaN), and the comparison
-    of `swapped` operands, and says if it `holds_for_equal` operands. One with a `partner` is cheaper together with that
-    operation of the same operand. A sum has the `signs` of its terms. One that `reads_final` finds an element as the
-    launch leaves it; one that `has_replay` has another value where a derivative runs the kernel again; one that
-    `asks_target` depends on the device.
-
-    `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
-    result of a pure operation may be NaN where no operand is. Those that are `is_total` have, and so have their
-    derivatives, finite values for all finite operands that are not too large.
+    The other facts are in groups (`ir/row_groups.py`).
     """
 
     name: str
@@ -140,61 +102,38 @@ class Operation:
     typed_by: str = ""
     attribute: Any = None
     indices: slice | None = None
-    reads: Memory = Memory.NONE
-    writes: Memory = Memory.NONE
-    adds: Memory = Memory.NONE
-    takes: Memory = Memory.NONE
     stages: frozenset[Stage] = EVERYWHERE
-    is_elementary: bool = False
-    is_total: bool = False
-    makes_nan: bool = True
     collects: bool = False
-    is_unit: bool = False
-    is_step: bool = False
-    jumps: bool = False
-    is_count: bool = False
-    tells_threads: bool = False
-    is_common: bool = False
-    parts_lanes: bool = False
-    moves_bits: bool = False
-    chooses: bool = False
-    converts: bool = False
-    reinterprets: bool = False
-    reads_final: bool = False
-    has_replay: bool = False
-    asks_target: bool = False
-    absorbs: bool | None = None
-    opposite: str = ""
-    swapped: str = ""
-    holds_for_equal: bool | None = None
-    partner: str = ""
-    signs: tuple[int, ...] = ()
-    for_derivatives: bool = False
-    is_composed: bool = False
-    combines: str = ""
     least: int = 1
+    combines: str = ""
+    uses: Uses = field(default_factory=Uses)
+    numeric: Numeric = field(default_factory=Numeric)
+    transfer: Transfer = field(default_factory=Transfer)
+    comparison: Comparison = field(default_factory=Comparison)
+    threads: Threads = field(default_factory=Threads)
+    derivative: Derivative = field(default_factory=Derivative)
+    code: Code = field(default_factory=Code)
 
     def __post_init__(self) -> None:
         if self.result is not None:
             object.__setattr__(self, "result", _mapped(self, self.result))
-        object.__setattr__(self, "makes_nan", self.makes_nan and self.effect == "pure")
 
     # -- memory
 
     @fact
     def reads_elements(self) -> bool:
         """It reads elements of arrays."""
-        return Memory.ELEMENTS in self.reads
+        return Memory.ELEMENTS in self.uses.reads
 
     @fact
     def changes_elements(self) -> bool:
         """It changes elements of arrays."""
-        return Memory.ELEMENTS in self.writes
+        return Memory.ELEMENTS in self.uses.writes
 
     @fact
     def is_access(self) -> bool:
         """It accesses the element at its indices: nothing but a load, a store, or both in one."""
-        return self.at_indices and (self.reads_elements or self.changes_elements) and self.adds is Memory.NONE
+        return self.at_indices and (self.reads_elements or self.changes_elements) and self.uses.adds is Memory.NONE
 
     @fact
     def at_indices(self) -> bool:
@@ -254,27 +193,27 @@ class Operation:
     @fact
     def is_bounds_test(self) -> bool:
         """It tells if indices are those of an element."""
-        return self.reads is Memory.EXTENTS and self.attribute is ArrayNumber
+        return self.uses.reads is Memory.EXTENTS and self.attribute is ArrayNumber
 
     @fact
     def adds_to_tape(self) -> bool:
         """It adds a record to a tape."""
-        return Memory.TAPE in self.adds
+        return Memory.TAPE in self.uses.adds
 
     @fact
     def reads_tape(self) -> bool:
         """It reads a record of a tape."""
-        return Memory.TAPE in self.reads
+        return Memory.TAPE in self.uses.reads
 
     @fact
     def adds_to_log(self) -> bool:
         """It adds a record to a log."""
-        return Memory.LOG in self.adds
+        return Memory.LOG in self.uses.adds
 
     @fact
     def reads_log(self) -> bool:
         """It tells how many records a log has."""
-        return Memory.LOG in self.reads
+        return Memory.LOG in self.uses.reads
 
     @fact
     def uses_tape(self) -> bool:
@@ -294,7 +233,7 @@ class Operation:
     @fact
     def restores(self) -> bool:
         """It takes records from the log of an array, and restores their elements."""
-        return Memory.LOG in self.takes
+        return Memory.LOG in self.uses.takes
 
     @fact
     def restores_until(self) -> bool:
@@ -304,7 +243,7 @@ class Operation:
     @fact
     def reads_notes(self) -> bool:
         """It gives the next value in the notes of an array."""
-        return Memory.NOTES in self.writes and self.typed_by == "array"
+        return Memory.NOTES in self.uses.writes and self.typed_by == "array"
 
     @fact
     def in_order(self) -> bool:
@@ -314,7 +253,7 @@ class Operation:
     @fact
     def used(self) -> Memory:
         """All memory that it has to do with."""
-        return self.reads | self.writes | self.adds | self.takes
+        return self.uses.reads | self.uses.writes | self.uses.adds | self.uses.takes
 
     # -- effects
 
@@ -327,6 +266,21 @@ class Operation:
     def is_tile(self) -> bool:
         """It is pure, but not element by element."""
         return self.effect == "tile"
+
+    @fact
+    def is_movable(self) -> bool:
+        """It gives the same wherever it is: it is pure, element by element or not."""
+        return self.is_pure or self.is_tile
+
+    @fact
+    def only_reads(self) -> bool:
+        """It depends on memory, and does nothing else."""
+        return self.effect == "read"
+
+    @fact
+    def changes_memory(self) -> bool:
+        """It changes memory: elements, tapes, logs or notes."""
+        return self.effect == "write"
 
     @fact
     def is_lasting(self) -> bool:
@@ -406,7 +360,7 @@ class Operation:
     @fact
     def is_element_of_thread(self) -> bool:
         """It gives each thread of a block its own element of a tile."""
-        return self.effect == "tile" and self.tells_threads
+        return self.effect == "tile" and self.threads.differ
 
     @fact
     def is_rule(self) -> bool:
@@ -439,42 +393,47 @@ class Operation:
         return (
             self.effect == "call"
             or (self.is_pure and self.attribute is None and self.arity != 0)
-            or self.reads is Memory.EXTENTS
-            or (self.is_load and not self.for_derivatives)
+            or self.uses.reads is Memory.EXTENTS
+            or (self.is_load and not self.derivative.only)
         )
 
     @fact
     def in_copies(self) -> bool:
         """It may be in what is copied to where a function is called again."""
         has_effect = self.is_access or self.prints or self.effect == "check"
-        return self.in_functions or (has_effect and not self.for_derivatives)
+        return self.in_functions or (has_effect and not self.derivative.only)
 
     # -- values
 
     @fact
     def is_coordinate(self) -> bool:
         """It gives the place of the thread along an axis of the launch."""
-        return self.tells_threads and self.attribute is Axis
+        return self.threads.differ and self.attribute is Axis
 
     @fact
     def is_thread_number(self) -> bool:
         """It gives the number of the thread among all of its launch."""
-        return self.tells_threads and self.attribute is None and self.arity == 0
+        return self.threads.differ and self.attribute is None and self.arity == 0
 
     @fact
     def is_parameter(self) -> bool:
         """It gives the value of a scalar parameter."""
-        return self.attribute is ParamNumber and self.reads is Memory.NONE
+        return self.attribute is ParamNumber and self.uses.reads is Memory.NONE
+
+    @fact
+    def makes_nan(self) -> bool:
+        """It is pure, and may be NaN where no operand is."""
+        return self.is_pure and not self.numeric.without_new_nan
 
     @fact
     def is_comparison(self) -> bool:
         """It orders two numbers or tells if they are equal."""
-        return bool(self.opposite)
+        return bool(self.comparison.opposite)
 
     @fact
     def equality(self) -> bool | None:
         """A comparison that tells if operands are equal: True if it holds then, False if otherwise, else None."""
-        return self.holds_for_equal if self.is_comparison and self.swapped == self.name else None
+        return self.comparison.holds_for_equal if self.is_comparison and self.comparison.swapped == self.name else None
 
     @fact
     def is_logical(self) -> bool:
@@ -485,6 +444,36 @@ class Operation:
     def is_complement(self) -> bool:
         """It turns every bit, or a bool, into the other one, and is undone by itself."""
         return self.is_logical and self.arity == 1
+
+    @fact
+    def is_remainder(self) -> bool:
+        """It gives what is left of a number by a quotient of whole numbers, where that one steps."""
+        return self.numeric.jumps
+
+    @fact
+    def has_target(self) -> bool:
+        """It gives a type that each operation chooses: of a number or of its bits."""
+        return self.typed_by == "target"
+
+    @fact
+    def is_typed_by_operands(self) -> bool:
+        """Its operands tell the type of its result."""
+        return not self.typed_by
+
+    @fact
+    def is_typed_by_attribute(self) -> bool:
+        """Its operands and its attribute tell the type of its result."""
+        return self.typed_by == "attr"
+
+    @fact
+    def is_view(self) -> bool:
+        """It gives a tile of elements of another one, which it only moves."""
+        return self.attribute is Strided and self.takes_all
+
+    @fact
+    def spreads(self) -> bool:
+        """It moves the elements of a tile to places in zeros, where they add up."""
+        return self.attribute is Strided and not self.takes_all and self.arity == 1
 
     @fact
     def takes_all(self) -> bool:
@@ -501,7 +490,7 @@ class Operation:
         if self.collects:
             return ()
         # One condition may choose between two tiles.
-        first = 1 if self.chooses and types and not shape_of(types[0]) else 0
+        first = 1 if self.transfer.chooses and types and not shape_of(types[0]) else 0
         shapes = {shape_of(t) for t in types[first:]}
         return shapes.pop() if len(shapes) == 1 else None if shapes else ()
 

@@ -19,17 +19,28 @@ from jwarp.ir.operation import (
     ANY,
     BITS,
     BOOL,
-    EVERYWHERE,
     FLOAT,
     INT,
     NUMBER,
     Kinds,
-    Memory,
     Operation,
-    Stage,
     same,
     selected,
     to_bool,
+)
+from jwarp.ir.row_groups import (
+    EVERYWHERE,
+    FIELDS,
+    Code,
+    Comparison,
+    Derivative,
+    Group,
+    Memory,
+    Numeric,
+    Stage,
+    Threads,
+    Transfer,
+    Uses,
 )
 from jwarp.ir.tile_ops import TILE_TABLE
 from jwarp.types import bool_, int32, int64
@@ -38,20 +49,10 @@ from jwarp.types import bool_, int32, int64
 _ALL, _BUT_ONE, _BUT_TWO = slice(None), slice(-1), slice(-2)
 
 
-def _rows(
-    arity: int,
-    kinds: Kinds,
-    result: Any,
-    *facts: str,
-    makes_nan: bool = True,
-    **docs: str,
-) -> list[Operation]:
-    """Rows of similar operations; `facts` are true of them."""
-    true: Any = dict.fromkeys(facts, True)
-    return [
-        Operation(name.rstrip("_"), arity, kinds, result, doc, makes_nan=makes_nan, **true)
-        for name, doc in docs.items()
-    ]
+def _rows(arity: int, kinds: Kinds, result: Any, *groups: Group, **docs: str) -> list[Operation]:
+    """Rows of similar operations, which have the same `groups` of facts."""
+    facts: Any = {FIELDS[type(group)]: group for group in groups}
+    return [Operation(name.rstrip("_"), arity, kinds, result, doc, **facts) for name, doc in docs.items()]
 
 
 # The operations that combine elements, those that a running result can be made by, and those that choose an element.
@@ -60,18 +61,37 @@ SCANS = ("add", "min", "max")
 EXTREMA = ("min", "max")
 
 _TABLE: list[Operation] = [
-    Operation("add", 2, NUMBER, same, "x + y; integers wrap", is_total=True, signs=(1, 1)),
-    Operation("sub", 2, NUMBER, same, "x - y; integers wrap", is_total=True, signs=(1, -1)),
-    *_rows(2, NUMBER, same, "is_total", mul="x * y; integers wrap"),
+    Operation(
+        "add",
+        2,
+        NUMBER,
+        same,
+        "x + y; integers wrap",
+        numeric=Numeric(is_total=True, signs=(1, 1)),
+    ),
+    Operation(
+        "sub",
+        2,
+        NUMBER,
+        same,
+        "x - y; integers wrap",
+        numeric=Numeric(is_total=True, signs=(1, -1)),
+    ),
+    *_rows(2, NUMBER, same, Numeric(is_total=True), mul="x * y; integers wrap"),
     *_rows(2, NUMBER, same, div="x / y; integers truncate towards zero, x / 0 is -1 (all bits set)"),
-    *_rows(2, NUMBER, same, "jumps", mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers"),
-    *_rows(2, NUMBER, same, "is_step", floordiv="x // y: the quotient rounded down; as div where y is 0"),
     *_rows(
         2,
         NUMBER,
         same,
-        "is_total",
-        makes_nan=False,
+        Numeric(jumps=True),
+        mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers",
+    ),
+    *_rows(2, NUMBER, same, Numeric(is_step=True), floordiv="x // y: the quotient rounded down; as div where y is 0"),
+    *_rows(
+        2,
+        NUMBER,
+        same,
+        Numeric(is_total=True, without_new_nan=True),
         min="smaller of x and y, -0 below 0; of a number and NaN the number",
         max="larger of x and y, 0 above -0; of a number and NaN the number",
     ),
@@ -79,21 +99,25 @@ _TABLE: list[Operation] = [
         2,
         FLOAT,
         same,
-        "is_elementary",
+        Code(is_elementary=True),
         pow="x to the power y",
         atan2="angle of (y, x) in radians: args are y, x",
     ),
-    *_rows(2, FLOAT, same, makes_nan=False, copysign="|x| with the sign of y"),
-    *_rows(2, FLOAT, same, "for_derivatives", follow="x, with the derivative of y"),
-    *_rows(3, FLOAT, same, "is_total", fma="x * y + z, rounded once where the target has the instruction"),
-    *_rows(1, NUMBER, same, "is_total", makes_nan=False, neg="-x", abs="|x|"),
-    Operation("sin", 1, FLOAT, same, "sine of x radians", is_elementary=True, partner="cos"),
-    Operation("cos", 1, FLOAT, same, "cosine of x radians", is_elementary=True, partner="sin"),
+    *_rows(2, FLOAT, same, Numeric(without_new_nan=True), copysign="|x| with the sign of y"),
+    *_rows(2, FLOAT, same, Derivative(only=True), follow="x, with the derivative of y"),
+    *_rows(3, FLOAT, same, Numeric(is_total=True), fma="x * y + z, rounded once where the target has the instruction"),
+    *_rows(1, NUMBER, same, Numeric(is_total=True, without_new_nan=True), neg="-x", abs="|x|"),
+    Operation(
+        "sin", 1, FLOAT, same, "sine of x radians", code=Code(is_elementary=True), numeric=Numeric(partner="cos")
+    ),
+    Operation(
+        "cos", 1, FLOAT, same, "cosine of x radians", code=Code(is_elementary=True), numeric=Numeric(partner="sin")
+    ),
     *_rows(
         1,
         FLOAT,
         same,
-        "is_elementary",
+        Code(is_elementary=True),
         tan="tangent of x radians",
         asin="angle whose sine is x, -pi/2 to pi/2; x is clamped to [-1, 1]",
         acos="angle whose cosine is x, 0 to pi; x is clamped to [-1, 1]",
@@ -114,30 +138,48 @@ _TABLE: list[Operation] = [
     *_rows(1, FLOAT, same, sqrt="square root"),
     Operation(
         *("norm", None, FLOAT, same, "the square root of the sum of the squares of `args`, added up in their order"),
-        is_composed=True,
+        code=Code(is_composed=True),
     ),
-    *_rows(3, FLOAT, same, "is_composed", over="args (x, y, z): x / y; derivatives use z, the inverse of y"),
+    *_rows(3, FLOAT, same, Code(is_composed=True), over="args (x, y, z): x / y; derivatives use z, the inverse of y"),
     *_rows(
         1,
         FLOAT,
         same,
-        "is_step",
+        Numeric(is_step=True),
         floor="largest integer not above x",
         ceil="smallest integer not below x",
         trunc="x without its fraction",
         round="nearest integer, halves away from zero",
         rint="nearest integer, halves to even",
     ),
-    Operation("and", 2, BITS, same, "bitwise and", absorbs=False),
-    Operation("or", 2, BITS, same, "bitwise or", absorbs=True),
+    Operation("and", 2, BITS, same, "bitwise and", numeric=Numeric(absorbs=False)),
+    Operation("or", 2, BITS, same, "bitwise or", numeric=Numeric(absorbs=True)),
     *_rows(2, BITS, same, xor="bitwise exclusive or"),
     *_rows(1, BITS, same, not_="bitwise complement"),
     *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
-    *_rows(1, BOOL, same, "is_common", any_lane="x, or true if it is for another thread in lockstep"),
-    *_rows(1, BOOL, same, "is_common", many_lanes="x, or false if it is false for most threads in lockstep"),
-    *_rows(1, INT, same, "is_common", one_of="x of this thread, or of another one in lockstep"),
-    *_rows(1, INT, same, lane_affinity="x, where a loop begins in about the same place for adjacent threads"),
-    *_rows(1, BOOL, same, "parts_lanes", lane_divergence="x, where a loop goes on that adjacent threads leave apart"),
+    *_rows(1, BOOL, same, Threads(is_common=True), any_lane="x, or true if it is for another thread in lockstep"),
+    *_rows(
+        1,
+        BOOL,
+        same,
+        Threads(is_common=True),
+        many_lanes="x, or false if it is false for most threads in lockstep",
+    ),
+    *_rows(1, INT, same, Threads(is_common=True), one_of="x of this thread, or of another one in lockstep"),
+    *_rows(
+        1,
+        INT,
+        same,
+        Threads(is_affinity=True),
+        lane_affinity="x, where a loop begins in about the same place for adjacent threads",
+    ),
+    *_rows(
+        1,
+        BOOL,
+        same,
+        Threads(is_divergence=True),
+        lane_divergence="x, where a loop goes on that adjacent threads leave apart",
+    ),
     *_rows(
         2,
         INT,
@@ -147,7 +189,8 @@ _TABLE: list[Operation] = [
     ),
     *(
         Operation(
-            *(name, 2, kinds, to_bool, f"x {symbol} y"), opposite=opposite, swapped=swapped, holds_for_equal=equal
+            *(name, 2, kinds, to_bool, f"x {symbol} y"),
+            comparison=Comparison(opposite=opposite, swapped=swapped, holds_for_equal=equal),
         )
         for name, symbol, kinds, opposite, swapped, equal in (
             ("lt", "<", NUMBER, "ge", "gt", False),
@@ -170,9 +213,8 @@ _TABLE: list[Operation] = [
         ANY,
         selected,
         "args (condition, x, y): x where the condition holds, else y",
-        moves_bits=True,
-        chooses=True,
-        makes_nan=False,
+        transfer=Transfer(moves_bits=True, chooses=True),
+        numeric=Numeric(without_new_nan=True),
     ),
     Operation(
         "cast",
@@ -181,9 +223,8 @@ _TABLE: list[Operation] = [
         None,
         "conversion: floats to integers truncate and saturate, NaN gives 0; integers wrap; to bool: x != 0",
         typed_by="target",
-        moves_bits=True,
-        converts=True,
-        makes_nan=False,
+        transfer=Transfer(moves_bits=True, converts=True),
+        numeric=Numeric(without_new_nan=True),
     ),
     Operation(
         "bitcast",
@@ -192,9 +233,8 @@ _TABLE: list[Operation] = [
         None,
         "the same bits as another type of that width",
         typed_by="target",
-        makes_nan=False,
-        moves_bits=True,
-        reinterprets=True,
+        numeric=Numeric(without_new_nan=True),
+        transfer=Transfer(moves_bits=True, reinterprets=True),
     ),
     Operation(
         "tid",
@@ -203,8 +243,8 @@ _TABLE: list[Operation] = [
         lambda _: int32,
         "coordinate of this thread along the launch axis",
         attribute=Axis,
-        is_count=True,
-        tells_threads=True,
+        numeric=Numeric(is_count=True),
+        threads=Threads(differ=True),
     ),
     Operation(
         "param",
@@ -214,7 +254,7 @@ _TABLE: list[Operation] = [
         "value of the scalar parameter",
         typed_by="param",
         attribute=ParamNumber,
-        makes_nan=False,
+        numeric=Numeric(without_new_nan=True),
     ),
     Operation(
         "shape",
@@ -223,8 +263,8 @@ _TABLE: list[Operation] = [
         lambda _: int32,
         "extent of the array parameter along the axis",
         attribute=Extent,
-        is_count=True,
-        reads=Memory.EXTENTS,
+        numeric=Numeric(is_count=True),
+        uses=Uses(reads=Memory.EXTENTS),
     ),
     Operation(
         "load",
@@ -237,7 +277,7 @@ _TABLE: list[Operation] = [
         typed_by="array",
         attribute=ArrayNumber,
         indices=_ALL,
-        reads=Memory.ELEMENTS,
+        uses=Uses(reads=Memory.ELEMENTS),
     ),
     Operation(
         "store",
@@ -248,13 +288,13 @@ _TABLE: list[Operation] = [
         effect="write",
         attribute=ArrayNumber,
         indices=_BUT_ONE,
-        writes=Memory.ELEMENTS,
+        uses=Uses(writes=Memory.ELEMENTS),
     ),
     Operation(
         *("clear", 0, ANY, None, "set every element of the local array to zero"),
         effect="write",
         attribute=ArrayNumber,
-        writes=Memory.ELEMENTS,
+        uses=Uses(writes=Memory.ELEMENTS),
     ),
     *(
         Operation(
@@ -268,8 +308,7 @@ _TABLE: list[Operation] = [
             typed_by="array",
             attribute=ArrayNumber,
             indices=indices,
-            reads=Memory.ELEMENTS,
-            writes=Memory.ELEMENTS,
+            uses=Uses(reads=Memory.ELEMENTS, writes=Memory.ELEMENTS),
             combines=name if name in COMBINERS else "",
         )
         for name, kinds, indices, values, doc in (
@@ -292,7 +331,7 @@ _TABLE: list[Operation] = [
         effect="read",
         attribute=ArrayNumber,
         indices=_ALL,
-        reads=Memory.EXTENTS,
+        uses=Uses(reads=Memory.EXTENTS),
     ),
     Operation(
         "thread",
@@ -300,7 +339,7 @@ _TABLE: list[Operation] = [
         ANY,
         lambda _: int64,
         "number of this thread among all of its batch element, from 0; repeated threads differ in it",
-        tells_threads=True,
+        threads=Threads(differ=True),
     ),
     Operation(
         "check",
@@ -320,7 +359,7 @@ _TABLE: list[Operation] = [
         effect="print",
         attribute=FormatText,
         least=0,
-        adds=Memory.LINES,
+        uses=Uses(adds=Memory.LINES),
     ),
     *DERIVATIVE_TABLE,
     Operation(
@@ -358,7 +397,12 @@ _TABLE: list[Operation] = [
         stages=EVERYWHERE - {Stage.TILING},
     ),
     Operation(
-        "on_gpu", 0, ANY, lambda _: bool_, "whether a GPU runs this, where native code is compiled", asks_target=True
+        "on_gpu",
+        0,
+        ANY,
+        lambda _: bool_,
+        "whether a GPU runs this, where native code is compiled",
+        threads=Threads(is_target=True),
     ),
     Operation(
         "native",
@@ -369,9 +413,7 @@ _TABLE: list[Operation] = [
         effect="write",
         attribute=NativeCall,
         least=0,
-        reads=Memory.ELEMENTS,
-        writes=Memory.ELEMENTS,
-        adds=Memory.LINES,
+        uses=Uses(reads=Memory.ELEMENTS, writes=Memory.ELEMENTS, adds=Memory.LINES),
         collects=True,
         stages=EVERYWHERE - {Stage.TILING},
     ),
@@ -393,4 +435,4 @@ OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
 assert len(OPS) == len(_TABLE), "two operations have the same name"
 
 # Operations that take tens of instructions for each value.
-ELEMENTARY = frozenset(name for name, row in OPS.items() if row.is_elementary)
+ELEMENTARY = frozenset(name for name, row in OPS.items() if row.code.is_elementary)

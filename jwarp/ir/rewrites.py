@@ -18,7 +18,7 @@ class Variable:
     name: str
 
 
-X, Y, C = Variable("x"), Variable("y"), Variable("c")
+X, Y, Z, C = Variable("x"), Variable("y"), Variable("z"), Variable("c")
 ALL_BITS = -1  # of an integer: the largest one where it has no sign
 
 # An operand in a pattern, and the replacement of the operation: an operand or a constant of its type.
@@ -79,6 +79,20 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("bitcast", (X,), X),
 )
 
+# Rows that hold as well where all floats are finite and the sign of a zero does not matter.
+FINITE_REWRITES: tuple[Rewrite, ...] = (
+    Rewrite("add", (X, 0), X, FLOAT),
+    Rewrite("add", (0, X), X, FLOAT),
+    Rewrite("sub", (X, 0), X, FLOAT),
+    Rewrite("mul", (X, 0), 0, FLOAT),
+    Rewrite("mul", (0, X), 0, FLOAT),
+    Rewrite("fma", (X, 0, Z), Z, FLOAT),
+    Rewrite("fma", (0, Y, Z), Z, FLOAT),
+    Rewrite("neg", (0,), 0, FLOAT),
+    Rewrite("cast", (0,), 0),
+    Rewrite("select", (C, X, X), X),
+)
+
 
 class _Matcher(NamedTuple):
     """A row as positions: of its constants, of two operands that are the same, and of the result among the operands."""
@@ -116,38 +130,47 @@ def _matcher(row: Rewrite) -> _Matcher:
     return _Matcher(constants, (pairs[0][0], pairs[0][1]) if pairs else None, result, row)
 
 
-# Rows by operation and kind of the result: those without a constant, and the others by their first constant and its
-# position, as most operations fit no row and most constants are in none.
-_ON_VALUES: dict[tuple[str, str], list[_Matcher]] = {}
-_ON_CONSTANTS: dict[tuple[str, str], dict[tuple[int, Any], list[_Matcher]]] = {}
-for _row in REWRITES:
-    _made = _matcher(_row)
-    for _kind in _row.kinds:
-        if not _made.constants:
-            _ON_VALUES.setdefault((_row.operation, _kind), []).append(_made)
-            continue
-        _place, _term = _made.constants[0]
-        _numbers = [(1 << bits) - 1 for bits in (8, 16, 32, 64)] if _term == ALL_BITS and _kind == "uint" else [_term]
-        for _number in _numbers:
-            _table = _ON_CONSTANTS.setdefault((_row.operation, _kind), {})
-            _table.setdefault((_place, _number), []).append(_made)
+class RewriteTable:
+    """Rows by operation and kind of the result.
 
+    Those without a constant, and the others by their first constant and its position, as most operations fit no row and
+    most constants are in none.
+    """
 
-def rewritten(name: str, args: tuple[Operand, ...], type: ValueType, has_constant: bool) -> Operand | None:
-    """The operand that an operation with a result of this type equals, by a row that matches; or None."""
-    key = name, type.kind
-    if has_constant and (table := _ON_CONSTANTS.get(key)) is not None:
-        for k, arg in enumerate(args):
-            if arg.__class__ is Const:
-                for row in table.get((k, arg.value), ()):
-                    if (found := row.match(args, type)) is not None:
-                        return found
-    for row in _ON_VALUES.get(key, ()):
-        if row.same is not None and args[row.same[0]] is not args[row.same[1]] and not has_constant:
-            continue  # as nearly always
-        if (found := row.match(args, type)) is not None:
-            return found
-    return None
+    def __init__(self, rows: tuple[Rewrite, ...]):
+        self.on_values: dict[tuple[str, str], list[_Matcher]] = {}
+        self.on_constants: dict[tuple[str, str], dict[tuple[int, Any], list[_Matcher]]] = {}
+        for row in rows:
+            for kind in row.kinds:
+                self._add(_matcher(row), row.operation, kind)
+
+    def _add(self, made: _Matcher, operation: str, kind: str) -> None:
+        if not made.constants:
+            self.on_values.setdefault((operation, kind), []).append(made)
+            return
+        place, term = made.constants[0]
+        numbers = [(1 << bits) - 1 for bits in (8, 16, 32, 64)] if term == ALL_BITS and kind == "uint" else [term]
+        table = self.on_constants.setdefault((operation, kind), {})
+        for number in numbers:
+            table.setdefault((place, number), []).append(made)
+
+    def rewritten(
+        self, name: str, args: tuple[Operand, ...], type: ValueType, has_constant: bool = True
+    ) -> Operand | None:
+        """The operand that an operation with a result of this type equals, by a row that matches; or None."""
+        key = name, type.kind
+        if has_constant and (table := self.on_constants.get(key)) is not None:
+            for k, arg in enumerate(args):
+                if arg.__class__ is Const:
+                    for row in table.get((k, arg.value), ()):
+                        if (found := row.match(args, type)) is not None:
+                            return found
+        for row in self.on_values.get(key, ()):
+            if row.same is not None and args[row.same[0]] is not args[row.same[1]] and not has_constant:
+                continue  # as nearly always
+            if (found := row.match(args, type)) is not None:
+                return found
+        return None
 
 
 def equals(constant: Const, term: Any) -> bool:
@@ -165,3 +188,7 @@ def constant_of(type: ValueType, term: Any) -> Any:
     if type.kind in FLOAT:
         return float(term)
     return term % (1 << type.bits) if type.kind == "uint" else term
+
+
+ALWAYS, OF_FINITE = RewriteTable(REWRITES), RewriteTable(FINITE_REWRITES)
+rewritten = ALWAYS.rewritten

@@ -18,7 +18,8 @@ from jwarp.ir.attributes import (
     Transposes,
     Triangle,
 )
-from jwarp.ir.operation import ANY, BEFORE_LOWERING, BITS, FLOAT, NUMBER, Memory, Operation, Stage
+from jwarp.ir.operation import ANY, BITS, FLOAT, NUMBER, Operation
+from jwarp.ir.row_groups import BEFORE_LOWERING, Code, Memory, Numeric, Stage, Threads, Uses
 
 # Of operations on the elements of a tile: the tile comes first, and a value last.
 _AFTER_TILE, _BETWEEN = slice(1, None), slice(1, -1)
@@ -27,7 +28,7 @@ _LOWERED = frozenset({Stage.TILING, Stage.LOWERED})
 
 TILE_TABLE: list[Operation] = [
     Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr", attribute=attribute, indices=indices,
-              stages=BEFORE_LOWERING, is_count=name in ("iota", "arg", "argsort"),
+              stages=BEFORE_LOWERING, numeric=Numeric(is_count=name in ("iota", "arg", "argsort")),
               combines="add" if name == "put_add" else "")
     for name, arity, kinds, attribute, indices, doc in (
         ("fill", 1, ANY, Shape, None, "a tile of the shape, all of whose elements are x"),
@@ -116,7 +117,7 @@ TILE_TABLE += [
     Operation(
         *("own", 1, ANY, None, "the element of the tile that is this thread's", "tile"),
         stages=_READING,
-        tells_threads=True,
+        threads=Threads(differ=True),
     ),
     Operation(
         "barrier", 0, ANY, None, "the threads of a block wait here until all have come", "check", stages=_READING
@@ -160,7 +161,7 @@ TILE_TABLE += [
         effect="look",
         typed_by="tape",
         attribute=TapeNumber,
-        takes=Memory.TAPE,
+        uses=Uses(takes=Memory.TAPE),
         stages=_TILING,
     ),
 ]
@@ -175,10 +176,9 @@ TILE_TABLE += [
         doc,
         effect="write",
         attribute=attribute,
-        reads=Memory.ELEMENTS,
-        writes=Memory.ELEMENTS,
+        uses=Uses(reads=Memory.ELEMENTS, writes=Memory.ELEMENTS),
         stages=_LOWERED,
-        is_unit=True,
+        code=Code(is_unit=True),
     )
     for name, attribute, doc in (
         (

@@ -40,9 +40,10 @@ from jwarp.ir.nodes import (
     results,
     walk,
 )
-from jwarp.ir.operation import INT, Operation, Stage
+from jwarp.ir.operation import INT, Operation
 from jwarp.ir.ops import COMBINERS, OPS
 from jwarp.ir.printing import short_file
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.tile_types import Misfit, tile_result
 from jwarp.ir.units import unit_sizes
 from jwarp.types import (
@@ -312,7 +313,7 @@ def _check_bitcast(node: Op, result: ValueType) -> None:
 # Rules beyond the table of operations and the types of attributes, and the result type where a parameter decides it.
 ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     **{name: _check_tile for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages},
-    **{name: _check_unit for name, row in OPS.items() if row.is_unit},
+    **{name: _check_unit for name, row in OPS.items() if row.code.is_unit},
     "tid": _check_tid,
     "param": _check_param,
     "shape": _check_shape,
@@ -501,7 +502,7 @@ class _Verifier:
             raise _Fault("takes arguments")
         if any(kind not in row.kinds for kind in kinds):
             raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")
-        if self.mapped and row.effect == "tile":
+        if self.mapped and row.is_tile:
             raise _Fault(f"is no operation for the single elements of a tile of shape {self.mapped}")
         if not row.is_tile and row.shape_of(tuple(a.type for a in node.args)) is None:
             raise _Fault(f"does not take operands of several shapes: {', '.join(str(a.type) for a in node.args)}")
@@ -511,7 +512,7 @@ class _Verifier:
         rule = ATTR_RULES.get(node.name)
         from_attr = rule(self.kernel, node) if rule else None
         self.result(node, row, from_attr)
-        if row.effect == "call":
+        if row.is_outlined:
             self.call(node)
         if node.row.clears:
             self.cleared.add(node.array)

@@ -18,7 +18,7 @@ from jwarp.wire import Binding, Role, encode_launch
 
 
 class Code(Protocol):
-    """The code of a launch, as far as the launch itself knows it: a `compiler.program.Program`, equal by content."""
+    """The code of a launch, as far as the launch knows it: a `compiler.program_base.Program`, equal by content."""
 
     @property
     def kernel(self) -> Kernel:

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.config import config
+from jwarp.devices import get_device
 from jwarp.errors import LaunchError
+from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import MAX_DIMS
 
@@ -107,9 +110,14 @@ def _read_extent(entry: Any, where: str, axis: int) -> Any:
     return extent
 
 
-def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
-    """`block_dim` as a positive int, those along x, y and z of a handwritten kernel, or None."""
+def read_block_dim(block_dim: Any, kernel_name: str, *, as_warp: bool = False) -> BlockDim | None:
+    """`block_dim` as a positive int, those along x, y and z of a handwritten kernel, or None.
+
+    To read it `as_warp` does is to leave out what is not positive.
+    """
     if block_dim is None:
+        return None
+    if as_warp and isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
         return None
     if isinstance(block_dim, (tuple, list)):
         return tuple(one_block_dim(n, kernel_name) for n in block_dim)
@@ -125,6 +133,23 @@ def one_block_dim(block_dim: Any, kernel_name: str) -> int:
     if not 1 <= size < 2**31:
         raise LaunchError(f"kernel '{kernel_name}': block_dim must be positive, and have 32 bits, got {block_dim!r}")
     return size
+
+
+def block_of_program(block_dim: Any, device: Any, kernel_name: str) -> Any:
+    """The threads of a block in a program of Warp's, which on the CPU has one, unless `enable_cpu_blocks` is set.
+
+    Raises:
+        LaunchError: more threads than a block has, or no such device.
+    """
+    if get_device(device).is_cuda or isinstance(block_dim, (tuple, list)):
+        return block_dim
+    size = 1 if block_dim is None else read_block_dim(block_dim, kernel_name, as_warp=True) or 1
+    if isinstance(size, int) and size > MAX_BLOCK_DIM:
+        raise LaunchError(
+            f"kernel '{kernel_name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}: a block has at most "
+            f"{MAX_BLOCK_DIM} on CPU, too"
+        )
+    return size if config.of_warp["enable_cpu_blocks"] else 1
 
 
 def blocks(

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,22 @@ class Allocate:
     shape: Shape
     dtype: np.dtype
     value: int | None = None
+    slots: ClassVar[tuple[Slot, ...]] = ()
+    written: ClassVar[tuple[Slot, ...]] = ()
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The elements of `source` become those of `target`."""
+    """The elements of `source` become those of `target`, which is the first content of memory of the list."""
 
     source: Slot
     target: Slot
+    written: ClassVar[tuple[Slot, ...]] = ()
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The slots that it has a use for."""
+        return self.source, self.target
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,18 @@ class Add:
     target: Slot
     shape: Shape | None = None
 
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The slots that it has a use for."""
+        return self.source, self.target
 
+    @property
+    def written(self) -> tuple[Slot, ...]:
+        """The slots whose content it changes."""
+        return (self.target,)
+
+
+# Every kind has the `slots` that it reads or writes, and those that are `written`: whose first content it changes.
 Step = Allocate | Copy | Launch | Add
 
 
@@ -105,19 +124,12 @@ class Steps:
 
     @functools.cached_property
     def written(self) -> frozenset[Slot]:
-        """The slots that launches or additions change."""
-        added = {step.target for step in self.steps if isinstance(step, Add)}
-        return frozenset(added.union(*(launch.written for launch in self.launches)))
+        """The slots that steps change."""
+        return frozenset(slot for step in self.steps for slot in step.written)
 
     @functools.cached_property
     def given(self) -> tuple[Slot, ...]:
         """The slots that no step allocates, in the order of their first use."""
-        used: dict[Slot, None] = {}
-        own: set[Slot] = set()
-        for step in self.steps:
-            if isinstance(step, Allocate):
-                own.add(step.slot)
-            else:
-                slots = step.slots if isinstance(step, Launch) else (step.source, step.target)
-                used.update(dict.fromkeys(slots))
+        own = {step.slot for step in self.steps if isinstance(step, Allocate)}
+        used = dict.fromkeys(slot for step in self.steps for slot in step.slots)
         return tuple(slot for slot in used if slot not in own)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jwarp.api.jax_arrays import from_jax, to_jax
 from jwarp.arrays.array import array
-from jwarp.arrays.create import empty_like, zeros_like
+from jwarp.arrays.create import zeros_like
 from jwarp.bind.control import bounded
 from jwarp.bind.traced_memory import Scope
 from jwarp.optim.operators import LinearOperator
@@ -100,7 +100,7 @@ def _product(operator: LinearOperator, like: array) -> Product:
     """The product with an operator as a function of JAX values."""
 
     def product(values: jax.Array) -> jax.Array:
-        made = empty_like(like)
+        made = zeros_like(like)
         operator.matvec(from_jax(values, dtype=like.dtype), made, made, alpha=1.0, beta=0.0)
         return to_jax(made)
 

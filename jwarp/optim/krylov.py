@@ -15,7 +15,7 @@ import numpy as np
 from jwarp.api.capture import capture_while
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array, array2d
-from jwarp.arrays.create import empty, zeros
+from jwarp.arrays.create import zeros
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.builtins.atomic import atomic_add
 from jwarp.frontend.builtins.control import tid
@@ -141,8 +141,8 @@ class LinearSolverState:
     # Helpers of the solvers.
 
     def vector(self) -> array:
-        """A new array as the right-hand side is one."""
-        return empty(self.b.shape, dtype=self.b.dtype, device=self.b.device)
+        """A new array as the right-hand side is one; zeros, since operators may add `0 * y` of it to a product."""
+        return zeros(self.b.shape, dtype=self.b.dtype, device=self.b.device)
 
     def on(self, kernel: Kernel, *vectors: array) -> None:
         """Launch a kernel of `s`, the system of each number, and the numbers of vectors."""

@@ -28,7 +28,8 @@ class LinearOperator:
         dtype: The type of its elements: a scalar type, or that of its vectors or blocks.
         device: The device of vectors.
         matvec: Called as `matvec(x, y, z, alpha=…, beta=…)`. It stores `alpha * (A @ x) + beta * y` in z. x, y and z
-            are arrays of the same shape and type, and z may be y. If `beta` is 0, the content of y is arbitrary.
+            are arrays of the same shape and type, and z may be y. If `beta` is 0, y has zeros
+            or an earlier product.
         batch_offsets: For B systems, the start of each among the components of the vectors: an ascending array of int32
             and shape (B + 1,). None for one system. Components from the last offset on belong to no system and do not
             change.

@@ -48,8 +48,10 @@ class _Expander(Rebuilder):
         if self.alone:
             return frozenset()
         ops = [n for n in block.nodes if isinstance(n, Op)]
-        halves = {(n.name, n.args[0]) for n in ops if n.row.partner}
-        return frozenset(n.args[0] for n in ops if n.row.partner and (n.row.partner, n.args[0]) in halves)
+        halves = {(n.name, n.args[0]) for n in ops if n.row.numeric.partner}
+        return frozenset(
+            n.args[0] for n in ops if n.row.numeric.partner and (n.row.numeric.partner, n.args[0]) in halves
+        )
 
     def op(self, node: Op) -> None:
         args = self.operands(node.args)
@@ -69,7 +71,7 @@ class _Expander(Rebuilder):
         if _is_half(node):
             self.known[node.result] = self.through_float32(node, is_paired)
             return
-        if row.is_composed:
+        if row.code.is_composed:
             self.known[node.result] = COMPOSED[node.name](self.builder, node.args)
             return
         form = self.expansion(node, is_paired)
@@ -128,4 +130,4 @@ COMPOSED: dict[str, Callable[[Builder, tuple[Operand, ...]], Operand]] = {
 
 
 def _is_half(node: Op) -> bool:
-    return not node.row.moves_bits and any(a.type in (float16, bfloat16) for a in node.args)
+    return not node.row.transfer.moves_bits and any(a.type in (float16, bfloat16) for a in node.args)

@@ -114,7 +114,7 @@ class _Speculator(Rewriter):
 
 def _invariant(written: Collection[ArrayName]) -> Movable:
     """A test for invariance in a loop that writes arrays: equal arguments give equal results in and before it."""
-    return lambda node: node.row.is_pure or (node.row.effect == "read" and node.attr not in written)
+    return lambda node: node.row.is_pure or (node.row.only_reads and node.attr not in written)
 
 
 def _is_pure(node: Op) -> bool:

@@ -21,6 +21,7 @@ from jwarp.ir.nodes import (
     Value,
     blocks,
     failure_texts,
+    is_found,
     operands,
     walk,
 )
@@ -68,7 +69,7 @@ def _racing(kernel: Kernel) -> dict[int, tuple[str, ...]]:
     for node in walk(kernel.body):
         if isinstance(node, Op) and node.row.is_access:
             touched.setdefault(node.array, {})[_manner(node)] = None
-    shared = {p: tuple(how) for p, how in touched.items() if kernel.local(p) is None}
+    shared = {p: tuple(how) for p, how in touched.items() if kernel.local(p) is None and not is_found(kernel, p)}
     return {p: how for p, how in shared.items() if set(how) not in ({"load"}, {"atomic"})}
 
 
@@ -87,7 +88,7 @@ def _only_selected(body: Block) -> set[Operand]:
     read: set[Operand] = set(body.yields)
     for node in walk(body):
         used = operands(node)
-        if isinstance(node, Op) and node.row.chooses:
+        if isinstance(node, Op) and node.row.transfer.chooses:
             chosen.update(used[1:])
             used = used[:1]
         read.update(used, *(block.yields for block in blocks(node)))
@@ -162,16 +163,20 @@ class _Instrumenter(Rebuilder):
             # The components of an element are inside together.
             indices = (*indices[:dims], *(zero(i.type) for i in indices[dims:]))
         key = (node.attr, indices)
+        # A derivative finds by numbers the gradient of an array, which may have none.
+        if is_found(self.kernel, node.array) and self.kernel.variant != "forward":
+            return
         # Tiles may stick out of arrays: what they load there is zero.
         if dims == 0 or key in self.tested or shape_of(indices[0].type):
             return
         self.tested.add(key)
         is_inside = self.builder.op("inside", *indices, attr=self.number(node.array))
-        self.builder.check(is_inside, f"index outside of `{array.name}`")
+        named = "an array that the kernel finds by a number" if is_found(self.kernel, node.array) else f"`{array.name}`"
+        self.builder.check(is_inside, f"index outside of {named}")
 
     def check_nan(self, node: Op, result: Value) -> None:
         """Refuse a NaN made of numbers; one that a `select` may pass over, where it is selected."""
-        tests = self.selected_tests(node) if node.row.chooses else self.own_test(node, result)
+        tests = self.selected_tests(node) if node.row.transfer.chooses else self.own_test(node, result)
         if result in self.selected:
             self.pending[result] = tests
             return

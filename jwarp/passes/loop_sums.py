@@ -42,7 +42,7 @@ def carried_sums(kernel: Kernel) -> Kernel:
     work on tiles, or whose bits count stay as they are.
     """
     loops = [node for node in walk(kernel.body) if isinstance(node, For)]
-    adds = any(isinstance(n, Op) and n.row.is_atomic and n.row.combines == "add" for x in loops for n in walk(x.body))
+    adds = any(isinstance(n, Op) and n.row.is_addition for x in loops for n in walk(x.body))
     if not adds or kernel.order or kernel.block_dim or rounds_as_written(kernel):
         return kernel
     kernel = hoist(kernel, guarded=True)  # the indices that loops do not choose
@@ -115,7 +115,7 @@ class _Carrier(Rewriter):
 
     def _adds(self, node: Op) -> bool:
         """True if the operation adds to an element, and nothing reads the old value."""
-        return node.row.is_atomic and node.row.combines == "add" and node.result not in self.used
+        return node.row.is_addition and node.result not in self.used
 
 
 def _surely_runs(loop: For) -> bool:

@@ -15,7 +15,7 @@ from jwarp.types import bool_
 
 def settled(kernel: Kernel, *, on_gpu: bool) -> Kernel:
     """The kernel as a GPU runs it, or as anything else does."""
-    if not any(isinstance(n, Op) and n.row.asks_target for n in walk(kernel.body)):
+    if not any(isinstance(n, Op) and n.row.threads.is_target for n in walk(kernel.body)):
         return kernel
     return simplify(dataclasses.replace(kernel, body=_Settled(on_gpu).block(kernel.body)))
 
@@ -26,7 +26,7 @@ class _Settled(Rebuilder):
         self.on_gpu = Const(bool_, on_gpu)
 
     def op(self, node: Op) -> None:
-        if node.row.asks_target:
+        if node.row.threads.is_target:
             assert node.result is not None
             self.known[node.result] = self.on_gpu
         else:

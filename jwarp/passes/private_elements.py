@@ -9,8 +9,9 @@ import dataclasses
 import itertools
 from collections.abc import Iterable
 
-from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
+from jwarp.analysis.ownership import shifted_of
 from jwarp.ir.builder import Builder, make_block
+from jwarp.ir.contents import Definitions, definitions_of
 from jwarp.ir.nodes import (
     Const,
     Kernel,
@@ -114,7 +115,7 @@ def _is_replaceable(kernel: Kernel, p: int, definitions: Definitions) -> bool:
 
 def _could_be_value(node: Op) -> bool:
     """True if an access could use a value instead of an element: it reads, sets or adds to it."""
-    return node.row.is_access and (not node.row.is_atomic or node.row.combines == "add")
+    return node.row.is_access and (not node.row.is_atomic or node.row.is_addition)
 
 
 def _is_own(kernel: Kernel, node: Op, type: ArrayType, definitions: Definitions) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jwarp.analysis.ownership import Definitions, definitions_of
 from jwarp.ir.builder import Builder
+from jwarp.ir.contents import Definitions, definitions_of
 from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value
 from jwarp.ir.visit import Rewriter
 from jwarp.types import float32

@@ -147,7 +147,7 @@ class _Simplifier(Rebuilder):
             return
         if definition.row.is_complement:
             self.learn(definition.args[0], Const(constant.type, not constant.value), learnt)
-        elif definition.row.absorbs is (not constant.value):
+        elif definition.row.numeric.absorbs is (not constant.value):
             for arg in definition.args:
                 self.learn(arg, constant, learnt)
 
@@ -279,7 +279,7 @@ class _Simplifier(Rebuilder):
 def is_cheap(block: Block) -> bool:
     """True if a block is small and without effects. That is for code generation only, for a derivative must not run the
     branch that was not taken: zero times an infinite slope is NaN."""
-    cheap = (isinstance(n, Op) and n.row.is_pure and not n.row.is_elementary for n in block.nodes)
+    cheap = (isinstance(n, Op) and n.row.is_pure and not n.row.code.is_elementary for n in block.nodes)
     return len(block.nodes) <= MAX_FLATTENED_OPS and all(cheap)
 
 

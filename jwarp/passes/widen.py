@@ -68,11 +68,11 @@ class _Widener(Rebuilder):
         if result not in self.found.made or not isinstance(result.type, ScalarType) or not result.type.is_float:
             return False
         floats = [x for x in node.args if x.type.is_float]
-        return all(x.type is result.type for x in floats) or node.row.typed_by == "target"
+        return all(x.type is result.type for x in floats) or node.row.has_target
 
     def widen(self, node: Op) -> None:
         assert node.result is not None
-        if node.row.typed_by == "target":
+        if node.row.has_target:
             self.wide[node.result] = self.in_float64(node.args[0])
         else:
             args = [self.in_float64(x) if x.type.is_float else self.operand(x) for x in node.args]

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from jwarp.ir.attributes import Extent
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, simplify_op, zero
+from jwarp.ir.contents import definitions_of
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results, walk
+from jwarp.ir.rewrites import OF_FINITE
 from jwarp.ir.visit import Rewriter
 from jwarp.passes.hoist import speculate
 from jwarp.types import FLOATS, bool_, int32, int64
@@ -40,7 +42,7 @@ class _Skips(Rewriter):
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
-        self.definitions = {node.result: node for node in walk(kernel.body) if isinstance(node, Op) and node.result}
+        self.definitions = definitions_of(kernel.body)
 
     def nodes(self, node: Node) -> Iterable[Node]:
         node = self.node(node)
@@ -82,7 +84,7 @@ class _Skips(Rewriter):
         match definition:
             case Op(row=row) if row.is_complement:
                 yield from self.reasons(definition.args[0], not holds)
-            case Op(row=row) if row.absorbs is holds:
+            case Op(row=row) if row.numeric.absorbs is holds:
                 for part in definition.args:
                     yield from self.reasons(part, holds)
             case _:
@@ -95,7 +97,7 @@ class _Skips(Rewriter):
         match definition:
             case Op(row=row) if row.is_complement:
                 return self.zeros((definition.args[0], not holds))
-            case Op(row=row) if row.absorbs is (not holds):
+            case Op(row=row) if row.numeric.absorbs is (not holds):
                 parts = [self.zeros((part, holds)) for part in definition.args]
             case Op(row=row) if row.equality is holds:
                 return _compared(definition)
@@ -134,7 +136,7 @@ def _may_run(node: Op) -> bool:
     if row.is_access:
         return not row.is_write or row.is_atomic
     is_float = node.result is not None and node.result.type.is_float
-    return row.is_pure and (not is_float or row.is_total or row.moves_bits or not node.args)
+    return row.is_pure and (not is_float or row.numeric.is_total or row.transfer.moves_bits or not node.args)
 
 
 def _outside(builder: Builder, accesses: list[Op]) -> Operand:
@@ -202,33 +204,19 @@ class _Algebra:
                         self.known[x] = self.of(one)
                 continue
             assert isinstance(node, Op)
-            if node.row.is_atomic and (node.row.combines != "add" or not _is_zero(self.of(node.values[0]))):
+            if node.row.is_atomic and (not node.row.is_addition or not _is_zero(self.of(node.values[0]))):
                 return False
             if node.row.is_pure and node.result is not None:
                 self.known[node.result] = self.result(node)
         return True
 
     def result(self, node: Op) -> Operand:
-        args = [self.of(x) for x in node.args]
         assert node.result is not None
-        match node.name, args:  # the rules of arithmetic for zero
-            case "mul", [x, y] if _is_zero(x) or _is_zero(y):
-                return zero(node.result.type)
-            case "add", [x, y] if _is_zero(x):
-                return y
-            case "add", [x, y] if _is_zero(y):
-                return x
-            case "sub", [x, y] if _is_zero(y):
-                return x
-            case "fma", [x, y, z] if _is_zero(x) or _is_zero(y):
-                return z
-            case "neg", [x] if _is_zero(x):
-                return x
-            case "cast", [x] if _is_zero(x):
-                return zero(node.result.type)
-            case "select", [_, x, y] if _equal(x, y):
-                return x
-        return simplify_op(node.name, tuple(args), node.result.type) or node.result
+        args = tuple(map(self.of, node.args))
+        # Both zeros are one here.
+        unsigned = tuple(zero(x.type) if _is_zero(x) else x for x in args)
+        found = OF_FINITE.rewritten(node.name, unsigned, node.result.type)
+        return found or simplify_op(node.name, args, node.result.type) or node.result
 
 
 def _is_zero(x: Operand) -> bool:

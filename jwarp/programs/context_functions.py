@@ -6,9 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
+from jwarp.launching.geometry import block_of_program
 
 # Threads of a block of a GPU where nobody says, and the least architecture that compilers of CUDA 13 make code for.
 _GPU_BLOCK = 256

@@ -6,10 +6,9 @@ from typing import Any
 
 from jwarp.api import record
 from jwarp.devices import get_device
-from jwarp.dispatch.call.array_arguments import block_of_program
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.launching.geometry import BlockDim
+from jwarp.launching.geometry import BlockDim, block_of_program
 
 
 class _AllRecords(type):

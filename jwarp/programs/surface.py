@@ -38,7 +38,6 @@ _MISSING: dict[str, dict[str, str]] = {
             "from_paddle to_paddle dtype_from_paddle dtype_to_paddle device_from_paddle device_to_paddle "
             "stream_from_paddle"
         ),
-        "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
         "matrices in one thread by these names (tile_matmul, tile_cholesky)": (
@@ -81,6 +80,7 @@ PRIVATE = {
         "run_sort_reduce"
     ),
     "jax": "get_jax_device",
+    "texture": "texture1d_t texture2d_t texture3d_t cuda_array_desc_t MemoryType",
     "jax.ffi": (
         "JAX_CALLABLE_DEFAULT_GRAPH_CACHE_MAX _FFI_CALLABLE_REGISTRY _FFI_REGISTRY_LOCK _build_kernel_launch_bounds "
         "_preload_ffi_module register_ffi_callback"

@@ -184,8 +184,13 @@ def _find_blocks(
     array_scan(counts, offsets, inclusive=False)
     if most is not None:
         nnz, limited = number("bsr_mm", "nnz_max", most), empty(z.nrow + 1, dtype=int32, device=z.device)
+        if not (z.device.is_cuda or z.device.is_capturing) and offsets.memory.is_known:
+            found = int(offsets.numpy()[z.nrow])
+            if found > nnz:
+                hint = f"give nnz_max={found} or more, or none where nothing is captured or traced"
+                raise LaunchError(f"bsr_mm: the product has {found} blocks, more than nnz_max={nnz}", hint=hint)
         with config(bounds="error"):  # and nothing is lost
-            launch(_has_at_most_nnz_max, z.nrow + 1, [nnz, offsets, limited], device=z.device, record_tape=False)
+            launch(_bsr_mm_checks_nnz_max, z.nrow + 1, [nnz, offsets, limited], device=z.device, record_tape=False)
         offsets = limited
     elif most_new is not None:
         nnz = number("bsr_mm", "max_new_nnz", most_new) + (0 if old is None else old.nnz)
@@ -231,10 +236,10 @@ def _limit(most: int, offsets: array[int]) -> None:
 
 
 @kernel(enable_backward=False)
-def _has_at_most_nnz_max(nnz_max: int, offsets: array[int], limited: array[int]) -> None:
+def _bsr_mm_checks_nnz_max(nnz_max: int, offsets: array[int], nnz_max_exceeded: array[int]) -> None:
     row = tid()
-    # More blocks than nnz_max: the index is then outside of the array, which is an error here.
-    limited[row + max(offsets[row] - nnz_max, 0) * limited.shape[0]] = offsets[row]
+    # More blocks than nnz_max: the index is then outside of the array, which is an error here. It tells its name.
+    nnz_max_exceeded[row + max(offsets[row] - nnz_max, 0) * nnz_max_exceeded.shape[0]] = offsets[row]
 
 
 @cached(2)

@@ -19,9 +19,6 @@ from jwarp.tiling.whole import WHOLE, is_whole
 BLOCKS = 16
 MOST_BYTES = 1 << 18
 
-# Effects that operations may have if threads run them as blocks do.
-_EFFECTS = ("pure", "tile", "read", "write")
-
 
 def gains_as_threads(kernel: Kernel) -> bool:
     """True if the blocks of a kernel may run side by side, and serial dependencies take most of their time.
@@ -46,10 +43,10 @@ def _keeps_together(node: Node) -> bool:
     row = node.row
     return (
         row.in_order
-        or row.is_common
-        or (row.tells_threads and row.attribute is None)
+        or row.threads.is_common
+        or (row.threads.differ and row.attribute is None)
         or row.is_atomic
-        or row.effect not in _EFFECTS
+        or not (row.is_movable or row.only_reads or row.changes_memory)
     )
 
 

@@ -72,7 +72,7 @@ class _Simpler(Cloner):
 
 def _is_transpose(node: Op) -> bool:
     """True if an operation gives the transpose of a square matrix."""
-    if node.name != "view" or len(shape := shape_of(node.args[0].type)) != 2 or shape[0] != shape[1] or shape[0] == 1:
+    if not node.row.is_view or len(shape := shape_of(node.args[0].type)) != 2 or shape[0] != shape[1] or shape[0] == 1:
         return False
     return node.attr_as(Strided) == Strided(shape, 0, (1, shape[0]))
 
@@ -86,7 +86,7 @@ def _additions(kernel: Kernel) -> dict[Op, tuple[Operand, Op]]:
     found: dict[Op, tuple[Operand, Op]] = {}
     taken: set[Op] = set()
     for node in ops:
-        if node.row.signs != (1, 1) or not shape_of(result_of(node).type):
+        if node.row.numeric.signs != (1, 1) or not shape_of(result_of(node).type):
             continue
         for tile, addend in (node.args, node.args[::-1]):
             made = few.get(addend) if isinstance(addend, Value) else None
@@ -100,7 +100,7 @@ def _additions(kernel: Kernel) -> dict[Op, tuple[Operand, Op]]:
 def _is_mostly_zero(node: Op) -> bool:
     if node.row.adds_to_tile:
         return node.args[0] == zero(node.args[0].type)
-    if node.name != "spread":
+    if not node.row.spreads:
         return False
     # A spread of all elements, each to its own place, is a view, which costs nothing.
     view = node.attr_as(Strided)

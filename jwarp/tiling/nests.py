@@ -299,7 +299,7 @@ class NestWriter:
                 node = form.node
                 assert node.result is not None
                 args = self.elements(node.args)
-                if node.row.is_common and isinstance(args[0], Const):
+                if node.row.threads.is_common and isinstance(args[0], Const):
                     return args[0]
                 return self.builder.op(node.name, *args, attr=node.attr, type=scalar_of(node.result.type))
             case _:
@@ -350,7 +350,7 @@ class NestWriter:
         rule = _RULES.get(node.name)
         if rule is not None:
             rule(self, node)
-        elif node.row.effect != "rule":
+        elif not node.row.is_rule:
             args = self.elements(node.args)
             made = None if result is None else self.fresh(result)
             self.builder.append(dataclasses.replace(node, args=args, result=made))

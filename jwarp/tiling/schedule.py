@@ -23,7 +23,7 @@ from jwarp.ir.nodes import (
     walk,
     walk_node,
 )
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole, free_operands, tiles_in
 from jwarp.tiling.symbolic_tiles import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
 from jwarp.tiling.whole import WHOLE
@@ -96,14 +96,14 @@ class _BlockScheduler:
 
     def scalar(self, node: Op) -> None:
         row = node.row
-        if row.is_pure or row.effect == "read" or node.row.is_detached:
+        if row.is_pure or row.only_reads or node.row.is_detached:
             first = max((self.ready.get(x, 0) for x in node.args if isinstance(x, Value)), default=0)
             if row.reads_elements:
                 first = max(first, self.readable.get(node.array, 0))
                 self.writable[node.array] = max(first, self.writable.get(node.array, 0))
             self.early(node, first)
             return
-        if row.effect != "rule":
+        if not row.is_rule:
             self.late(Step(node), node)
 
     def early(self, node: Op, first: int) -> None:
@@ -427,7 +427,7 @@ def _shape_of(node: Op) -> tuple[int, ...]:
 def _takes_back(node: Node) -> bool:
     """True if a node removes records that another one added, which happens in reverse order."""
     rows = (n.row for n in walk_node(node) if isinstance(n, Op))
-    return any(row.takes is not Memory.NONE or Memory.TAPE in row.reads for row in rows)
+    return any(row.uses.takes is not Memory.NONE or Memory.TAPE in row.uses.reads for row in rows)
 
 
 def _memory(node: Node) -> tuple[set[ArrayName], set[ArrayName], bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,31 +136,31 @@ class Forms:
         for node in block.nodes:
             if isinstance(node, Op):
                 if node.result is not None and isinstance(node.result.type, TileType):
-                    form = self._form(node, node.result.type)
+                    form = self._form(node)
                     if form is not None:
                         self.known[node.result] = form
             elif not mapped_shape_of(node):
                 for inner in blocks(node):
                     self._block(inner)
 
-    def _form(self, node: Op, type: TileType) -> Form | None:
-        match node.name:
-            case "fill":
-                return Filled(node.args[0])
-            case "iota":
-                iota = node.attr_as(Iota)
-                return Counted(0, tuple(int(k == iota.axis and n > 1) for k, n in enumerate(iota.shape)))
-            case "view":
-                view = node.attr_as(Strided)
-                return self._seen(node.args[0], places(view.shape, view.offset, view.strides))
-            case "spread":
-                return self._placed(node, type)
-            case "spread_add":
-                return None
-            case "lane_max":  # is one for each vector of the loop that asks for it
-                self.costs[result_of(node)] = 1
-                return Computed(node)
-        return self._computed(node)
+    def _form(self, node: Op) -> Form | None:
+        return _FORMS.get(node.name, Forms._computed)(self, node)
+
+    def _filled(self, node: Op) -> Form:
+        return Filled(node.args[0])
+
+    def _counted(self, node: Op) -> Form:
+        iota = node.attr_as(Iota)
+        return Counted(0, tuple(int(k == iota.axis and n > 1) for k, n in enumerate(iota.shape)))
+
+    def _viewed(self, node: Op) -> Form:
+        view = node.attr_as(Strided)
+        return self._seen(node.args[0], places(view.shape, view.offset, view.strides))
+
+    def _one_for_a_vector(self, node: Op) -> Form:
+        """The largest of the lanes is one for each vector of the loop that asks for it."""
+        self.costs[result_of(node)] = 1
+        return Computed(node)
 
     def _seen(self, x: Operand, numbers: np.ndarray) -> Form:
         """The form of a tile whose elements are those of the flattened `x` with these numbers."""
@@ -179,11 +179,11 @@ class Forms:
         assert found is not None
         return Viewed(x, *found)
 
-    def _placed(self, node: Op, type: TileType) -> Form | None:
+    def _placed(self, node: Op) -> Form | None:
         """A spread that gives every element a new place is a view."""
         view = node.attr_as(Strided)
         numbers = places(shape_of(node.args[0].type), view.offset, view.strides).reshape(-1)
-        if numbers.size != type.size or np.unique(numbers).size != numbers.size:
+        if numbers.size != size_of(result_of(node).type) or np.unique(numbers).size != numbers.size:
             return None
         back = np.empty_like(numbers)
         back[numbers] = np.arange(numbers.size)
@@ -192,7 +192,7 @@ class Forms:
 
     def _computed(self, node: Op) -> Form | None:
         types = [x.type for x in (result_of(node), *node.args)]
-        if not node.row.is_pure or node.row.is_elementary or any(t.is_float for t in types):
+        if not node.row.is_pure or node.row.code.is_elementary or any(t.is_float for t in types):
             return None
         cost = 1
         for arg in node.args:
@@ -204,3 +204,13 @@ class Forms:
                 cost += self.costs[arg]
         self.costs[result_of(node)] = cost
         return Computed(node) if cost <= MAX_REPEATED_OPS else None
+
+
+# The form of a tile by the operation that makes it; any other is computed.
+_FORMS: dict[str, Callable[[Forms, Op], Form | None]] = {
+    "fill": Forms._filled,
+    "iota": Forms._counted,
+    "view": Forms._viewed,
+    "spread": Forms._placed,
+    "lane_max": Forms._one_for_a_vector,
+}

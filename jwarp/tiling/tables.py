@@ -47,7 +47,7 @@ def _is_alike(node: Op) -> bool:
     """True if an operation gives the same in every block for equal operands."""
     row = node.row
     assert node.result is not None
-    if math.prod(shape_of(node.result.type)) > MOST_ELEMENTS or is_whole(node) or row.tells_threads:
+    if math.prod(shape_of(node.result.type)) > MOST_ELEMENTS or is_whole(node) or row.threads.differ:
         return False
     is_known = row.is_pure or (row.is_tile and node.name in TILE_RULES)
     return is_known and (bool(node.args) or row.attribute is Iota)

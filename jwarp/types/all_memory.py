@@ -7,7 +7,7 @@ import hashlib
 from jwarp.caches import cached
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType
 from jwarp.types.composites import vector
-from jwarp.types.scalars import SCALARS, uint64
+from jwarp.types.scalars import SCALARS, ScalarType, uint64
 from jwarp.types.structs import MAX_CHANGED, Struct, add_struct, has_arrays
 
 # The name of the parameter.
@@ -16,6 +16,8 @@ MEMORY = "_process_memory"
 # The addresses that programs have, from the first one on that may be somebody's to the end.
 BASE, TOP = 1 << 16, 1 << 47
 WORD = 8
+# A place that no memory has, as the number of a scalar.
+NOWHERE = 1 << 62
 
 # An array in an element of an array of structs, as Warp lays it out: the address, that of the gradient, four extents
 # and four strides in bytes, two in a word, and the number of dimensions.
@@ -24,9 +26,19 @@ DESCRIPTOR = vector(DESCRIPTOR_WORDS, uint64)
 
 # The tables, of which one is all memory, too: what kernels find out about addresses and ids is in memory that no kernel
 # writes, so that no store makes it be read again.
-_words = {"words": ArrayType(uint64, 1), "slots": ArrayType(uint64, 2), "table": ArrayType(uint64, 1)}
+_words = {
+    "words": ArrayType(uint64, 1),
+    "slots": ArrayType(uint64, 2),
+    "moves": ArrayType(uint64, 1),
+    "table": ArrayType(uint64, 1),
+}
 _fields = {**_words, **{name: ArrayType(kind, 1) for name, kind in SCALARS.items()}}
 _HEAPS = {"table", *SCALARS}
+
+# Of a derivative, `moves` has for each kind of scalars two words: where the content is that the launch found, and where
+# the gradients are.
+_MOVES = {name: 2 * k for k, name in enumerate(SCALARS)}
+MOVES = 2 * len(SCALARS)
 MEMORY_TYPE = StructType("Memory", (Struct,), {"fields": _fields, "__slots__": tuple(_fields)})
 add_struct(MEMORY_TYPE)
 
@@ -39,13 +51,27 @@ def kind_number(kind: StructType) -> int:
 
 
 def is_heap(name: str) -> bool:
-    """True for a parameter of the IR that is all memory, as scalars of a type."""
-    return name.startswith(f"{MEMORY}.") and name.rpartition(".")[2] in _HEAPS
+    """True for a parameter of the IR that is all memory, as scalars of a type; also for its gradient."""
+    return _field(name) in _HEAPS
 
 
 def is_table(name: str) -> bool:
     """True for a parameter of the IR by which kernels read tables alone, which they cannot write."""
-    return name.startswith(f"{MEMORY}.") and name.rpartition(".")[2] in _words
+    return _field(name) in _words
+
+
+def move_of(kind: ScalarType, *, of_gradients: bool) -> int:
+    """The place of a word of `moves`."""
+    return _MOVES[kind.name] + of_gradients
+
+
+def _field(name: str) -> str:
+    """The field of all memory that a parameter of the IR, or of a derivative, is; empty for any other parameter."""
+    before, found, field = name.partition(f"{MEMORY}.")
+    return field.rstrip("_") if found and before in _PREFIXES else ""
+
+
+_PREFIXES = {"", "adj_", "final_", "claim_", "dot_"}
 
 
 def holds_descriptors(kind: AnyType) -> bool:

@@ -82,14 +82,34 @@ def refuse_unions(function: Callable[..., Any], what: str) -> None:
         KernelTypeError: there is one.
     """
     for name, hint in function.__annotations__.items():
-        if typing.get_origin(hint) in (typing.Union, types.UnionType):
-            text = f"{what}: `{name}` of `{function.__name__}` is a {hint}"
-            raise KernelTypeError(f"{text}: Union type annotations are only supported at Python scope")
+        if is_union(hint):
+            raise KernelTypeError(f"{what}: `{name}` of `{function.__name__}` {NO_UNIONS}", hint=in_place_of(hint))
+
+
+# The words after the name of something that is annotated with several types.
+NO_UNIONS = "has several types: Union type annotations are only supported at Python scope"
+
+
+def is_union(annotation: Any) -> bool:
+    """True for an annotation of several types, `None` among them."""
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
+
+
+def in_place_of(annotation: Any) -> str:
+    """A hint: the annotation to write in place of one of several types."""
+    one = without_none(annotation)
+    if one is annotation:
+        return "annotate it `Any` in a generic kernel or function, which is read anew for each type"
+    is_array = not isinstance(one, type) or hasattr(one, "plain_class")
+    shown = "`wp.array[…]`" if is_array else "the type"
+    return f"write {shown} alone" + (
+        ": None may be given for an array, and `if x:` in the kernel tells the two apart" if is_array else ""
+    )
 
 
 def without_none(annotation: Any) -> Any:
     """Of an annotation of a value or None, that of the value; others are what they are."""
-    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+    if not is_union(annotation):
         return annotation
     kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
     return kinds[0] if len(kinds) == 1 else annotation

@@ -63,6 +63,7 @@ class StructType(type):
     indexed: ArrayType | None = None  # of the structs that stand for indexed arrays: what kernels see
     # The type whose parameters of functions take it too, if any: uint64 for the arrays of a mesh, which it names.
     stands_for: Any = None
+    static: tuple[str, ...] = ()  # the fields that are constants under JAX, and no leaves
     holds_handles = False  # whether it is another one with arrays of grids, trees and meshes for the numbers in that
     following: Any = None  # of what loops go over: the function that gives the next one, `while following(x, item):`
     # Of those whose items come in runs: the function that goes on to the next one, from x.slot up to x.end, and the one

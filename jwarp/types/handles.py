@@ -27,7 +27,7 @@ when_gone: list[Callable[[int], None]] = []  # called with the number of an obje
 
 _births = itertools.count()
 UNCOPIED = frozenset(
-    {"born", "cached", "late", "repeat", "state", "traced_at", "number"}
+    {"born", "cached", "late", "repeat", "stands_for", "state", "traced_at", "number"}
 )  # the attributes of a grid, tree, mesh or volume that are its own
 
 
@@ -48,6 +48,7 @@ class Geometry:
     traced_at: tuple[str, int] | None = None  # where it was built last while JAX traced
     born: int  # its index in order of creation
     number = 0  # its id's, once someone has asked for that
+    stands_for = 0  # the id of the object that it is in the place of, while a function of launches is traced
     cached: Any = None  # for the layer that launches: what launches on arrays are given of a state
     repeat: Any = None  # what repeats its refits, with views of its arrays; False where nothing is to
     device: Any = None  # the GPU that its points are on, if they are arrays of one: launches run there
@@ -61,7 +62,7 @@ class Geometry:
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name not in ("cached", "late", "number", "repeat"):
+        if name not in ("cached", "late", "number", "repeat", "stands_for"):
             object.__setattr__(self, "state", object())
 
     def __getattr__(self, name: str) -> Any:
@@ -158,6 +159,14 @@ def named(numbers: Iterable[int]) -> dict[int, Geometry] | None:
     """The grids, trees and meshes that numbers, none of which is 0, are the ids of; None if one is no id."""
     found = {number: _named.get(number) for number in numbers}
     return None if None in found.values() else found  # type: ignore[return-value]
+
+
+def are_ids(numbers: np.ndarray) -> bool:
+    """True if there are numbers besides zeros, all ids of grids, trees, meshes and volumes that are alive."""
+    if not _named or numbers.dtype != np.uint64:
+        return False
+    known = np.unique(numbers)
+    return bool(named(known[known > 0].tolist()))
 
 
 def mark(made: Struct, owner: Geometry) -> Any:

@@ -112,6 +112,9 @@ class indexedarray(Operators):
             return _annotation(cls._ndim, *given, **named)
         return object.__new__(cls)
 
+    def __reduce__(self) -> Any:
+        return object.__new__, (type(self),), object.__getstate__(self)
+
     def __init__(self, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None):
         if data is None:
             raise KernelTypeError(f"{type(self).__name__}: there is no data", hint="wp.indexedarray[…] is a type")

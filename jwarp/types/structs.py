@@ -11,8 +11,9 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 from jwarp.caches import cached
 from jwarp.config import surface
 from jwarp.errors import KernelTypeError
+from jwarp.types.annotations import NO_UNIONS, in_place_of, is_union
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
-from jwarp.types.composites import CompositeType
+from jwarp.types.composites import CompositeType, CompositeValue
 from jwarp.types.scalars import ScalarType, int32, uint64
 from jwarp.types.tiles import MAX_DIMS
 
@@ -32,6 +33,12 @@ def add_struct(made: StructType) -> None:
     """Tell all that listen of another struct."""
     for listener in _listeners:
         listener(made)
+
+
+def declare_struct(made: StructType) -> None:
+    """Tell of a struct to all that listen, and to those that will."""
+    _known.append(made)
+    add_struct(made)
 
 
 class _Asked:
@@ -84,14 +91,8 @@ class Struct(metaclass=StructType):
             names = ", ".join(type(self).fields)
             raise KernelTypeError(f"{type(self)!r} has no field '{name}'; there are {names}")
         if surface.is_warps:
-            # Warp's structs have the memory of those inside of them.
-            value = value._copied() if _is_plain(value) else ASSIGNED[0](type(self), name, value)
+            value = ASSIGNED[0](type(self), name, value)
         object.__setattr__(self, name, value)
-
-    def _copied(self) -> Any:
-        """A struct with the same values, whose inner structs are others."""
-        values = [getattr(self, name) for name in type(self).fields]
-        return unchecked(type(self), [x._copied() if _is_plain(x) else x for x in values])
 
     def assign(self, value: Any) -> None:
         """Take all values of another struct of this type.
@@ -147,7 +148,7 @@ class Struct(metaclass=StructType):
                 return Struct.to(x, device)
             return x.to(device) if callable(getattr(x, "to", None)) else x
 
-        return type(self)(**{name: moved(getattr(self, name)) for name in type(self).fields})
+        return unchecked(type(self), {name: moved(getattr(self, name)) for name in type(self).fields})
 
     __replace__ = replace  # for copy.replace, from Python 3.13 on
 
@@ -156,9 +157,19 @@ class Struct(metaclass=StructType):
         return f"{type(self)!r}({shown})"
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """True for a struct of fields alone, which is of no grid, tree, mesh or volume."""
     return isinstance(value, Struct) and not (type(value).is_handle or type(value).holds_handles)
+
+
+def copied(value: Any) -> Any:
+    """A struct with the same values, whose vectors, matrices and inner structs are others; other values as they are."""
+    if isinstance(value, CompositeValue):
+        return value.copy()
+    if not is_plain(value):
+        return value
+    kind: Any = type(value)
+    return unchecked(kind, [copied(getattr(value, name)) for name in kind.fields])
 
 
 def _zero(field: AnyType) -> Any:
@@ -226,6 +237,9 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     local = sys._getframe(1).f_locals
     fields: dict[str, AnyType] = {}
     for name, annotation in _annotations(cls, local).items():
+        if is_union(annotation):
+            text = f"@wp.struct {cls.__name__}: field '{name}' {NO_UNIONS}"
+            raise KernelTypeError(text, hint=in_place_of(annotation))
         kind = as_type(annotation)
         if kind is None or annotation is cls:
             raise KernelTypeError(
@@ -251,8 +265,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     }  # fmt: skip
     made = StructType(cls.__name__, (Struct,), {**kept, "fields": fields, "__slots__": tuple(fields)})
     made.__qualname__ = cls.__qualname__
-    _known.append(made)
-    add_struct(made)
+    declare_struct(made)
     return made
 
 

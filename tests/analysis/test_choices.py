@@ -21,7 +21,7 @@ HEAD = """
 
 
 def chooses(node):
-    return (1, 2) if node.row.chooses else ()
+    return (1, 2) if node.row.transfer.chooses else ()
 
 
 def names(kernel, values):

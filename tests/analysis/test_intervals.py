@@ -104,8 +104,8 @@ def test_every_value_is_in_the_interval(name):
     for round_ in range(120):
         type_ = (int8, uint8, int32, uint32, int64)[round_ % 5]
         row = OPS[name]
-        types = [bool_, type_, type_] if row.chooses else [type_] * (row.arity or 0)
-        result = (int8, int32, int64, uint32)[round_ % 4] if row.converts else type_
+        types = [bool_, type_, type_] if row.transfer.chooses else [type_] * (row.arity or 0)
+        result = (int8, int32, int64, uint32)[round_ % 4] if row.transfer.converts else type_
         made = [operands(rng, t) for t in types]
         args = [Value(t) for t in types]
         builder = Builder()

@@ -1,7 +1,4 @@
-"""`wp.functionalize` and `wp.jax_callable`: functions of launches are functions of JAX, compared with jax.numpy."""
-
-import dataclasses
-import enum
+"""`wp.functionalize`: functions of launches are functions of JAX, compared with jax.numpy."""
 
 import jax
 import jax.numpy as jnp
@@ -9,27 +6,11 @@ import numpy as np
 import pytest
 from functions_of_launches import add_to, assert_same, squares
 from numpy.testing import assert_array_equal
+from spring_steps import Model, N, Order, State, move, numpy_step, pull, step, values
 
 import jwarp as wp
-from jwarp.config import surface
 
-
-@wp.kernel(enable_backward=False)
-def move(x: wp.array[wp.vec3], v: wp.array[wp.vec3], dt: float):
-    i = wp.tid()
-    x[i] = x[i] + dt * v[i]
-
-
-@wp.kernel
-def pull(x: wp.array[wp.vec3], k: wp.array[float], v: wp.array[wp.vec3], dt: float):
-    i = wp.tid()
-    v[i] = v[i] - dt * k[i] * wp.length_sq(x[i]) * x[i]
-
-
-@wp.kernel
-def energies(x: wp.array[wp.vec3], v: wp.array[wp.vec3], e: wp.array[float]):
-    i = wp.tid()
-    e[i] = 0.5 * wp.length_sq(v[i]) + wp.length_sq(x[i])
+step_fn = wp.functionalize(step, returns="s")
 
 
 @wp.kernel
@@ -37,60 +18,6 @@ def set_both(x: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     x[i] = 2.0 * y[i]
     y[i] = x[i] + 1.0
-
-
-class Order(enum.Enum):
-    FIRST = 1
-    SECOND = 2
-
-
-@dataclasses.dataclass
-class Spring:
-    k: wp.array
-    order: Order = Order.FIRST
-
-
-class Model:
-    spring: Spring
-    n: int
-
-    def __init__(self, n):
-        self.spring, self.n = Spring(wp.array(np.linspace(1, 2, n), dtype=float)), n
-        self.table = np.arange(3)
-        self.label = "model"
-
-
-class State:
-    x: wp.array
-
-    def __init__(self, n, seed=0):
-        make = np.random.default_rng(seed)
-        self.x, self.v = (wp.array(make.uniform(-1, 1, (n, 3)), dtype=wp.vec3) for _ in range(2))
-        self.e = wp.zeros(n, dtype=float)
-        self.steps = 0
-
-
-def step(m: Model, s: State, dt: float):
-    before = wp.clone(s.v)
-    wp.launch(pull, m.n, inputs=[s.x, m.spring.k, s.v, dt])
-    wp.launch(move, m.n, inputs=[s.x, before if m.spring.order is Order.FIRST else s.v, dt])
-    s.e.fill_(-1.0)
-    wp.launch(energies, m.n - 1, inputs=[s.x[1:], s.v[1:]], outputs=[s.e[1:]])
-
-
-def numpy_step(k, x, v, dt, order=Order.FIRST):
-    w = v - dt * (k * jnp.sum(x * x, -1))[:, None] * x
-    x = x + dt * (v if order is Order.FIRST else w)
-    e = jnp.full(len(x), -1.0).at[1:].set((0.5 * jnp.sum(w * w, -1) + jnp.sum(x * x, -1))[1:])
-    return x, w, e
-
-
-def values(s):
-    return tuple(wp.to_jax(a) for a in (s.x, s.v, s.e))
-
-
-step_fn = wp.functionalize(step, returns="s")
-N = 4
 
 
 @pytest.fixture
@@ -101,9 +28,6 @@ def m():
 @pytest.fixture
 def s():
     return State(N)
-
-
-# functionalize
 
 
 def test_new_objects_come_back_and_arguments_stay(m, s):
@@ -306,200 +230,6 @@ def test_attributes_that_are_bound_anew(s):
     t = wp.functionalize(f, returns="s")(s)
     assert t.steps == 1 and s.steps == 0
     assert_array_equal(t.extra.numpy(), 0)
-
-
-# Pytrees
-
-
-def test_arrays_are_pytrees():
-    a = wp.array(np.arange(6.0).reshape(2, 3), dtype=wp.vec3)
-    (leaf,), tree = jax.tree.flatten(a)
-    assert isinstance(leaf, jax.Array) and leaf.shape == (2, 3)
-    assert tree == jax.tree.structure(wp.zeros(7, dtype=wp.vec3)) != jax.tree.structure(wp.zeros((2, 3), dtype=float))
-    again = jax.tree.unflatten(tree, [leaf])
-    assert again.dtype is wp.vec3 and again.shape == (2,)
-    for anything in (None, 0, object(), jax.ShapeDtypeStruct((2, 3), jnp.float32)):
-        made = jax.tree.unflatten(tree, [anything])
-        assert jax.tree.leaves(made, is_leaf=lambda x: x is None) in ([anything], [])
-    a.fill_(1.0)
-    assert_array_equal(again.numpy(), np.arange(6.0).reshape(2, 3))
-
-
-def test_objects_are_pytrees(m, s):
-    assert jax.tree.structure(State(N, 1)) == jax.tree.structure(s)
-    assert jax.tree.structure(Model(N)) == jax.tree.structure(m)
-    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(m)]
-    assert names == [".spring.k[<flat index 0>]"]
-    m.table = np.arange(4)
-    assert jax.tree.structure(Model(N)) != jax.tree.structure(m)
-    s.again = s.x
-    t = jax.tree.map(lambda x: x + 1, s)
-    assert t.again is t.x and len(jax.tree.leaves(s)) == 3
-
-
-def test_foreign_class_is_registered_by_hand():
-    class Foreign:
-        def __init__(self):
-            self.a = wp.ones(2, dtype=float)
-
-    holder = Spring(Foreign())
-    wp.register_pytree(Spring)
-    with pytest.raises(wp.KernelTypeError, match=r"Spring.k is an object of Foreign.*cannot take it apart") as error:
-        jax.tree.leaves(holder)
-    assert "wp.register_pytree(Foreign)" in str(error.value)
-    assert wp.register_pytree(Foreign) is Foreign and wp.register_pytree(Foreign) is Foreign
-    assert_array_equal(jax.tree.leaves(holder)[0], 1.0)
-    with pytest.raises(wp.KernelTypeError, match="no class"):
-        wp.register_pytree(3)
-
-
-def test_views_of_one_array_are_not_parted(s):
-    class Halves:
-        def __init__(self, a, b):
-            self.a, self.b = a, b
-
-    wp.register_pytree(Halves)
-    base = wp.array(np.arange(6.0), dtype=float)
-    with pytest.raises(wp.LaunchError, match=r"Halves\.a and Halves\.b show elements of each other") as error:
-        jax.tree.leaves(Halves(base[:4], base[3:]))
-    assert "wp.functionalize" in str(error.value)
-    assert len(jax.tree.leaves(Halves(base, base))) == 1
-    first, second = jax.tree.leaves(Halves(base[:3], base[3:]))
-    assert_array_equal(np.concatenate([first, second]), np.arange(6))
-    even, odd = jax.tree.leaves(Halves(base[::2], base[1::2]))
-    assert_array_equal(even + 1, odd)
-
-
-def test_replace(s):
-    t = wp.replace(s, x=jnp.zeros((2, 3)))
-    assert t.x.shape == (2,) and t.x.dtype is wp.vec3 and t.v is s.v and s.x.shape == (N,)
-    with pytest.raises(wp.KernelTypeError, match="no attribute 'y'"):
-        wp.replace(s, y=1)
-    with pytest.raises(wp.KernelTypeError, match=r"State\.x: .*holds no vec3"):
-        wp.replace(s, x=jnp.zeros((2, 2)))
-
-
-def test_to_and_from_jax():
-    x = jnp.arange(6.0).reshape(2, 3)
-    a = wp.from_jax(x, dtype=wp.vec3)
-    wp.launch(move, 2, inputs=[a, a, 1.0])
-    assert_array_equal(wp.to_jax(a), 2 * x)
-    assert_array_equal(x, np.arange(6.0).reshape(2, 3))
-    b = wp.ones(3, dtype=float)
-    first = wp.to_jax(b)
-    assert wp.to_jax(b) is first
-    b.fill_(2.0)
-    assert_array_equal(first, 1.0)
-    assert_array_equal(jnp.sin(b), np.sin(np.full(3, 2, np.float32)))
-    seen = b.numpy()
-    second = wp.to_jax(b)
-    seen[:] = 3
-    assert_array_equal(second, 2.0)
-    assert_array_equal(wp.to_jax(b), 3.0)
-    with pytest.raises(wp.KernelTypeError, match="64-bit types are off"):
-        wp.to_jax(wp.zeros(2, dtype=wp.float64))
-    with pytest.raises(wp.KernelTypeError, match="expected an array"):
-        wp.to_jax(3)
-
-
-# jax_callable
-
-
-def two_steps(x: wp.array[wp.vec3], v: wp.array[wp.vec3], k: wp.array[float], dt: float, e: wp.array[float]):
-    wp.launch(pull, x.shape, inputs=[x, k, v, dt])
-    wp.launch(move, x.shape, inputs=[x, v, dt])
-    wp.launch(energies, x.shape, inputs=[x, v], outputs=[e])
-
-
-def test_jax_callable():
-    f = wp.jax_callable(two_steps, num_outputs=3, in_out_argnames=["x", "v"], graph_mode=1, vmap_method="sequential")
-    make = np.random.default_rng(0)
-    x, v = (jnp.asarray(make.uniform(size=(N, 3)), jnp.float32) for _ in range(2))
-    k = jnp.ones(N)
-
-    def wanted(x, v, k, dt):
-        v = v - dt * (k * jnp.sum(x * x, -1))[:, None] * x
-        x = x + dt * v
-        return x, v, 0.5 * jnp.sum(v * v, -1) + jnp.sum(x * x, -1)
-
-    assert_same(f(x, v, k, 0.1), wanted(x, v, k, 0.1))
-    assert_same(jax.jit(f)(x, v, k, 0.1), wanted(x, v, k, 0.1))
-    assert_same(jax.grad(lambda *a: f(*a)[2].sum(), argnums=(0, 1, 2, 3))(x, v, k, 0.1),
-                jax.grad(lambda *a: wanted(*a)[2].sum(), argnums=(0, 1, 2, 3))(x, v, k, 0.1), 1e-4)  # fmt: skip
-    xs = jnp.stack([x, 2 * x])
-    assert_same(jax.vmap(f, in_axes=(0, None, None, None))(xs, v, k, 0.1),
-                jax.vmap(wanted, in_axes=(0, None, None, None))(xs, v, k, 0.1))  # fmt: skip
-
-
-def test_output_dims_of_jax_callable():
-    def f(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
-        wp.launch(squares, x.shape, inputs=[x], outputs=[y])
-        wp.copy(z, x, count=2)
-
-    x = jnp.arange(3.0)
-    y, z = wp.jax_callable(f, num_outputs=2, output_dims={"y": 3, "z": (4,)})(x)
-    assert_array_equal(y, x * x)
-    assert_array_equal(z, [0, 1, 0, 0])
-    y, z = wp.jax_callable(f, num_outputs=2)(x, output_dims=5)
-    assert y.shape == z.shape == (5,)
-    with pytest.raises(wp.LaunchError, match="no shape for 'z'"):
-        wp.jax_callable(f, num_outputs=2)(x, output_dims={"y": 3})
-
-
-def test_jax_callable_refuses():
-    def f(x: wp.array[float], y: wp.array[float]):
-        wp.launch(set_both, x.shape, inputs=[x, y])
-
-    x = jnp.ones(3)
-    with pytest.raises(wp.LaunchError, match=r"wp.jax_callable: f changes 'x' at .*.py:\d+, and only 'y' come back"):
-        wp.jax_callable(f)(x)
-    with pytest.raises(wp.LaunchError, match="takes 1 arguments"):
-        wp.jax_callable(f)(x, x)
-    with pytest.raises(wp.KernelTypeError, match=r"parameter 'x': expected array\[float32\], got int32\[3\]"):
-        wp.jax_callable(f)(jnp.ones(3, int))
-    with pytest.raises(wp.LaunchError, match="no parameter 'w'"):
-        wp.jax_callable(f, in_out_argnames=["w"])
-    with pytest.raises(wp.LaunchError, match="must not contain duplicate names"):
-        wp.jax_callable(f, in_out_argnames=["x", "x"])
-    with pytest.raises(wp.LaunchError, match="'y' is in in_out_argnames, .* placed before output-only"):
-        wp.jax_callable(f, num_outputs=2, in_out_argnames=["y"])
-    with pytest.raises(wp.LaunchError, match="graph_mode=7 is none of NONE, JAX"):
-        wp.jax_callable(f, graph_mode=7)
-    with pytest.raises(wp.LaunchError, match="3 cannot be outputs"):
-        wp.jax_callable(f, num_outputs=3)
-    with pytest.raises(wp.KernelTypeError, match="'x' has no annotation"):
-        wp.jax_callable(lambda x: None)
-
-
-def test_programs_get_one_jax_callable_for_a_function_and_its_options(monkeypatch):
-    def f(x: wp.array[float], y: wp.array[float]):
-        wp.copy(y, x)
-        wp.launch(set_both, x.shape, inputs=[wp.zeros_like(x), y])
-
-    def g(x: wp.array[float], y: wp.array[float]):
-        f(x, y)
-
-    assert wp.jax_callable(f) is not wp.jax_callable(f)
-    monkeypatch.setattr(surface, "is_warps", True)
-    first = wp.jax_callable(f, output_dims={"y": (3,)})
-    assert wp.jax_callable(f, output_dims={"y": [3]}, in_out_argnames=[], stage_in_argnames=None) is first
-    assert wp.jax_callable(f, output_dims=()) is not wp.jax_callable(f)
-    others = [
-        wp.jax_callable(f),
-        wp.jax_callable(g, output_dims={"y": (3,)}),
-        wp.jax_callable(f, output_dims={"y": (4,)}),
-        wp.jax_callable(f, in_out_argnames=["y"]),
-        wp.jax_callable(f, output_dims={"y": (3,)}, graph_mode=2),
-        wp.jax_callable(f, output_dims={"y": (3,)}, stage_in_argnames=["x"]),
-    ]
-    assert len({id(each) for each in (first, *others)}) == 7
-    assert others[4].graph_mode is wp.JaxCallableGraphMode.WARP and first.graph_mode is wp.JaxCallableGraphMode.JAX
-    assert others[5].stage_in_argnames == {"x"} and first.stage_in_argnames == set()
-    x = np.random.default_rng(8).normal(size=3).astype(np.float32)
-    np.testing.assert_array_equal(jax.jit(first)(x)[0], 2 * x + 1)
-    (changed,) = jax.jit(others[3])(x, jnp.ones(3))
-    np.testing.assert_array_equal(changed, 2 * x + 1)
-    assert others[2](jnp.ones(4))[0].shape == (4,)
 
 
 # Errors

@@ -12,6 +12,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
+from jwarp.arrays import allocation
+from jwarp.arrays.allocation import new_memory
 
 KNOWN = Path(__file__).with_suffix("").with_name("linear_solvers.json")
 N = 40
@@ -141,6 +143,38 @@ def test_operators_of_a_program_on_vectors(name):
     done, residual, tolerance = getattr(wp.optim.linear, name)(operator(30), wp.array(b, dtype=wp.vec3), x, tol=1e-5)
     assert 0 < done <= 90 and residual <= tolerance
     assert_allclose(x.numpy(), np.linalg.solve(band(30), b), atol=1e-4)
+
+
+@wp.kernel
+def scaled(k: float, x: wp.array[float], y: wp.array[float], z: wp.array[float], alpha: float, beta: float):
+    i = wp.tid()
+    z[i] = alpha * (k + 0.1 * float(i)) * x[i] + beta * y[i]
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_operators_may_add_zero_times_what_is_in_y(monkeypatch, name):
+    """They do so in Newton; memory that nobody wrote may hold NaN."""
+
+    def not_a_number(nbytes, zeroed, device):
+        made = new_memory(nbytes, zeroed, device)
+        if not zeroed:
+            made.buffer[:] = 0xFF
+        return made
+
+    monkeypatch.setattr(allocation, "new_memory", not_a_number)
+    assert np.isnan(wp.empty(3, dtype=float).numpy()).all()
+    n, b = 12, np.random.default_rng(2).normal(size=12).astype(np.float32)
+
+    def diagonal(k):
+        def matvec(x, y, z, alpha, beta):
+            wp.launch(scaled, n, inputs=[k, x, y, z, alpha, beta])
+
+        return wp.optim.linear.LinearOperator((n, n), wp.float32, "cpu", matvec)
+
+    x = wp.zeros(n, dtype=float)
+    _, residual, tolerance = getattr(wp.optim.linear, name)(diagonal(2.0), wp.array(b), x, tol=1e-5, M=diagonal(0.5))
+    assert residual <= tolerance
+    assert_allclose(x.numpy(), b / (2.0 + 0.1 * np.arange(n)), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [wp.vec4, wp.mat22], ids=repr)

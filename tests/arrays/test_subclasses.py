@@ -1,6 +1,8 @@
 """Classes that programs derive from `wp.array` and `wp.indexedarray`, in all places that take arrays."""
 
+import copy
 import gc
+import pickle
 import weakref
 from typing import Any
 
@@ -289,3 +291,73 @@ def test_they_tell_the_types_of_an_overload():
 
     made = wp.overload(first, [wp.zeros((2, 2)), tagged()])
     assert made is wp.overload(first, {"a": wp.array2d[float], "y": wp.array[float]})
+
+
+class Slotted(wp.array):
+    __slots__ = ("note",)
+
+
+def _pickled(x):
+    return pickle.loads(pickle.dumps(x))
+
+
+COPIES = pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, _pickled])
+
+
+@COPIES
+def test_copies_keep_the_class_and_the_attributes(copied):
+    x = tagged(requires_grad=True)
+    x.grad.fill_(2.0)
+    x.tag, x.itself = ["t"], x
+    made = copied(x)
+    assert type(made) is type(x) and made.tag == ["t"] and (made.tag is x.tag) is (copied is copy.copy)
+    assert made is not x and made.itself is (x if copied is copy.copy else made)
+    np.testing.assert_array_equal(made.numpy(), CONTENT)
+    np.testing.assert_array_equal(made.grad.numpy(), 2.0)
+    made.fill_(9.0)
+    shares = copied is copy.copy
+    np.testing.assert_array_equal(x.numpy(), 9.0 if shares else CONTENT)
+    y = wp.zeros(5)
+    wp.launch(scale, 5, [made, 1.0], [y])
+    np.testing.assert_array_equal(y.numpy(), 81.0)
+    slotted = Slotted([1.0])
+    slotted.note = "n"
+    assert type(copied(slotted)) is Slotted and copied(slotted).note == "n"
+
+
+@COPIES
+def test_copies_of_indexed_arrays_and_of_arrays_of_structs(copied):
+    x = wp.array(CONTENT)
+    for shown in (
+        wp.indexedarray(x, [wp.array([0, 2], dtype=int)]),
+        TaggedIndexed(x, [wp.array([1], dtype=int)], tag=3),
+    ):
+        made = copied(shown)
+        assert type(made) is type(shown) and getattr(made, "tag", None) == getattr(shown, "tag", None)
+        np.testing.assert_array_equal(made.numpy(), shown.numpy())
+    rows = Tagged(tag="rows", shape=4, dtype=Row, requires_grad=True)
+    rows.assign(np.array([((1, 2, 3), k) for k in range(4)], rows.numpy().dtype))
+    rows.grad.assign(np.array([((0, 0, 0), 5 + k) for k in range(4)], rows.numpy().dtype))
+    made = copied(rows)
+    assert type(made) is type(rows) and isinstance(made, Tagged) and made.tag == "rows"
+    np.testing.assert_array_equal(made.numpy(), rows.numpy())
+    np.testing.assert_array_equal(made.grad.numpy(), rows.grad.numpy())
+    made.fill_(Row())
+    assert bool(rows.numpy()["w"][3] == 0.0) is (copied is copy.copy)
+    plain_rows = wp.zeros(2, dtype=Row)
+    assert type(copied(plain_rows)) is type(plain_rows)
+
+
+def test_a_copy_frees_no_memory_of_another_owner():
+    freed, content = [], np.arange(3.0)
+    x = Tagged(tag="p", ptr=content.ctypes.data, shape=3, dtype=wp.float64, deleter=lambda *given: freed.append(given))
+    shallow = copy.copy(x)
+    assert shallow.ptr == x.ptr and shallow.deleter is x.deleter
+    other = copy.deepcopy(x)
+    assert other.deleter is None and other.tag == "p"
+    del other, x
+    gc.collect()
+    assert not freed
+    del shallow
+    gc.collect()
+    assert len(freed) == 1

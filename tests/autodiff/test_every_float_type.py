@@ -26,7 +26,7 @@ from jwarp.ir.verify import verify
 from jwarp.types import FLOATS, ArrayType, ScalarType, float32, float64, int32
 
 NAMES = sorted(
-    (set(DERIVATIVES) | {name for name, row in OPS.items() if row.is_step}) - {"barred", "over"}
+    (set(DERIVATIVES) | {name for name, row in OPS.items() if row.numeric.is_step}) - {"barred", "over"}
 )  # of unrelated operands, `over` is no quotient
 # The arguments of an operation lie between these limits, the usual ones for those without an entry.
 LIMITS = {

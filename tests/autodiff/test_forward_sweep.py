@@ -8,7 +8,7 @@ from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.tile_rules import carries
 from jwarp.ir.attributes import Origin, RecordFields
 from jwarp.ir.nodes import Block, For, If, Op, While, walk
-from jwarp.ir.operation import Stage
+from jwarp.ir.row_groups import Stage
 
 pytestmark = pytest.mark.quick
 

@@ -15,7 +15,7 @@ from jwarp.types import bool_, float64
 pytestmark = pytest.mark.quick
 
 # Operations that are constant between jumps.
-STEPS = {name for name, row in OPS.items() if row.is_step}
+STEPS = {name for name, row in OPS.items() if row.numeric.is_step}
 RANGES = {
     "asin": (-0.95, 0.95),
     "acos": (-0.95, 0.95),

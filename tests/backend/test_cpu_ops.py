@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled_variants import TARGETS, Compiled, Variant
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from op_kernels import (
     CASTS,
     PURE,
@@ -63,7 +63,7 @@ def targets_of(number: int, type_: ScalarType) -> list[str]:
         return [*TARGETS]
     # Processors without instructions for float16 are too old to matter.
     older = [name for name in SOME_TARGETS[1:] if (type_, name) != (float16, "sse")]
-    return [*SOME_TARGETS[:1], *(older if LONG else older[number % len(older) :][:1] if older else [])]
+    return [*SOME_TARGETS[:1], *(older if ALL else older[number % len(older) :][:1] if older else [])]
 
 
 TYPES_AND_TARGETS = [
@@ -147,7 +147,7 @@ def test_conversions(source, target):
 
 def test_no_operation_is_left_out():
     covered = {row.name for row in (*PURE, *CASTS)} | {
-        name for name, row in OPS.items() if row.is_common and row.effect == "pure"
+        name for name, row in OPS.items() if row.threads.is_common and row.effect == "pure"
     }
     assert covered | {"tid", "param", "shape", "thread", "on_gpu"} == {
         name for name, row in OPS.items() if row.effect == "pure"

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from compiled_variants import TARGETS, VARIANTS, Compiled, Variant
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from op_kernels import same
 
 import jwarp as wp
@@ -192,7 +192,7 @@ def test_functions_of_other_copies(monkeypatch):
     assert all(same(result, x) for result, x in zip(results, wanted, strict=True))
 
 
-@pytest.mark.parametrize("target", list(TARGETS)[:: 1 if LONG else 3])
+@pytest.mark.parametrize("target", list(TARGETS)[:: 1 if ALL else 3])
 def test_every_block_is_a_function(monkeypatch, target):
     """Casts to other types are no copies; blocks in blocks are called by functions."""
     monkeypatch.setattr(body, "MAX_NODES_IN_LINE", 0)

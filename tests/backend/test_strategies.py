@@ -141,6 +141,7 @@ def random_access(rng: random.Random) -> Access:
         name, count, pattern, size,
         type=rng.choice([float32, float32, int32, float64]),
         space=rng.choice([Space.LAUNCH, Space.LAUNCH, Space.BLOCK, Space.THREAD]),
+        stride={Pattern.CONTIGUOUS: 1, STRIDED: rng.choice([-3, -1, 2, 4])}.get(pattern),
         mask=rng.choice(list(Mask)),
         proved=rng.random() < 0.6,
         exclusive=name == "atomic_add" and rng.random() < 0.5,

@@ -91,7 +91,7 @@ def is_native(kernel: Kernel, target: str) -> bool:
 def has_settled_lanes(kernel: Kernel, target: str) -> bool:
     if target == "cuda":
         return bool(kernel.block_dim) or not has_lanes(kernel)
-    return in_turn(kernel, lane_serialised_loops(kernel)) == kernel
+    return in_turn(kernel, lane_serialised_loops(kernel)).body is kernel.body
 
 
 HOLDS = {

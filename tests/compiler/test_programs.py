@@ -9,7 +9,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.compiler.handwritten_program import HandwrittenProgram
-from jwarp.compiler.program import GeneratedProgram, program_of
+from jwarp.compiler.program import GeneratedProgram, on_host, program_of
 from jwarp.config import Settings
 from jwarp.launching.geometry import Geometry
 from jwarp.wire import Role
@@ -55,15 +55,15 @@ def test_a_handwritten_program_is_told_of_its_launch_dimensions():
 
 def test_what_only_one_kind_can():
     generated, by_hand = program_of(twice, Settings()), program_of(handwritten(cpu=twice), Settings())
-    assert generated.on_host() is generated and by_hand.on_host() is generated
+    assert on_host(generated) is generated and on_host(by_hand) is generated
     assert generated.merged(()) is generated and by_hand.merged(()) is by_hand
     assert generated.merged(((0, 1),)) is generated.merged(((0, 1),)) != generated
     with pytest.raises(wp.LaunchError, match="takes them for different ones"):
         by_hand.merged(((0, 1),))
     with pytest.raises(wp.LaunchError, match="there is no kernel for the CPU"):
-        program_of(handwritten(), Settings()).on_host()
+        on_host(program_of(handwritten(), Settings()))
     with pytest.raises(wp.LaunchError, match="is not added to NumPy arrays"):
-        by_hand.on_host(adjoint=True)
+        on_host(by_hand, adjoint=True)
     generated.refuse_content((Role.READ, Role.IN_OUT))
     with pytest.raises(wp.LaunchError, match="not said to read it"):
         by_hand.refuse_content((Role.READ, Role.IN_OUT))

@@ -8,7 +8,8 @@ from typing import Any
 
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.derive import Variant, derive, in_known_order
-from jwarp.compiler.program import GeneratedProgram, Program, program_of
+from jwarp.compiler.program import GeneratedProgram, program_of
+from jwarp.compiler.program_base import Program
 from jwarp.config import config
 from jwarp.errors import JwarpError
 from jwarp.frontend.kernel_base import Kernel

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cuda_compiling import compiler_version
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from tile_routines import C_TYPES, FLOATS, INTEGERS, Product, bfloat16
 
 from jwarp.backend.cuda.nvrtc import (
@@ -87,8 +87,8 @@ PRODUCTS = tensor_products()
 
 
 def share(items, architecture: str):
-    """Half of the items, the other half for the architecture after it; all of them in the long profile."""
-    return items if LONG else items[DEFAULT_ARCHITECTURES.index(architecture) % 2 :: 2]
+    """A quarter of the items for each architecture; all of them for each with `ALL`."""
+    return items if ALL else items[DEFAULT_ARCHITECTURES.index(architecture) :: len(DEFAULT_ARCHITECTURES)]
 
 
 def compiled(products: dict[str, Product], architecture: str) -> tuple[dict[str, int], dict[str, Counter]]:

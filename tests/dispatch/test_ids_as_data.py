@@ -102,7 +102,7 @@ def test_what_known_ids_name_is_an_operand(kept, wide):
         np.testing.assert_allclose(slope, 2.0 * wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_traced_ids_and_those_in_functions_of_programs_are_refused():
+def test_traced_ids_are_refused_and_those_around_functions_are_constants():
     one = mesh()
     with jax.enable_x64(True):
         ids = jnp.array([int(one.id)] * 2, jnp.uint64)
@@ -110,5 +110,58 @@ def test_traced_ids_and_those_in_functions_of_programs_are_refused():
             jax.jit(lambda ids: wp.jax_kernel(look)(ids, jnp.asarray(X)))(ids)
     kept = wp.array(np.array([int(one.id)] * 2, np.uint64), dtype=wp.uint64)
     run = wp.functionalize(lambda x, y: wp.launch(look, 2, [kept, x], [y]))
-    with pytest.raises(wp.LaunchError, match=r"array of ids.*wp\.functionalize traces"):
-        run(wp.array(X, dtype=wp.vec3), wp.zeros(2, dtype=wp.vec3))
+    _, changed = run(wp.array(X, dtype=wp.vec3), wp.zeros(2, dtype=wp.vec3))
+    np.testing.assert_allclose(changed["y"].numpy(), X * np.float32([1, 1, 0]), rtol=1e-5)
+
+
+@wp.func
+def further(id: wp.uint64, x: wp.vec3):
+    next_one = id + wp.uint64(1)
+    return nearest(next_one - wp.uint64(1), x)
+
+
+@wp.func
+def in_a_struct(s: Shape, x: wp.vec3):
+    return further(s.mesh, x) * s.k
+
+
+@wp.func
+def either(a: wp.uint64, b: wp.uint64, first: bool):
+    if first:
+        return a
+    return b
+
+
+@wp.kernel
+def by_functions(id: wp.uint64, other: wp.uint64, s: Shape, ids: wp.array[wp.uint64], y: wp.array[wp.vec3]):
+    i = wp.tid()
+    x = wp.vec3(0.2, 0.3, 1.0)
+    y[i] = further(id, x) + in_a_struct(s, x) + nearest(either(id, other, i == 0), x)
+    ids[i] = s.mesh
+
+
+def test_functions_compute_with_ids_and_take_structs_with_them():
+    one, other = mesh(), mesh(0.1)
+    shapes = [Shape(mesh=one.id, k=2.0), Shape(mesh=int(one.id), k=2.0)]
+    corner = np.float32([0.05, 0.05, 0])
+    for s in shapes:
+        for first, second in ((one.id, other.id), (one, int(other.id)), (int(one.id), other.id)):
+            ids, y = wp.zeros(2, dtype=wp.uint64), wp.zeros(2, dtype=wp.vec3)
+            wp.launch(by_functions, 2, [first, second, s], [ids, y])
+            place = np.float32([0.2, 0.3, 0.0])
+            assert ids.numpy().tolist() == [int(one.id)] * 2
+            np.testing.assert_allclose(y.numpy()[0], 4 * place, rtol=1e-5)
+            found = y.numpy()[1] - 3 * place
+            assert found[:2].sum() == pytest.approx(2 * corner[0], rel=1e-5) and found[2] == 0
+
+
+@wp.kernel
+def wrong(id: wp.uint64, y: wp.array[float]):
+    y[0] = wp.mesh_get(id).points[0]
+
+
+def test_other_mistakes_of_kernels_that_take_ids_are_those_of_before():
+    one, y = mesh(), wp.zeros(1)
+    for _ in range(2):
+        with pytest.raises(wp.KernelTypeError, match="y. holds float32, the value is vec3"):
+            wp.launch(wrong, 1, [one.id, y])

@@ -11,7 +11,7 @@ import jwarp as wp
 import jwarp.frontend.kernel as kernel_module
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import config
-from jwarp.ir.operation import Stage
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import verify
 

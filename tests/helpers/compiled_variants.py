@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from guard_bytes import GUARD_BYTE, check_guards, guarded
 from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
@@ -31,7 +31,7 @@ _serial = itertools.count()
 
 
 def _target(cpu: str, features: str, width: int, masks: bool, fma: bool) -> Target:
-    return Target(_HOST.triple, cpu, features, width, masks, fma, half=cpu != "x86-64")
+    return Target(_HOST.triple, cpu, features, width, masks, fma, half=cpu != "x86-64", level=_HOST.level)
 
 
 def _variants() -> dict[str, Target]:
@@ -73,7 +73,7 @@ VARIANTS = tuple(
     Variant(target, version)
     for target in TARGETS
     for version in VERSIONS[:2]
-    if LONG or target == "16" or (version == "checked") == (target in _CHECKED)
+    if ALL or target == "16" or (version == "checked") == (target in _CHECKED)
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,11 @@ class Lender:
     """An array on a GPU. It notes the streams for which it was asked, and how many views of it live."""
 
     def __init__(
-        self, array: np.ndarray, device: int = 0, *, kind: int = 2, version: int | None = 1, read_only: bool = False
-    ):
+        self, array: np.ndarray, device: int = 0, *, kind: int = 2, version: int | None = 1, read_only: bool = False,
+        claims: Mapping[str, Any] | None = None,
+    ):  # fmt: skip
         self.array, self.device, self.kind, self.version, self.read_only = array, device, kind, version, read_only
+        self.claims = claims or {}  # fields of its description that are not true
         self.streams: list[int | None] = []
         self.lent: dict[int, Any] = {}
 
@@ -66,6 +69,8 @@ class Lender:
             # A contiguous array may leave them out.
             None if array.flags.c_contiguous and len(self.streams) % 2 else (ctypes.c_int64 * rank)(*strides), 8,
         )  # fmt: skip
+        for field, claim in self.claims.items():
+            setattr(tensor, field, (ctypes.c_int64 * len(claim))(*claim) if isinstance(claim, tuple) else claim)
         number = len(self.streams)
         deleter = _Deleter(lambda _: self._take_back(number))
         if self.version is None:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"
+# Of combinations that are taken in turns, all.
+ALL = LONG or os.environ.get("JWARP_COMBINATIONS") == "all"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 FIRST = os.environ.get("JWARP_FUZZ_SEED")
 
@@ -33,19 +35,27 @@ def check_seeds(check: Callable[[int], object]) -> None:
     print(f"{count} kernels from seed {first}")
 
 
+needs_all = pytest.mark.skipif(not ALL, reason="JWARP_COMBINATIONS=all runs it, as CI does once")
+
+
 def quick(*seeds: int) -> list[Any]:
     """Parameters of a test that `-m quick` tries, too."""
     return [pytest.param(seed, marks=pytest.mark.quick) for seed in seeds]
 
 
 def in_turn(*numbers: int, of: int) -> bool:
-    """True for one of so many combinations, those whose numbers add up to a multiple; for all in the long profile."""
-    return LONG or sum(numbers) % of == 0
+    """True for one of so many combinations, those whose numbers add up to a multiple; for all with `ALL`."""
+    return ALL or sum(numbers) % of == 0
+
+
+def some(values: Sequence[Any], of: int) -> list[Any]:
+    """Every `of`-th value, from the first one on; all with `ALL`."""
+    return list(values[:: 1 if ALL else of])
 
 
 def each_value(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Combinations in which each value of each axis occurs; all combinations in the long profile."""
-    if LONG:
+    """Combinations in which each value of each axis occurs; all combinations with `ALL`."""
+    if ALL:
         return list(itertools.product(*axes))
     rng, columns = random.Random(0), []
     for axis in axes:

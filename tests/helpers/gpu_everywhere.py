@@ -32,7 +32,7 @@ from jwarp.ir.nodes import Order
 OTHERWISE = {
     "tests/api/test_cuda_kernel.py": "the texts in CUDA are stand-ins for functions of JAX",
     "tests/api/test_devices.py::test_loggers": "the processor is the only device",
-    "tests/api/test_functionalize.py::test_to_and_from_jax": "sines to the last bit",
+    "tests/api/test_objects_as_pytrees.py::test_to_and_from_jax": "sines to the last bit",
     "tests/api/test_launch.py::test_the_settings_of_the_trace_are_kept": "asks for the processor's code",
     "tests/api/test_marching_cubes.py": "counts on the order of threads",
     "tests/api/test_prints.py::test_interpreter_and_code_print_the_same": "the order of threads",

@@ -6,6 +6,7 @@ started in, which is why `run` starts it in a temporary one.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -17,6 +18,11 @@ import numpy as np
 import pytest
 
 STEPS = 100
+# The processes of the jobs import it: here it would take 100 MB.
+needs_mujoco_warp = pytest.mark.skipif(
+    importlib.util.find_spec("mujoco_warp") is None,
+    reason="mujoco_warp is not installed: the extra examples has it",
+)
 long = pytest.mark.skipif(
     os.environ.get("JWARP_SIMULATORS") != "all",
     reason="its kernels compile for minutes where none are kept: JWARP_SIMULATORS=all runs it",

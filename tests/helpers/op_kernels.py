@@ -15,9 +15,11 @@ ULP_LIMIT = {"float16": 1, "bfloat16": 1, "float32": 3, "float64": 3}
 ULP_LIMIT_OF_CUDA = {**ULP_LIMIT, "float32": 4, "float64": 6}
 # What threads that run in step have in common depends on who does.
 PURE = [
-    row for row in OPS.values() if row.effect == "pure" and row.arity != 0 and not row.typed_by and not row.is_common
+    row
+    for row in OPS.values()
+    if row.is_pure and row.arity != 0 and row.is_typed_by_operands and not row.threads.is_common
 ]
-CASTS = [row for row in OPS.values() if row.typed_by == "target"]
+CASTS = [row for row in OPS.values() if row.has_target]
 RANDOM_COUNT = 150
 
 

@@ -17,7 +17,7 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.compiler.cpu import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
-from jwarp.ir.operation import Stage
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.verify import verify
 
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Kernel
-from jwarp.ir.operation import Stage
 from jwarp.ir.parse import parse_kernel
 from jwarp.ir.printing import format_kernel
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import verify
 

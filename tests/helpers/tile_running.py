@@ -5,7 +5,7 @@ import numpy as np
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
-from jwarp.ir.operation import Stage
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.verify import verify
 from jwarp.passes.simplify import simplify
 

@@ -1,5 +1,7 @@
 """Facts that follow from the fields of rows are true of the operations that they are meant for, and of no others."""
 
+from operator import attrgetter
+
 import pytest
 
 from jwarp.ir.ops import OPS
@@ -24,13 +26,13 @@ FACTS = {
     "reads_notes": {"noted"},
     "restores": {"undo", "rollback"},
     "restores_until": {"rollback"},
-    "signs": {"add", "sub"},
+    "numeric.signs": {"add", "sub"},
     "takes_element": {"take"},
 }
 
 
 def test_facts_are_true_of_the_operations_that_they_are_meant_for():
-    found = {fact: {name for name, row in OPS.items() if getattr(row, fact)} for fact in FACTS}
+    found = {fact: {name for name, row in OPS.items() if attrgetter(fact)(row)} for fact in FACTS}
     assert found == FACTS
 
 
@@ -38,13 +40,16 @@ def test_comparisons_say_if_they_hold_for_equal_operands():
     rows = [row for row in OPS.values() if row.is_comparison]
     assert len(rows) == 6
     for row in rows:
-        opposite, swapped = OPS[row.opposite], OPS[row.swapped]
-        assert row.holds_for_equal is not None
-        assert opposite.holds_for_equal is not row.holds_for_equal and swapped.holds_for_equal is row.holds_for_equal
+        facts = row.comparison
+        opposite, swapped = OPS[facts.opposite].comparison, OPS[facts.swapped].comparison
+        assert facts.holds_for_equal is not None
+        assert (
+            opposite.holds_for_equal is not facts.holds_for_equal and swapped.holds_for_equal is facts.holds_for_equal
+        )
     assert {row.name: row.equality for row in rows if row.equality is not None} == {"eq": True, "ne": False}
 
 
 def test_partners_are_those_that_the_library_computes_together():
-    partners = {name: row.partner for name, row in OPS.items() if row.partner}
+    partners = {name: row.numeric.partner for name, row in OPS.items() if row.numeric.partner}
     assert partners == {partner: name for name, partner in partners.items()}
     assert {name for name, _ in PAIRED} == set(partners)

@@ -30,10 +30,10 @@ from jwarp.errors import KernelWarning, NotDifferentiableError
 from jwarp.ir.attributes import fields_of, item_of, role_of, without_none
 from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import Block, Const, Function, Kernel, Local, Op, Order, Param, Value, written_params
-from jwarp.ir.operation import Stage
 from jwarp.ir.ops import OPS
 from jwarp.ir.parse import IRSyntaxError, parse_kernel
 from jwarp.ir.printing import format_kernel
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.verify import verify
 from jwarp.types import SCALARS, ArrayType, bool_, float32, float64, int32, tile_type
 

@@ -10,13 +10,15 @@ from jwarp.ir.builder import simplify_op
 from jwarp.ir.evaluate import EVAL_RULES, as_array, as_constant, evaluate
 from jwarp.ir.nodes import Const, Value
 from jwarp.ir.ops import OPS
-from jwarp.ir.rewrites import REWRITES, Rewrite, Variable, constant_of
+from jwarp.ir.rewrites import FINITE_REWRITES, OF_FINITE, REWRITES, Rewrite, Variable, constant_of
 from jwarp.types import SCALARS, ScalarType, bool_, float32, int32, uint8
 from jwarp.types.tiles import tile_type
 
 
 def operand_types(row: Rewrite, result: ScalarType) -> list[ScalarType]:
     """The types of the operands of a row whose result has a type."""
+    if row.operation == "cast" and not isinstance(row.pattern[0], Variable):
+        return [float32]
     return [bool_, result, result] if row.operation == "select" else [result] * len(row.pattern)
 
 
@@ -65,6 +67,33 @@ def test_rows_are_found():
             assert made is values[row.result], (row, result)
         else:
             assert made == Const(result, constant_of(result, row.result)), (row, result)
+
+
+@pytest.mark.parametrize("row", FINITE_REWRITES, ids=str)
+def test_rows_for_finite_values_hold_for_either_zero(row):
+    rng = np.random.default_rng(0)
+    for result in result_types(row):
+        types, values, args, given = operand_types(row, result), {}, [], []
+        for term, type_ in zip(row.pattern, types, strict=True):
+            if isinstance(term, Variable):
+                drawn = rng.integers(0, 2, 50) if type_ is bool_ else rng.integers(-8, 8, 50) * 0.25
+                if type_.kind == "uint":
+                    drawn = np.abs(drawn)
+                args.append(values.setdefault(term, drawn.astype(type_.dtype)))
+                given.append(next((g for g, t in zip(given, row.pattern, strict=False) if t is term), Value(type_)))
+            else:
+                zeros = rng.choice([0.0, -0.0], 50) if type_.is_float else np.zeros(50)
+                args.append(zeros.astype(type_.dtype))
+                given.append(Const(type_, constant_of(type_, term)))
+        found = OF_FINITE.rewritten(row.operation, tuple(given), result)
+        if isinstance(row.result, Variable):
+            k = row.pattern.index(row.result)
+            assert found is given[k]
+            expected = args[k]
+        else:
+            assert found == Const(result, constant_of(result, row.result))
+            expected = np.full(50, found.value, result.dtype)
+        np.testing.assert_array_equal(evaluate(row.operation, tuple(args), result), expected)
 
 
 @pytest.mark.parametrize(

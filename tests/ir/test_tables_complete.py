@@ -26,8 +26,8 @@ from jwarp.ir.attributes import (
 )
 from jwarp.ir.evaluate import EVAL_RULES
 from jwarp.ir.evaluate_tiles import TILE_RULES
-from jwarp.ir.operation import Memory, Stage
 from jwarp.ir.ops import ELEMENTARY, OPS
+from jwarp.ir.row_groups import Memory, Stage
 from jwarp.ir.verify import ATTR_RULES
 from jwarp.lib.expansions import EXPANSIONS, PAIRED
 from jwarp.passes.expand import COMPOSED
@@ -42,7 +42,7 @@ LAUNCH_FACTS = {"tid", "param", "shape", "thread", "on_gpu"}
 TILE = {name for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages}
 # What a whole kernel may have, between the frontend and the backends.
 LASTING = {name for name, row in OPS.items() if row.stages & {Stage.DERIVED, Stage.LOWERED}}
-UNITS = {name for name, row in OPS.items() if row.is_unit}
+UNITS = {name for name, row in OPS.items() if row.code.is_unit}
 PURE = {name for name, row in OPS.items() if row.effect == "pure"}
 
 KINDS = sorted(
@@ -110,21 +110,21 @@ def test_cuda_has_a_row_for_every_operation_that_the_library_lacks():
 
 
 def test_composed_operations_become_others():
-    assert set(COMPOSED) == {name for name, row in OPS.items() if row.is_composed}
+    assert set(COMPOSED) == {name for name, row in OPS.items() if row.code.is_composed}
     assert set(cuda.SPECIAL_RULES) | UNITS == LASTING - set(EVAL_RULES) - TILE
 
 
 def test_what_an_operation_does_to_memory_fits_its_effect():
     for row in OPS.values():
-        changes = row.writes | row.adds | row.takes
+        changes = row.uses.writes | row.uses.adds | row.uses.takes
         if row.effect == "write":
             assert changes, row.name
         elif row.effect == "pure" or row.effect == "read":
             assert not changes, row.name
         if row.effect == "pure":
-            assert not row.reads & ~Memory.EXTENTS, row.name
-        if row.reads & Memory.ELEMENTS or row.writes & Memory.ELEMENTS or row.uses_log:
-            assert row.attribute is ArrayNumber or row.is_unit or row.is_native, row.name
+            assert not row.uses.reads & ~Memory.EXTENTS, row.name
+        if row.uses.reads & Memory.ELEMENTS or row.uses.writes & Memory.ELEMENTS or row.uses_log:
+            assert row.attribute is ArrayNumber or row.code.is_unit or row.is_native, row.name
         if row.uses_tape:
             kinds = [kind for _, kind in fields_of(row.attribute)] or [row.attribute]
             assert TapeNumber in kinds, row.name

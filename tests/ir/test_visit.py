@@ -6,7 +6,7 @@ import pytest
 from ir_kernels import const
 
 from jwarp.ir.nodes import Block, For, If, Kernel, Op, Param, Value, While, renumbered, walk
-from jwarp.ir.operation import Stage
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.verify import InvalidIR, verify
 from jwarp.ir.visit import Rebuilder, Rewriter, Visitor, map_ops
 from jwarp.types import ArrayType, bool_, float32, int32

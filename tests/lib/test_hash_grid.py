@@ -217,6 +217,20 @@ def test_arrays_that_change_are_sorted_as_they_are_now():
         points.assign(points.numpy() * 0.7)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_graph_builds_with_the_radius_of_its_capture(kind):
+    points = wp.array(RNG.normal(size=(60, 3)), dtype=wp.vec3)
+    grid, radius = wp.HashGrid(*DIMS), np.array(0.25, kind)
+    with wp.ScopedCapture() as capture:
+        grid.build(points, radius)
+    radius[...] = 0.5
+    for _ in range(4):
+        wp.capture_launch(capture.graph)
+        assert grid.scale == 4.0
+    grid.build(points, radius)
+    assert grid.scale == 2.0
+
+
 def total(points):
     grid = wp.HashGrid(*DIMS)
     grid.build(points, 0.5)
@@ -316,6 +330,8 @@ def test_what_is_wrong_is_said():
     for name in ("dims", "scalar"):
         with pytest.raises(AttributeError, match=f"{name} cannot be changed"):
             setattr(grid, name, getattr(grid, name))
+        with pytest.raises(AttributeError, match=f"{name} cannot be deleted"):
+            delattr(grid, name)
     with pytest.raises(wp.LaunchError, match="3 groups for 4"):
         grid.build(points, 0.4, groups=np.zeros(3, np.int32))
     with pytest.raises(wp.KernelTypeError, match="(?s)`hash_grid_point_id` is given a number.*pass the grid"):

@@ -37,7 +37,7 @@ REFERENCES = {
 }
 ONE_ARGUMENT = tuple(REFERENCES)
 REFERENCES |= {"pow": np.power, "atan2": np.arctan2}
-assert REFERENCES.keys() == {name for name, row in OPS.items() if row.is_elementary}
+assert REFERENCES.keys() == {name for name, row in OPS.items() if row.code.is_elementary}
 LARGEST = 3.4028235e38
 SPECIAL = np.array(
     [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1.5, -2.5]

@@ -51,7 +51,35 @@ def test_both_kinds_of_searches_find_the_same():
         np.testing.assert_array_equal(alone >= 0, many >= 0)
         # Of faces that are equally close, either may be found.
         assert (alone == many).mean() > 0.9
-    assert (alone[:, 0] == -1).all()  # the last face has no area
+    assert (alone[:, 0] == -1).all()  # the last face is a point far away
+
+
+def test_a_face_of_one_point_is_a_point():
+    corners = np.float32([[0.5, 0.25, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.5, 0.25, 0.0]])
+    x = RNG.uniform(-0.2, 0.8, (COUNT, 3)).astype(np.float32)
+    x[0] = corners[0]
+    for faces, found in (([0, 0, 0], 0), ([0, 3, 0], 0), ([1, 2, 2], -1), ([1, 1, 2, 0, 0, 3], 1)):
+        mesh = wp.Mesh(wp.array(corners, dtype=wp.vec3), wp.array(faces, dtype=int))
+        for offset in (0.0, 0.1):
+            if offset:
+                mesh.points.assign(corners + np.float32([offset, 0.0, 0.0]))
+                mesh.refit()
+            alone, many = wp.launch(both_ways, COUNT, [mesh, x, x], [(COUNT, 5)] * 2)
+            near = ((x - corners[0] - np.float32([offset, 0.0, 0.0])) ** 2).sum(-1) < 0.5
+            slots = np.where(near, found, -1)
+            assert near.any() and not near.all()
+            np.testing.assert_array_equal(np.asarray(alone)[:, 0] >= 0, slots >= 0)
+            np.testing.assert_array_equal(np.asarray(many), np.asarray(alone))
+            (u,) = wp.launch(queried, COUNT, [mesh, x], [COUNT])
+            np.testing.assert_array_equal(np.asarray(u), np.where(slots >= 0, 1.0 + found, 0.0))
+
+
+@wp.kernel
+def queried(mesh: wp.uint64, x: wp.array[wp.vec3], u: wp.array[float]):
+    i = wp.tid()
+    found = wp.mesh_query_point_sign_normal(mesh, x[i], wp.sqrt(0.5))
+    if found.result:
+        u[i] = found.u + float(found.face)
 
 
 def test_rays_along_the_sides_of_boxes_meet_what_is_there():

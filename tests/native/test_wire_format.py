@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +26,10 @@ from launch_format import (
 )
 from native_kernels import new_fingerprint, python_entry, register
 
+import jwarp
 from jwarp import _native, wire
 from jwarp.compiler.analysed import COLUMN_GROUP
+from jwarp.native_interface import INTERFACE, check_interface
 from jwarp.types import MAX_DIMS, SCALARS
 
 pytestmark = pytest.mark.quick
@@ -36,6 +41,37 @@ def named(numbers: Iterable[wire.Role | wire.Cover | wire.Step]) -> dict[str, in
 
 def laid_out(struct: tuple[tuple[str, str], ...]) -> dict[str, int]:
     return {**wire.offsets(struct), "bytes": 8 * len(struct)}
+
+
+# The versions of the interface, by what they were made of. Another text has another version: change `INTERFACE` in
+# jwarp/native_interface.py, which asks all who have an older native module to build it again, and the line here.
+INTERFACES = {1: "0a21c711efc6fe86"}
+
+
+def test_another_interface_has_another_version() -> None:
+    root = Path(__file__).parents[2]
+    declared = (root / "jwarp/_native.pyi").read_text()
+    classes = (root / "cuda/runtime/python/layout_key.cc").read_text().partition("void set_call_classes(")[2]
+    texts = [declared, classes.partition("\n}\n")[0], repr(_native.wire_format())]
+    assert hashlib.sha256("".join(texts).encode()).hexdigest()[:16] == INTERFACES[INTERFACE]
+
+
+@pytest.mark.parametrize(("version", "shown"), [(None, "an older version"), (0, "version 0")])
+def test_a_native_module_of_another_version_is_refused(monkeypatch, version, shown) -> None:
+    check_interface()
+    if version is None:
+        monkeypatch.delattr(_native, "interface")
+    else:
+        monkeypatch.setattr(_native, "interface", version)
+    with pytest.raises(ImportError, match=rf"{shown} of the interface.*(?s:.)*build it again: python -m pip install"):
+        check_interface()
+
+
+def test_a_missing_native_module_is_named(monkeypatch) -> None:
+    monkeypatch.delattr(jwarp, "_native")
+    monkeypatch.setitem(sys.modules, "jwarp._native", None)
+    with pytest.raises(ImportError, match=r"native module cannot be imported(?s:.)*python -m pip install"):
+        check_interface()
 
 
 def test_numbers_are_those_of_the_native_module() -> None:

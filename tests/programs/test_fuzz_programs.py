@@ -99,5 +99,5 @@ def test_tapes_go_back_through_graphs(seed):
 
 @pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long tries programs for minutes")
 @pytest.mark.parametrize("checked", [check, check_graph_on_tape])
-def test_programs_for_minutes(checked):
+def test_many_random_programs(checked):
     check_seeds(checked)

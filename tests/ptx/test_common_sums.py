@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 from cuda_on_host import pack
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL
 from ptx_running import PtxKernel
 
 import jwarp as wp
@@ -116,7 +116,7 @@ def test_threads_that_part(count, version):
     kernel, made = parted.ir(), parted_for(version)
     # Of float32 and float64, under each condition, and in each loop; one that needs a test is a statement of its own.
     assert statements(made) == 7 if "flat" in version else statements(made) > 7
-    orders = (0, -1, 7) if LONG or count == 70 else (7,)
+    orders = (0, -1, 7) if ALL or count == 70 else (7,)
     agree(made, count, filled(kernel, count, n=4), orders)
 
 

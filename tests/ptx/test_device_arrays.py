@@ -156,3 +156,31 @@ def test_precision_of_products():
             wp.launch_tiled(multiply, (1, 1), [Lender(a), Lender(b)], [Lender(c)], block_dim=BLOCK)
         errors.append(np.abs(c - a.astype(float) @ b.astype(float)).max())
     assert errors[0] < 1e-5 < 1e-4 < errors[1] < 2e-2, errors
+
+
+@own_process(seconds=300)
+def test_gradients_that_overlap_are_refused_as_on_the_host():
+    x, y, wanted = (np.ones(n, np.float32) for n in (5, 5, 8))
+    broadcast = np.lib.stride_tricks.as_strided(wanted, (5,), (0,))
+
+    @wp.kernel
+    def product(a: wp.array[float], b: wp.array[float], c: wp.array[float]):
+        i = wp.tid()
+        c[i] = a[i] * b[i]
+
+    def refused(make):
+        cases = [
+            ([make(wanted[:5]), make(wanted[:5])], "'adj_a' and 'adj_b' are the same array"),
+            ([make(wanted[:5]), make(wanted[3:])], "'adj_a' overlaps 'adj_b' in memory"),
+            ([make(broadcast), None], "'adj_a' has elements that overlap in memory"),
+            ([make(wanted[1:6]), None], "'adj_a' overlaps 'adj_c' in memory"),
+        ]
+        for gradients, words in cases:
+            with pytest.raises(wp.LaunchError, match=words):
+                wp.launch(product, 5, [make(x), make(x)], [make(y)], adjoint=True, adj_outputs=[make(wanted[:5])],
+                          adj_inputs=gradients)  # fmt: skip
+
+    refused(lambda array: array)
+    with machine(x, y, wanted):
+        refused(Lender)
+    assert (wanted == 1.0).all()

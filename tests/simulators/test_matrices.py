@@ -1,9 +1,8 @@
 """Derivatives of a step of mujoco_warp, as it is, are those that MuJoCo C has by differences in double."""
 
 import mujoco_runs
-import pytest
 
-pytest.importorskip("mujoco_warp", reason="mujoco_warp is not installed: the extra examples has it")
+pytestmark = mujoco_runs.needs_mujoco_warp
 
 
 def assert_right(job, *names, most=1e-5):

@@ -11,7 +11,7 @@ import mujoco_runs
 import numpy as np
 import pytest
 
-pytest.importorskip("mujoco_warp", reason="mujoco_warp is not installed: the extra examples has it")
+pytestmark = mujoco_runs.needs_mujoco_warp
 
 WARP = json.loads(Path(__file__).with_name("warp_states.json").read_text())
 

@@ -1,9 +1,8 @@
 """Derivatives of a step of mujoco_warp by parameters of its model, and its batches, exports and shards."""
 
 import mujoco_runs
-import pytest
 
-pytest.importorskip("mujoco_warp", reason="mujoco_warp is not installed: the extra examples has it")
+pytestmark = mujoco_runs.needs_mujoco_warp
 
 
 @mujoco_runs.long

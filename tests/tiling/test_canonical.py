@@ -5,7 +5,7 @@ import pytest
 from textual_ir import agree, expect, random_arguments, read
 
 from jwarp.backend.interpreter.machine import run
-from jwarp.ir.operation import Stage
+from jwarp.ir.row_groups import Stage
 from jwarp.tiling.canonical import simpler
 
 pytestmark = pytest.mark.quick

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from exact_tiles import Maker
-from fuzz_profiles import LONG
+from fuzz_profiles import ALL, LONG
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp.autodiff.forward import jvp
@@ -18,8 +18,8 @@ from jwarp.errors import KernelTypeError
 from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, Kernel, Op, Param, Value, walk
-from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
+from jwarp.ir.row_groups import Stage
 from jwarp.ir.verify import verify
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
@@ -39,7 +39,7 @@ def without_tiles(kernel: Kernel, flat: bool) -> Kernel:
 
 def forms(seeds: range) -> list[tuple[int, bool]]:
     """Seeds, each with vectors or flat, in turns; the long profile has both of each."""
-    return [(seed, flat) for seed in seeds for flat in ((False, True) if LONG else (seed // 2 % 2 == 1,))]
+    return [(seed, flat) for seed in seeds for flat in ((False, True) if ALL else (seed // 2 % 2 == 1,))]
 
 
 @pytest.mark.parametrize("seed, flat", forms(range(144 if LONG else 16)))

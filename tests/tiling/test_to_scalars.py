@@ -6,7 +6,7 @@ from textual_ir import assert_same_bits, expect, random_arguments, read
 
 from jwarp.backend.interpreter.machine import run
 from jwarp.errors import KernelTypeError
-from jwarp.ir.operation import Stage
+from jwarp.ir.row_groups import Stage
 from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
 
 pytestmark = pytest.mark.quick

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import typing
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.config import surface
+from jwarp.types.annotations import refuse_unions
 
 WRITTEN = {
     "wp.array[wp.float32]": lambda: wp.array[float],
@@ -99,3 +101,31 @@ def test_functions_of_programs_take_no_unions(program):
     several.__annotations__["x"] = wp.array[float] | int
     with pytest.raises(wp.KernelTypeError, match="`x` of `several` .* only supported at Python scope"):
         wp.func(several)
+
+
+ALONE = r"write `wp\.array\[…\]` alone: None may be given for an array"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "hint"),
+    [
+        (wp.array[float] | None, ALONE),
+        (typing.Optional[wp.array(dtype=float)], ALONE),  # noqa: UP045
+        (wp.array | None, ALONE),
+        (typing.Optional[float], "write the type alone$"),  # noqa: UP045
+        (typing.Union[float, int], "annotate it `Any`"),  # noqa: UP007
+    ],
+)
+def test_parameters_and_fields_of_several_types(annotation, hint):
+    def k(x): ...
+
+    k.__annotations__["x"] = annotation
+    words = "`x` of kernel `k` has several types: Union type annotations are only supported at Python scope"
+    with pytest.raises(wp.CompileError, match=words) as raised:
+        wp.kernel(k)
+    assert isinstance(raised.value, TypeError) and re.search(hint, raised.value.diagnostic.hint)
+    with pytest.raises(wp.KernelTypeError, match="field 'x' has several types") as raised:
+        wp.struct(type("S", (), {"__annotations__": {"x": annotation}}))
+    assert re.search(hint, raised.value.diagnostic.hint)
+    with pytest.raises(wp.KernelTypeError, match="`x` of `k` has several types"):
+        refuse_unions(k, "@wp.func")

@@ -120,6 +120,7 @@ void translate_fault(std::exception_ptr thrown) {
 
 PYBIND11_MODULE(_native, m) {
   m.doc() = "XLA custom call handlers and the CPU launcher of jwarp.";
+  m.attr("interface") = JWARP_INTERFACE;
   py::register_local_exception_translator(jwarp::translate_fault);
   jwarp::cpu::set_compile(jwarp::call_compiler);
 

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <string>
 
 #include "core/dtype.h"
 
@@ -79,7 +80,39 @@ T* take(PyObject* capsule, const char* name, const char* used) {
   return managed;
 }
 
+// The reason why there can be no such array; empty if there can be one.
+std::string contradiction(const Tensor& tensor) {
+  constexpr int32_t kMaxRank = 64;
+  constexpr int64_t kMaxBytes = int64_t{1} << 47;  // no address is beyond this
+  if (tensor.rank < 0 || tensor.rank > kMaxRank) return "its rank is " + std::to_string(tensor.rank);
+  const int64_t* const end = tensor.shape + tensor.rank;
+  const auto negative = std::find_if(tensor.shape, end, [](int64_t extent) { return extent < 0; });
+  if (negative != end) return "an extent is " + std::to_string(*negative);
+  if (std::find(tensor.shape, end, 0) != end) return {};
+  if (tensor.data == nullptr) return "its address is NULL";
+  __int128 elements = 1, reach = 1;
+  for (int32_t axis = 0; axis < tensor.rank; ++axis) {
+    elements *= tensor.shape[axis];
+    if (tensor.strides != nullptr) {
+      const __int128 stride = tensor.strides[axis];
+      reach += (stride < 0 ? -stride : stride) * (tensor.shape[axis] - 1);
+    }
+    if (elements > kMaxBytes || reach > kMaxBytes) return "no memory is as large as its extents and strides say";
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string dlpack_contradiction(const py::object& capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    const auto* const managed =
+        static_cast<ManagedVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    return managed->major == kMajorVersion ? contradiction(managed->tensor) : std::string();
+  }
+  if (!PyCapsule_IsValid(capsule.ptr(), "dltensor")) return {};
+  return contradiction(static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))->tensor);
+}
 
 DeviceArray::DeviceArray(const py::object& capsule) {
   const Tensor* tensor = nullptr;
@@ -101,6 +134,10 @@ DeviceArray::DeviceArray(const py::object& capsule) {
   if (!is_cuda) {
     release_(managed_);
     throw py::value_error("jwarp: this is no array on a CUDA device, or of a version of DLPack that is not known");
+  }
+  if (const std::string fault = contradiction(*tensor); !fault.empty()) {
+    release_(managed_);
+    throw py::value_error("jwarp: the description of an array by DLPack is damaged: " + fault);
   }
   address_ = reinterpret_cast<uintptr_t>(tensor->data) + tensor->byte_offset;
   device_ = tensor->device_id;

@@ -4,9 +4,14 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace jwarp::gpu {
+
+// The reason why the description in a capsule of DLPack contradicts itself; empty if there can be such an array, or if the
+// capsule is of a version that is not known.
+std::string dlpack_contradiction(const pybind11::object& capsule);
 
 // Keeps the memory from being freed as long as it lives.
 class DeviceArray {

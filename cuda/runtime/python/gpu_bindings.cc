@@ -123,6 +123,8 @@ void add_bindings(py::module_& m) {
       .def("download", &DeviceMemory::download, py::arg("target"), py::arg("source"),
            "Copies bytes from an address to a contiguous buffer, after what is on the stream; that has ended then.")
       .def("wait", &DeviceMemory::wait, "Waits for all that is on the stream.");
+  m.def("dlpack_contradiction", &dlpack_contradiction, py::arg("capsule"),
+        "The reason why what a capsule of DLPack describes cannot be an array; empty if it can.");
   py::class_<DeviceArray>(m, "DeviceArray", "An array in the memory of a GPU, borrowed by DLPack from its owner.")
       .def(py::init<const py::object&>(), py::arg("capsule"))
       .def_property_readonly("address", &DeviceArray::address)

@@ -14,6 +14,7 @@ from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.rematerialised import Turn, can_be_made
 from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.call.call import LaunchRequest
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.steps.executors import Recorded
@@ -69,8 +70,7 @@ class _Memory(NamedTuple):
         key = kernel, *((x.shape, x.strides) for x in arrays)
         made = self.launches.get(key)
         if made is None:
-            plain: dict[str, Any] = {"adjoint": False, "adj_inputs": None, "adj_outputs": None, "block_dim": 1}
-            ready = route.ready(read_call(kernel, threads, list(inputs), list(outputs), **plain))
+            ready = route.ready(read_call(LaunchRequest(kernel, threads, list(inputs), list(outputs), block_dim=1)))
             assert isinstance(ready, Forward)
             slots = tuple(Slot("array", k) for k in range(len(arrays)))
             made = Launch(ready.run.launch, slots, tuple(x.shape for x in arrays))

@@ -81,6 +81,11 @@ class HashGrid(Geometry):
             raise LaunchError(f"wp.HashGrid: {name} cannot be changed", hint="make another grid", also=AttributeError)
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        if name in _STATIC:
+            raise LaunchError(f"wp.HashGrid: {name} cannot be deleted", hint="make another grid", also=AttributeError)
+        super().__delattr__(name)
+
     @property
     def dtype(self) -> Any:
         """The type of the coordinates."""
@@ -111,6 +116,8 @@ class HashGrid(Geometry):
             KernelTypeError: An array has another dtype or shape.
             LaunchError: The radius is not positive, or the number of groups differs from the number of points.
         """
+        if isinstance(radius, np.ndarray):
+            radius = radius[()].copy()  # a capture repeats the build with the number that it is now
         planned = functools.partial(planned_build, self, points, radius) if groups is None else None
         as_command(self, lambda: self._build(points, radius, groups), planned)
 

@@ -10,6 +10,7 @@ import numpy as np
 from jwarp.api.launch_arguments import read_call
 from jwarp.arrays.array import array
 from jwarp.config import Settings, config
+from jwarp.dispatch.call.call import LaunchRequest
 from jwarp.dispatch.executables import route
 from jwarp.dispatch.tape.native_steps import one_call
 from jwarp.frontend import options
@@ -51,8 +52,7 @@ def repeat_of(
     given: Sequence[Any], launches: Launches, views: Sequence[np.ndarray], sides: np.ndarray
 ) -> Repeat | None:
     """The replay of launches on NumPy arrays, each a kernel, its threads, inputs and outputs; None if impossible."""
-    plain: dict[str, Any] = {"adjoint": False, "adj_inputs": None, "adj_outputs": None, "block_dim": None}
-    graph = one_call([route.ready(read_call(*launch, **plain)) for launch in launches])
+    graph = one_call([route.ready(read_call(LaunchRequest(*launch))) for launch in launches])
     if graph is None:
         return None
     return Repeat(tuple(map(_known, given)), graph, tuple(views), sides, config.settings, options.changes)

@@ -119,7 +119,7 @@ def widened(nodes: jax.Array, corners: jax.Array) -> tuple[jax.Array, jax.Array,
     sides = sides - jnp.roll(sides, 1, axis=1)
     area = (jnp.cross(sides[:, 0], sides[:, 1]) ** 2).sum(-1)
     squares = (sides * sides).sum((1, 2))
-    known = (area >= 1.0e-12 * squares * squares) & (squares > 0.0)  # a sliver has no normal worth the name
+    known = area >= 1.0e-12 * squares * squares  # a sliver has no normal worth the name; a point is none (`is_sliver`)
     faces = _in_sixteens(jnp.where(known[:, None], corners, np.nan), np.full(9, np.nan, np.float32))
     heap = nodes.reshape(-1, 6)
     count = max(len(corners) // WIDTH, 1)

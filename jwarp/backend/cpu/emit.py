@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jwarp.analysis.lane_serialised import lane_serialised_loops
-from jwarp.analysis.ownership import Definitions, definitions_of
 from jwarp.analysis.uniformity import VARYING, Shape
 from jwarp.backend.cpu import effects, functions, quotients, repeated
 from jwarp.backend.cpu.access.addresses import Element
@@ -29,7 +28,7 @@ from jwarp.backend.cpu.loops.strategies import choose_loop
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.contents import contents_of
+from jwarp.ir.contents import Definitions, contents_of, definitions_of
 from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, While, blocks, results, walk
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_
@@ -51,7 +50,7 @@ class BodyEmitter(Body):
     def quotients(self) -> set[tuple[Operand, ...]]:
         """The operands that the kernel takes quotients of as well as remainders, which are then nearly free."""
         ops = contents_of(self.memory.kernel.body).ops
-        return {op.args for op in ops if op.name in quotients.RULES and op.name != "mod"}
+        return {op.args for op in ops if op.name in quotients.RULES and not op.row.is_remainder}
 
     @functools.cached_property
     def definitions(self) -> Definitions:
@@ -121,7 +120,7 @@ class BodyEmitter(Body):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
-        if node.row.is_common and not args[0].shape.is_uniform:
+        if node.row.threads.is_common and not args[0].shape.is_uniform:
             self.bind(node.result, COMMON[node.name](self, self.vector(args[0]), args[0].type))
             return
         if shape.is_varying:
@@ -129,7 +128,7 @@ class BodyEmitter(Body):
         else:
             level, texts = max([a.level for a in args], default=ENTRY), [a.text for a in args]
         out = self.code.instructions(level, shape.is_varying)
-        if node.name == "mod" and shape.is_varying and args[1].shape.is_uniform and node.result.type.is_int:
+        if node.row.is_remainder and shape.is_varying and args[1].shape.is_uniform and node.result.type.is_int:
             self.remainder(node, args[1], texts)
             return
         if shape.is_varying and quotients.divides(node, args[-1]):
@@ -449,7 +448,7 @@ class BodyEmitter(Body):
 
     def may_be_in_row(self, node: Op) -> bool:
         """True if a load may take its elements from a row in registers."""
-        if node.name != "load" or node.array in self.private.arrays:
+        if not node.row.is_load or node.array in self.private.arrays:
             return False
         array, target = self.memory.arrays[node.array], self.code.options.target
         return is_in_row(elements_of(self, node), array.dtype, target)
@@ -457,9 +456,9 @@ class BodyEmitter(Body):
     def runs_untested(self, block: Block) -> bool:
         if len(block.nodes) > MAX_UNTESTED_OPS:
             return False
-        remainders = {node.result for node in block.nodes if isinstance(node, Op) and node.name == "mod"}
+        remainders = {node.result for node in block.nodes if isinstance(node, Op) and node.row.is_remainder}
         for node in block.nodes:
-            if not isinstance(node, Op) or node.row.is_atomic or node.row.effect == "call" or node.name in TAPE_RULES:
+            if not isinstance(node, Op) or node.row.is_atomic or node.row.is_outlined or node.name in TAPE_RULES:
                 return False
             if node.row.is_access and node.array not in self.private.arrays:
                 # One access is made for all lanes, which may lie anywhere if there are none.

@@ -75,7 +75,7 @@ def taken(emitter: Body, text: str, type: ScalarType, shape: Shape) -> str:
 def _made(caller: Body, function: Function, number: int, uniform: tuple[bool, ...]) -> Made:
     """Write a function for arguments of which some are `uniform`."""
     kernel = dataclasses.replace(caller.proofs.kernel, locals=(), body=function.body)
-    takes_mask = any(not isinstance(n, Op) or n.row.effect in ("call", "read") for n in function.body.nodes)
+    takes_mask = any(not isinstance(n, Op) or n.row.is_outlined or n.row.only_reads for n in function.body.nodes)
     arrays = sorted(caller.functions.arrays[number])
     pointers = (*(f"%p{array}" for array in arrays), "%symbols") if arrays else ()
     emitter = caller.functions.begin(caller, kernel)

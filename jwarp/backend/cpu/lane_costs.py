@@ -40,7 +40,7 @@ class _Cost(Visitor):
         if node.row.is_access:
             self.total += self.times * self.access(node)
         elif node.result is not None:
-            if node.name == "mod" and self.shape(node.args[1]).is_uniform:
+            if node.row.is_remainder and self.shape(node.args[1]).is_uniform:
                 self.remainders.add(node.result)
             self.total += self.times * (_VECTOR if self.shapes[node.result].is_varying else _SCALAR)
 

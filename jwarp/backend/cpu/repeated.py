@@ -12,7 +12,7 @@ from jwarp.backend.cpu.code import BODY, ENTRY
 from jwarp.backend.cpu.functions import called, passed, symbol, taken, type_of, written
 from jwarp.ir.attributes import numbers_in
 from jwarp.ir.nodes import Block, Op, Value, walk
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.types import bool_
 
 
@@ -37,9 +37,9 @@ def repeats_of(emitter: Body) -> dict[Block, Repeat]:
 
     def looked_at(node: Op) -> object:
         row = node.row
-        if row.tells_threads or row.for_derivatives or row.uses_tape or row.uses_log or row.is_native:
+        if row.threads.differ or row.derivative.only or row.uses_tape or row.uses_log or row.is_native:
             return None
-        if not (row.is_pure or row.is_access or row.effect == "call" or row.adds is Memory.LINES):
+        if not (row.is_pure or row.is_access or row.is_outlined or row.uses.adds is Memory.LINES):
             return None
         values = node.args if node.result is None else (*node.args, node.result)
         if any(isinstance(x, Value) and x in shapes and shapes[x].stride for x in values):
@@ -48,7 +48,7 @@ def repeats_of(emitter: Body) -> dict[Block, Repeat]:
             return None
         return node in trusted, node.result is None
 
-    calls = {node.result for node in walk(kernel.body) if isinstance(node, Op) and node.name == "call"}
+    calls = {node.result for node in walk(kernel.body) if isinstance(node, Op) and node.row.is_call}
     found = repeated_blocks(kernel, known, of_value)
     return {block: repeat for block, repeat in found.items() if calls.isdisjoint(repeat.given)}
 
@@ -116,5 +116,5 @@ def _used(caller: Body, block: Block) -> set[int]:
     found: set[int] = set()
     for node in walk(block):
         if isinstance(node, Op):
-            found |= caller.functions.arrays[node.number] if node.name == "call" else _arrays_and_params(node)
+            found |= caller.functions.arrays[node.number] if node.row.is_call else _arrays_and_params(node)
     return found

@@ -11,7 +11,7 @@ from jwarp.analysis.uniformity import VARYING
 from jwarp.backend.cpu.access.addresses import Element, Memory
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
 from jwarp.errors import CompileError
-from jwarp.ir import operation
+from jwarp.ir import row_groups
 from jwarp.ir.attributes import RecordFields
 from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Block, For, Kernel, Op, blocks, walk
@@ -54,7 +54,7 @@ def whole_tapes(kernel: Kernel) -> frozenset[int]:
 
 def _pushed(body: Block) -> frozenset[int]:
     """The tapes that a block adds to."""
-    return frozenset(n.attr_as(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.name == "push")
+    return frozenset(n.attr_as(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.row.adds_to_tape)
 
 
 class TapeMemory:
@@ -66,7 +66,7 @@ class TapeMemory:
         self.whole = whole_tapes(kernel)
         self.records: dict[int, Record] = {}
         for n in ops:
-            if n.name == "push":
+            if n.row.adds_to_tape:
                 fields = n.attr_as(RecordFields)
                 is_whole = fields.tape in self.whole
                 pairs = zip(n.args, fields.uniform, strict=True)
@@ -117,7 +117,7 @@ class TapeMemory:
                     stacks |= inner
                     for stack in inner:
                         first.pop(stack, None)
-            elif node.row.adds in (operation.Memory.TAPE, operation.Memory.LOG):
+            elif node.row.uses.adds in (row_groups.Memory.TAPE, row_groups.Memory.LOG):
                 stack, record = self._added(node)
                 stacks.add(stack)
                 self.room.setdefault(node, 0)  # more than enough where a node stands in several blocks

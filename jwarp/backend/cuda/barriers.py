@@ -83,7 +83,7 @@ def is_checked(loop: For, remembers: bool) -> bool:
     Records need a check where they `remember` on the device's heap.
     """
     ops = [n for n in walk(loop.body) if isinstance(n, Op)]
-    return any(n.row.is_check or (remembers and n.row.adds in RECORDS) for n in ops)
+    return any(n.row.is_check or (remembers and n.row.uses.adds in RECORDS) for n in ops)
 
 
 def is_common(kernel: Kernel, array: int) -> bool:
@@ -169,13 +169,13 @@ class _Search:
     def ends_with_barrier(self, node: Node) -> bool:
         """True if the code of a node has a barrier after its accesses."""
         if isinstance(node, Op):
-            return (node.row.is_unit and self.accumulators.of(node) is None) or self.tells(node)
+            return (node.row.code.is_unit and self.accumulators.of(node) is None) or self.tells(node)
         assert isinstance(node, For)
         return bool(node.params) or is_checked(node, self.remembers) or node in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
         """The accesses of an operation that all threads run alike."""
-        if node.row.is_unit:
+        if node.row.code.is_unit:
             in_registers = {run.array for run in (self.accumulators.of(node),) if run is not None}
             changed = (Access(x, node.name, LANES) for x in arrays_changed(node) if x not in in_registers)
             read = (Access(x, "", LANES) for x in arrays_read(node) if x not in in_registers)

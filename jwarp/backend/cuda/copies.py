@@ -30,7 +30,6 @@ from jwarp.ir.nodes import (
     walk_node,
     written_params,
 )
-from jwarp.ir.ops import OPS
 from jwarp.types import bfloat16, float16, float32
 
 _Made = TypeVar("_Made")
@@ -95,7 +94,7 @@ class Copies:
 
 def find_copies(kernel: Kernel, trusted: Container[Node]) -> Copies:
     """The copies of a lowered kernel: accesses that are not `trusted` may be where there is nothing to fetch."""
-    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_unit]
+    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.code.is_unit]
     read = {array for n in units for array in arrays_read(n)}
     written = frozenset(written_params(kernel))
     found: dict[Node, tuple[Copy, ...]] = {}
@@ -193,7 +192,7 @@ class Reader:
             elif node.row.is_load:
                 assert node.result is not None
                 self.loads[node.result] = node
-            elif OPS[node.name].effect == "pure" and node.result is not None:
+            elif node.row.is_pure and node.result is not None:
                 self.places[node.result] = self.index(node)
             else:
                 return None
@@ -258,7 +257,7 @@ def _pipeline(kernel: Kernel, loop: For, copies: Mapping[Node, tuple[Copy, ...]]
     prefix: list[Node] = []
     for node in loop.body.nodes:
         free = {x for n in walk_node(node) for x in operands(n)} - {y for n in walk_node(node) for y in results(n)}
-        is_number = isinstance(node, Op) and OPS[node.name].effect == "pure"
+        is_number = isinstance(node, Op) and node.row.is_pure
         if not (is_number or node in copies) or free & unknown:
             break
         prefix.append(node)

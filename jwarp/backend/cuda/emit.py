@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from jwarp.analysis.ownership import definitions_of
 from jwarp.backend.cuda.common_sums import Addition, Together
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.native import (
@@ -33,6 +32,7 @@ from jwarp.backend.cuda.unroll_and_jam import jams_of, write_jammed
 from jwarp.errors import NO_SPAN, CompileError
 from jwarp.ir.attributes import Extent, NativeCall, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
+from jwarp.ir.contents import definitions_of
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.native import BY_SCALARS, element_of
 from jwarp.ir.nodes import (

@@ -8,7 +8,7 @@ from jwarp.analysis.tape_sizes import fits_thread, logged_arrays, noted_arrays, 
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.nodes import For, Kernel, Op, failure_texts, walk
-from jwarp.ir.operation import Memory
+from jwarp.ir.row_groups import Memory
 from jwarp.types import int64
 
 # The launcher's message if the device's heap has no place for a record.

@@ -181,7 +181,7 @@ def paddings(kernel: Kernel, copies: Copies, tf32: bool = False) -> dict[int, Pa
     found: dict[int, Padding] = {}
     excluded: set[ArrayName] = set()
     for node in walk(kernel.body):
-        if not isinstance(node, Op) or not node.row.is_unit:
+        if not isinstance(node, Op) or not node.row.code.is_unit:
             continue
         if not node.row.is_product:
             excluded |= {*arrays_read(node), *arrays_changed(node)}

@@ -6,8 +6,9 @@ import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from jwarp.analysis.ownership import definitions_of, shifted_of
+from jwarp.analysis.ownership import shifted_of
 from jwarp.backend.cuda.rules import memory_type
+from jwarp.ir.contents import definitions_of
 from jwarp.ir.nodes import Const, Kernel, Node, Op, walk, written_params
 from jwarp.types import ArrayType, bool_
 
@@ -58,8 +59,9 @@ def staged_arrays(kernel: Kernel, trusted: Container[Node], block: int) -> Stage
             for n in touching
             if shifted_of(n.indices[0], definitions) == (0, 0) and component_of(n, type) is not None and n in trusted
         ]
-        name = "store" if p in written else "load"
-        every = {component_of(n, type) for n in own if n in certain and n.name == name}
+        every = {
+            component_of(n, type) for n in own if n in certain and (n.row.is_store if p in written else n.row.is_load)
+        }
         if len(every) != size:
             continue
         if p not in written:

@@ -66,7 +66,7 @@ class TileEmitter(BodyEmitter):
             self.release(run)
 
     def statement(self, node: Node) -> None:
-        if isinstance(node, Op) and node.row.is_unit:
+        if isinstance(node, Op) and node.row.code.is_unit:
             self.span = node.span
             UNIT_RULES[node.name](self, node)
         elif isinstance(node, Op) and node.name in LOG_RULES and node.array in self.restored:
@@ -303,9 +303,9 @@ class TileEmitter(BodyEmitter):
         """True if a node only begins something, or reckons with numbers: warpgroups multiply what was fetched."""
         if not isinstance(node, Op):
             return False
-        if node.row.effect == "pure":
+        if node.row.is_pure:
             return True
-        run = self.accumulators.of(node) if node.row.is_unit else None
+        run = self.accumulators.of(node) if node.row.code.is_unit else None
         ahead = self.copies.ahead
         return run is not None and run.split is not None and ahead >= set(arrays_read(node)) - {run.array}
 
@@ -441,7 +441,7 @@ class TileEmitter(BodyEmitter):
 
     def end_product(self, node: Node) -> None:
         """Wait for what a product of warpgroups has begun."""
-        if isinstance(node, Op) and node.row.is_unit:
+        if isinstance(node, Op) and node.row.code.is_unit:
             self.line(f"{self.in_registers[node.attr_as(BlockMatmul).c]}.wait();")
 
     def scan(self, node: Op) -> None:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jwarp.analysis.common_sums import MOST, CommonSums, thread_values, waits_through
-from jwarp.analysis.ownership import Definitions
 from jwarp.backend.cuda.common_sums import Line, Together
 from jwarp.backend.cuda.rules import AT_ONCE, C_TYPES, CUDA_RULES, INVERSE_ROOTS, bare
 from jwarp.backend.cuda.texts import cannot_overflow
 from jwarp.errors import Span
+from jwarp.ir.contents import Definitions
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk, written_params
 from jwarp.passes.reciprocal_roots import inverse_root
 from jwarp.types import float32
@@ -180,7 +180,7 @@ def _line(emitter: Emitter, loop: For, first: dict[Value, str], distance: int, s
     if not isinstance(index, Value):
         return None
     made = emitter.definitions.get(index)
-    source = made.args[0] if made is not None and made.row.converts else index
+    source = made.args[0] if made is not None and made.row.transfer.converts else index
     if source is not loop.index or not all(isinstance(i, Const) for i in rest) or sum not in emitter.trusted:
         return None
     stride = " * ".join(emitter.extent(sum.array, axis) for axis in range(1, len(sum.indices))) or "1"

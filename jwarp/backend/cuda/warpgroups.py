@@ -75,7 +75,7 @@ def swizzles_of(kernel: Kernel, copies: Copies, chosen: Container[Node]) -> tupl
     found: dict[int, Swizzle] = {}
     excluded: set[object] = set()
     for node in walk(kernel.body):
-        if not isinstance(node, Op) or not node.row.is_unit:
+        if not isinstance(node, Op) or not node.row.code.is_unit:
             continue
         if node not in chosen:
             excluded |= {*arrays_read(node), *arrays_changed(node)}

@@ -90,7 +90,7 @@ class _Interpreter:
             content = 0 if local.values is None else np.reshape(local.values, local.shape)
             self.data.append(np.broadcast_to(np.asarray(content, local.dtype.dtype), shape).copy())
         self.values: dict[Value, Array] = {}
-        self.constants: dict[int, Array] = {}  # by the identity of those in the kernel
+        self.constants: dict[Const, Array] = {}
         self.tape: list[tuple[Array, ...]] = []
         self.logs: list[list[tuple[tuple[Array, ...], Array]]] = [[] for _ in self.data]
         self.number = 0  # of the first thread, or of the block
@@ -136,9 +136,8 @@ class _Interpreter:
     def value(self, operand: Operand) -> Array:
         if not isinstance(operand, Const):
             return self.values[operand]
-        key = id(operand)  # what constants are equal is slow to tell
-        if (made := self.constants.get(key)) is None:
-            made = self.constants[key] = _spread(as_array(operand), shape_of(operand.type))
+        if (made := self.constants.get(operand)) is None:
+            made = self.constants[operand] = _spread(as_array(operand), shape_of(operand.type))
         return made
 
     def bind(self, values: Sequence[Value], arrays: Sequence[Array]) -> None:
@@ -148,7 +147,7 @@ class _Interpreter:
         args = tuple([self.value(a) for a in node.args])
         if self.kernel.block_dim and (typed := node.result or (node.args[-1] if node.args else None)) is not None:
             active = _spread(active, shape_of(typed.type) or active.shape)
-        if OPS[node.name].effect == "tile":
+        if node.row.is_tile:
             assert node.result is not None
             result = evaluate_tile(node.name, args, node.attr, node.result.type)
         elif rule := _STATE_RULES.get(node.name):
@@ -167,7 +166,7 @@ class _Interpreter:
         decision = None
         if node.name in _DECISIONS:
             decision = _DECISIONS[node.name](*args)
-        elif node.row.is_step or (not node.row.reinterprets and not node.result.type.is_float):
+        elif node.row.numeric.is_step or (not node.row.transfer.reinterprets and not node.result.type.is_float):
             decision = result
         if decision is not None:
             self.trace.append(np.where(active, decision, np.zeros_like(decision)))
@@ -451,7 +450,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "bookmark": _Interpreter.bookmark,
     "rewind": _Interpreter.rewind,
     "lane_max": _Interpreter.lane_max,
-    **{name: getattr(_Interpreter, name) for name, row in OPS.items() if row.is_unit},
+    **{name: getattr(_Interpreter, name) for name, row in OPS.items() if row.code.is_unit},
     "rule": lambda interpreter, attr, args, active: None,
     "detach": lambda interpreter, attr, args, active: args[0],
     "inside": _Interpreter.is_inside,

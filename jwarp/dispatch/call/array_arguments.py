@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.config import config, surface
 from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call import checks
@@ -28,13 +29,13 @@ from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.functions import without_reading_functions
 from jwarp.ir.nodes import Param
-from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.launching import arguments, geometry, grouping
-from jwarp.launching.geometry import BlockDim
+from jwarp.launching import arguments, grouping
 from jwarp.types import ArrayType, CompositeValue, Struct, array_of, indexedarray
 from jwarp.types.all_memory import holds_descriptors
 from jwarp.types.handles import Id
 from jwarp.wire import Role
+
+P = TypeVar("P", bound=Program)
 
 
 class Given:
@@ -117,7 +118,8 @@ def _holds_no_jax(values: Any) -> bool:
     )
 
 
-_SEQUENCES = {list, tuple, np.ndarray}
+_LISTS = {list, tuple}
+_SEQUENCES = {*_LISTS, np.ndarray}
 _PLAIN = {int, float, bool, type(None), np.ndarray, tuple, list}
 
 
@@ -185,7 +187,12 @@ def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]
     Raises:
         LaunchError: counts or names do not fit.
     """
-    given = arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
+    if outputs is None:
+        outputs = ()
+    if type(inputs) in _LISTS and type(outputs) in _LISTS and len(inputs) + len(outputs) == len(kernel.signature):
+        given = *inputs, *outputs
+    else:
+        given = arguments.match(kernel.name, kernel.signature, (), inputs, outputs).values
     if not any(type(value) in _SEQUENCES for value in given):
         return given
     return tuple(_by_rows(p.type, value) for p, value in zip(kernel.signature, given, strict=True))
@@ -201,30 +208,6 @@ def _by_rows(kind: Any, value: Any) -> Any:
         return value.reshape(kind.components)
     width = kind.components[1]
     return [value[k : k + width] for k in range(0, len(value), width)]
-
-
-def read_block_dim(block_dim: Any, kernel_name: str) -> BlockDim | None:
-    """`block_dim` as Warp takes it: what is not positive is left out."""
-    if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
-        return None
-    return geometry.read_block_dim(block_dim, kernel_name)
-
-
-def block_of_program(block_dim: Any, device: Any, kernel_name: str) -> Any:
-    """The threads of a block in a program of Warp's, which on the CPU has one, unless `enable_cpu_blocks` is set.
-
-    Raises:
-        LaunchError: more threads than a block has, or no such device.
-    """
-    if get_device(device).is_cuda or isinstance(block_dim, (tuple, list)):
-        return block_dim
-    size = 1 if block_dim is None else read_block_dim(block_dim, kernel_name) or 1
-    if isinstance(size, int) and size > MAX_BLOCK_DIM:
-        raise LaunchError(
-            f"kernel '{kernel_name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}: a block has at most "
-            f"{MAX_BLOCK_DIM} on CPU, too"
-        )
-    return size if config.of_warp["enable_cpu_blocks"] else 1
 
 
 def device_of_arrays(kernel: Kernel, values: Sequence[Any], asked: Device | None) -> Device:
@@ -275,13 +258,38 @@ def copy_on_device(given: array) -> Any:
 # Arrays of one launch that show the same elements
 
 
-def identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:
+def _identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:
     """Of parameters that are given one view of one memory, all but one, and that one, which is written if any is."""
     first: dict[Any, int] = {}
     for p in sorted(of, key=lambda p: (p not in written, p)):
         first.setdefault((id(of[p].memory), of[p].layout), p)
     found = {p: first[id(a.memory), a.layout] for p, a in of.items()}
     return {p: q for p, q in found.items() if p != q}
+
+
+def merged(
+    program: P,
+    of: dict[int, array],
+    why: Mapping[bool, tuple[str, str]],
+    changed: Iterable[int] = (),
+    may_copy: Callable[[int, int], bool] = lambda written, other: False,
+) -> tuple[P, dict[int, int]]:
+    """The program in which parameters that are given one view are one, and for each of the others the one that it is.
+
+    Raises:
+        LaunchError: of two arrays that overlap, one is written, or one of the parameters `changed`, and the other one
+            is not to be copied; `why` says the reason and the way out, also where both are written.
+    """
+    same: dict[int, int] = {}
+    if len({id(a.memory) for a in of.values()}) < len(of):
+        same = _identical(of, program.written)
+        for p, q in itertools.product((*program.written, *changed), of):
+            if p not in of or same.get(p, p) == same.get(q, q) or not overlap(of[p], of[q]):
+                continue
+            if not may_copy(p, q):
+                raise overlap_error(program, of, p, q, *why[q in program.written])
+    made: Any = program.merged(tuple(same.items()))
+    return made, same
 
 
 def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
@@ -295,14 +303,6 @@ def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
     return in_order(without_reading_functions(kernel.values_ir(kernel.settled(config.settings))[0]), read, changed)
 
 
-def overlaps(written: Iterable[int], of: dict[int, array], same: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """The parameters that are written, with those whose arrays overlap theirs and are none of theirs."""
-    for p in written:
-        for q, a in of.items():
-            if p in of and same.get(p, p) != same.get(q, q) and overlap(of[p], a):
-                yield p, q
-
-
 def overlap_error(program: Program, of: dict[int, array], p: int, q: int, why: str, hint: str) -> LaunchError:
     """The error for a parameter that is written, and another one whose array overlaps its array."""
     names, made = [program.params[k].name for k in (p, q)], [of[k].memory.made_at for k in (p, q)]
@@ -313,30 +313,6 @@ def overlap_error(program: Program, of: dict[int, array], p: int, q: int, why: s
     )
 
 
-def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int], changed: Iterable[int] = ()) -> None:
-    """Refuse the derivative of a launch on arrays that overlap. It writes to the parameters `changed` itself.
-
-    Raises:
-        LaunchError: some do.
-    """
-    for p, q in overlaps((*program.written, *changed), of, same):
-        raise overlap_error(
-            program, of, p, q, "which an adjoint does not follow", "pass one array for both, or a copy of one"
-        )
-
-
-def refuse_unordered(kernel: Kernel, program: Program, of: dict[int, array], same: dict[int, int]) -> None:
-    """Refuse a launch on arrays that overlap, unless what is read may be a copy.
-
-    Raises:
-        LaunchError: some overlap that are written, or that a thread reads after it has written.
-    """
-    for p, q in overlaps(program.written, of, same):
-        if q in program.written or not reads_first(kernel, q, p):
-            why, hint = UNORDERED[q in program.written]
-            raise overlap_error(program, of, p, q, why, hint)
-
-
 # Why arrays that overlap are refused: those of which one is only read, and those that are both written.
 UNORDERED = {
     False: (
@@ -345,3 +321,5 @@ UNORDERED = {
     ),
     True: ("and both are written", "pass one array for both"),
 }
+_NOT_FOLLOWED = "which an adjoint does not follow", "pass one array for both, or a copy of one"
+IN_ADJOINTS = {False: _NOT_FOLLOWED, True: _NOT_FOLLOWED}

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jwarp.arrays import cuda_arrays, dlpack
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -33,6 +33,25 @@ class Kind(enum.Enum):
     JAX = enum.auto()
     HOST = enum.auto()
     DEVICE = enum.auto()
+
+
+@dataclass(frozen=True)
+class LaunchRequest:
+    """A launch as it is written: the arguments of `wp.launch`, with a kernel that has been read."""
+
+    kernel: Kernel
+    dim: Any
+    inputs: Any
+    outputs: Any = None
+    adj_inputs: Any = None
+    adj_outputs: Any = None
+    device: Any = None
+    stream: Any = None
+    adjoint: Any = False
+    record_tape: Any = True
+    record_cmd: Any = False
+    max_blocks: Any = 0
+    block_dim: Any = None
 
 
 def is_mutable(value: Any) -> bool:

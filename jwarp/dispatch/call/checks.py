@@ -13,7 +13,8 @@ import numpy as np
 from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.bind import compat, values
 from jwarp.compiler.derivative_steps import integers_of
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.call import Call, is_mutable, is_on_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
@@ -310,6 +311,8 @@ def _described(param: Param | None, value: Any) -> Argument:
         return values.describe(value, param)
     try:
         return values.describe(dlpack.view(value), param)
+    except KernelTypeError:  # its description contradicts itself
+        raise
     # Foreign code, and dtypes that NumPy lacks.
     except Exception:
         return Argument(value, "other")

@@ -11,8 +11,9 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.writes import refuse_cuda
-from jwarp.bind.compat import Tracer, is_not_tracing
-from jwarp.bind.control import is_foreign
+from jwarp.bind.compat import Tracer
+from jwarp.bind.control import objects_here
+from jwarp.bind.traced_memory import value_of
 from jwarp.caches import Cache
 from jwarp.dispatch.call.cached_geometry import cached_content, leaves_of
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
@@ -25,8 +26,6 @@ from jwarp.types.structs import table_type, unchecked
 PARTS = 4
 # Why a launch that a tape records reads no ids: their gradients would be missed.
 ON_TAPE = "a tape is open"
-# Why one in a function of wp.functionalize reads none: what they name may be an argument, which has another id there.
-IN_FUNCTION = "wp.functionalize traces this one"
 
 
 def table_of(name: str, value: Any, why_not: str) -> Any:
@@ -51,9 +50,8 @@ def table_of(name: str, value: Any, why_not: str) -> Any:
     owners = named(numbered.known)
     if not owners:
         return None
-    in_function = not is_not_tracing() and any(map(is_foreign, owners.values()))
-    _check_runs(name, why_not or (IN_FUNCTION if in_function else ""))
-    return _table(name, numbered, list(owners.values()))
+    _check_runs(name, why_not)
+    return _table(name, numbered, list(objects_here(owners).values()))
 
 
 class Numbered:
@@ -185,7 +183,8 @@ def _joined_table(kind: StructType, numbered: Numbered, structs: list[Struct]) -
     for k, (field, column, is_array) in enumerate(zip(fields, columns, _are_arrays(kind), strict=True)):
         assert isinstance(field, ArrayType)
         dtype = field.dtype.dtype
-        found = [leaf if isinstance(leaf, (array, Tracer)) else np.asarray(leaf, dtype) for leaf in column]
+        known = map(_known, column)
+        found = [leaf if isinstance(leaf, (array, Tracer)) else np.asarray(leaf, dtype) for leaf in known]
         if is_array:
             starts[2:, k] = np.cumsum([leaf.shape[0] for leaf in found])
             leaves.append(_joined(found))
@@ -196,6 +195,11 @@ def _joined_table(kind: StructType, numbered: Numbered, structs: list[Struct]) -
     struct = unchecked(made, leaves)
     object.__setattr__(struct, "_seen", (None, object()))  # of no object, and of a state of its own
     return struct
+
+
+def _known(leaf: Any) -> Any:
+    """A part of an object; for an array that stands for a value of JAX, that."""
+    return value_of(leaf.memory, leaf.layout) if type(leaf) is array and leaf.memory.is_traced else leaf
 
 
 def _version(value: Any) -> int | None:

@@ -12,6 +12,7 @@ import numpy as np
 from jwarp.arrays import cuda_arrays, dlpack
 from jwarp.arrays.array import array
 from jwarp.bind.compat import Tracer
+from jwarp.bind.control import objects_here
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch.call.array_arguments import Given
@@ -22,7 +23,7 @@ from jwarp.frontend.generics import INSTANCE, GenericKernel, Seen, seen_array, s
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
 from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray, may_hold_handles
-from jwarp.types.handles import Id, are_named, named
+from jwarp.types.handles import Geometry, Id, are_named, named
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
@@ -71,9 +72,9 @@ def computes_with_ids(kernel: Kernel) -> bool:
     return bool(kernel.executables.get(_COMPUTES))
 
 
-def note_ids_as_numbers(kernel: Kernel) -> None:
-    """Note that a kernel computes with ids."""
-    kernel.executables.keep(_COMPUTES, True)
+def note_ids_as_numbers(kernel: Kernel, *, are_numbers: bool = True) -> None:
+    """Note that a kernel computes with ids, or does not."""
+    kernel.executables.replace(_COMPUTES, are_numbers)
 
 
 def as_numbers(values: Any) -> Any:
@@ -88,8 +89,8 @@ def as_numbers(values: Any) -> Any:
 
 
 def _as_number(value: Any) -> Any:
-    if isinstance(value, Id):
-        return int(value)
+    if isinstance(value, (Id, Geometry)):
+        return int(getattr(value, "id", value))
     if isinstance(value, Struct):
         parts = {name: _as_number(getattr(value, name)) for name in may_hold_handles(type(value))}
         changed = {name: part for name, part in parts.items() if part is not getattr(value, name)}
@@ -136,7 +137,8 @@ def _owners_in(value: Any) -> Any:
         value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not value:
         return None
-    return (named([int(value)]) or {}).get(int(value))
+    found = named([int(value)])
+    return objects_here(found)[int(value)] if found else None
 
 
 def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:

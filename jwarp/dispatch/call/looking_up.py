@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -12,12 +11,11 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.living import AllMemory, UnkeptMemory, table
-from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.view import View
 from jwarp.bind.compat import Tracer
 from jwarp.caches import cached
 from jwarp.dispatch.call.cached_geometry import cached_content, leaves_of
-from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import ScalarType, uint64, unchecked
 from jwarp.types.all_memory import BASE, MEMORY, MEMORY_TYPE, TOP
@@ -28,7 +26,7 @@ from jwarp.types.scalars import SCALARS
 @cached(1)
 def argument() -> Any:
     """The value of the parameter that is all memory."""
-    tables = {"words": _table(table.words), "slots": _table(table.slots)}
+    tables = {"words": _table(table.words), "slots": _table(table.slots), "moves": _table(table.moves)}
     return unchecked(
         MEMORY_TYPE, {**tables, "table": _heap(uint64), **{name: _heap(kind) for name, kind in SCALARS.items()}}
     )
@@ -88,72 +86,3 @@ def _is_here(leaf: Any) -> bool:
     if isinstance(leaf, jax.Array):
         return leaf.is_fully_addressable and {x.platform for x in leaf.devices()} == {"cpu"}
     return not isinstance(leaf, array) or isinstance(leaf.memory, HostMemory)
-
-
-def _span(memory: HostMemory) -> tuple[int, int]:
-    """The addresses of a memory, the first one and the one after the last."""
-    return memory.start, memory.start + memory.buffer.nbytes
-
-
-class Found:
-    """The arrays that a launch may have found by numbers, as they were when a tape recorded it.
-
-    A derivative follows no gradients of these arrays, and reads them as they are.
-    """
-
-    def __init__(self, kernel: Kernel):
-        self._kernel = kernel
-        self._versions = [(weakref.ref(memory), memory.version) for memory in table.memories()]
-
-    def check_gradients(self, *, by_addresses: bool) -> None:
-        """Refuse a derivative if some array that may be found, by an id or `by_addresses`, has a gradient.
-
-        Raises:
-            NotDifferentiableError: there is one.
-        """
-        for found in table.arrays(by_addresses=by_addresses):
-            if found.grad is not None:
-                raise NotDifferentiableError(
-                    f"kernel '{self._kernel.name}' finds arrays by numbers, and {found.memory.made_at}, which it may"
-                    " find, has a gradient, which the derivative of the launch would miss",
-                    self._kernel.span,
-                    "pass the array, grid, tree, mesh or volume itself as a parameter or a field of a struct",
-                )
-
-    def check_apart(self, arrays: Iterable[array]) -> None:
-        """Refuse a derivative that would take arrays, parameters of the launch, for others than those it may find.
-
-        Raises:
-            NotDifferentiableError: one of them is memory that a number may name.
-        """
-        spans = [_span(memory) for known, _ in self._versions if (memory := known()) is not None]
-        for given in arrays:
-            assert isinstance(given.memory, HostMemory)  # as of all launches that look numbers up
-            start, end = _span(given.memory)
-            if any(first < end and start < last for first, last in spans):
-                raise NotDifferentiableError(
-                    f"kernel '{self._kernel.name}' writes to arrays and finds arrays by numbers; {given.memory.made_at}"
-                    " is a parameter and may be found, too, so that the derivative cannot tell which content was read",
-                    self._kernel.span,
-                    "reach each array by its parameter alone, or by a number alone",
-                )
-
-    def are_apart(self, written: Container[Memory]) -> bool:
-        """True if none of the arrays is in the memories `written`."""
-        return not any(memory in written for known, _ in self._versions if (memory := known()) is not None)
-
-    def check_contents(self) -> None:
-        """Refuse to read what was written since.
-
-        Raises:
-            LaunchError: something that may be found was.
-        """
-        for known, version in self._versions:
-            memory = known()
-            if memory is None or memory.version != version:
-                which = "an array that is no more" if memory is None else memory.made_at
-                raise LaunchError(
-                    f"kernel '{self._kernel.name}': the gradient needs what arrays held that the kernel found by"
-                    f" numbers, and {which}, which it may have found, was written since",
-                    hint="pass the array, grid, tree, mesh or volume itself, whose content tapes keep",
-                )

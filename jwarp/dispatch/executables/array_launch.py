@@ -12,33 +12,32 @@ import jax
 import numpy as np
 
 from jwarp._native import BoundHostLaunch
-from jwarp.arrays.allocation import check_writable
+from jwarp.arrays.allocation import announce_writes, check_writable
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
-from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.commands import Command, OnStream, listeners, submit
 from jwarp.arrays.memory import Memory
 from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.bind.custom_vjp import is_stopped
 from jwarp.bind.traced_memory import TracedMemory, value_of
-from jwarp.compiler.program import Program, program_of
+from jwarp.compiler.program import program_of
+from jwarp.compiler.program_base import Program
 from jwarp.config import config
-from jwarp.devices import CPU, Device
+from jwarp.devices import CPU, Device, get_device
 from jwarp.dispatch.call.array_arguments import (
     UNORDERED,
     check_array,
     device_of_arrays,
     host_of,
-    identical,
     matched_values,
+    merged,
     overlap_error,
-    read_block_dim,
     reads_first,
-    refuse_unordered,
     shown_on_device,
 )
 from jwarp.dispatch.call.cached_geometry import reader
-from jwarp.dispatch.call.call import Call, Kind
+from jwarp.dispatch.call.call import Call, Kind, LaunchRequest
 from jwarp.dispatch.call.looking_up import looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward
@@ -46,6 +45,7 @@ from jwarp.dispatch.executables.functional import Forward as JaxForward
 from jwarp.dispatch.executables.host import Forward as HostForward
 from jwarp.dispatch.executables.host import HostExecutable, OverlapError
 from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, outdated, slot_of
+from jwarp.dispatch.steps.executors import Recorded, native_step
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -193,12 +193,18 @@ class ArrayLaunch(Command):
             made[p] = _own(values[p])
         return tuple(made)
 
-    def will_write(self) -> None:
-        """Save the content of what it writes where someone keeps it."""
-        for p in self.program.written:
-            value = self.values[p]
-            if type(value) is array and value.memory.is_watched:
-                value.memory.will_write()
+    @property
+    def written(self) -> list[array]:
+        return [x for p in self.program.written if type(x := self.values[p]) is array]
+
+    def steps(self) -> list[Recorded] | None:
+        if self.prepared is None:
+            self.prepare()
+        made = self.prepared
+        return [native_step(made.run.native)] if type(made) is HostForward else None
+
+    def on_stream(self) -> OnStream | None:
+        return self.prepared.repeated if isinstance(self.prepared, DeviceForward) else None
 
     def ready(self) -> Ready:
         """The launch on the arrays of host memory, ready to run.
@@ -233,8 +239,7 @@ class ArrayLaunch(Command):
         CHANGES.note()
         made = self.ready()
         self.prepared = made
-        arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
-        self.memories = tuple(dict.fromkeys(arrays))
+        self.memories = tuple(dict.fromkeys(a.memory for a in self.written))
         self._made_of = self.program
 
     @functools.cached_property
@@ -317,9 +322,7 @@ class ArrayLaunch(Command):
             if geometry:
                 self.renew()
                 native = self.native
-            for memory in memories:
-                if memory.is_watched:
-                    memory.will_write()
+            announce_writes(memories)
             try:
                 native()
             except ValueError as error:
@@ -377,7 +380,7 @@ class ArrayLaunch(Command):
         if self.is_functional:
             return self._run_traced()
         made = self.ready()
-        self.will_write()
+        announce_writes(a.memory for a in self.written)
         made()
         if executable is not None:
             executable.learn_launch(made, self.values)
@@ -406,9 +409,9 @@ class ArrayLaunch(Command):
                     " JAX values or while JAX traces, where nothing is written in place",
                     hint="pass wp.from_jax(x) of it, and read what it holds then by wp.to_jax",
                 )
-        same = identical(of, program.written)
-        refuse_unordered(kernel, program, of, same)
-        program = program.merged(tuple(same.items()))
+        program, _ = merged(
+            program, of, UNORDERED, may_copy=lambda p, q: q not in program.written and reads_first(kernel, q, p)
+        )
         made = JaxForward(
             self.call(lambda a: value_of(a.memory, a.layout), program, is_functional=True, differentiable=True)
         )
@@ -429,29 +432,27 @@ class ArrayLaunch(Command):
         return not is_not_tracing() or any(type(a) is array and a.memory.is_traced for a in written)
 
 
-def launch(
-    kernel: Kernel,
-    dim: Any,
-    inputs: Any,
-    outputs: Any,
-    block_dim: Any,
-    record_tape: bool,
-    slot: Slot = NO_SLOT,
-    device: Device | None = None,
-    again: Command | None = None,
-) -> None:
-    """Run a launch on mutable arrays.
+def array_launch(request: LaunchRequest) -> ArrayLaunch:
+    """The command of a launch on mutable arrays. Raises what `launch` raises of the arguments."""
+    kernel = request.kernel
+    dims = geometry.read_dim(request.dim, kernel.name)
+    block = geometry.read_block_dim(request.block_dim, kernel.name, as_warp=True)
+    device = None if request.device is None else get_device(request.device)
+    return ArrayLaunch(kernel, dims, request.inputs, request.outputs, block, device)
+
+
+def launch(request: LaunchRequest, slot: Slot = NO_SLOT, again: Command | None = None) -> None:
+    """Run a launch on mutable arrays, where its arrays are.
 
     `slot` is the place of the call among the executables of the kernel as it was written, which may be another one:
-    generic, or one that takes meshes or their kin. It runs where its arrays are, on `device` if one is named. A
-    capture takes `again` instead, if that is given.
+    generic, or one that takes meshes or their kin. A capture takes `again` instead, if that is given.
 
     Raises:
-        KernelTypeError, LaunchError: an argument or `dim` does not fit.
+        KernelTypeError, LaunchError: an argument, `dim` or the device does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-    command = ArrayLaunch(kernel, dims, inputs, outputs, block, device)
+    record_tape = request.record_tape
+    command = array_launch(request)
     if again is not None and listeners.here.capture is not None:
         return submit(again)
     if command.is_functional or listeners.here.capture is not None:

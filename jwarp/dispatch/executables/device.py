@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays import cuda_arrays
+from jwarp.arrays.allocation import announce_writes
 from jwarp.arrays.array import array
 from jwarp.bind.compat import is_not_tracing
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import Convert, DeviceReader, Use, content_of, read_places
 from jwarp.dispatch.executables.device_launch import Settled, Work, device_of
@@ -137,10 +138,7 @@ class DeviceExecutable:
                 return None
             placed[at] = made, *placed[at][1:]
         memories: list[Any] = [x.memory for x in values if type(x) is array]
-        for p in self.program.written:
-            written = values[p]
-            if type(written) is array and written.memory.is_watched:
-                written.memory.will_write()
+        announce_writes(x.memory for p in self.program.written if type(x := values[p]) is array)
         owners = [memory.owner for memory in memories]  # which live until the launch has ended
         dataclasses.replace(settled, placed=placed).run(stream, device, owners)
         return True

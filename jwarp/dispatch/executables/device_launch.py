@@ -16,7 +16,8 @@ from jwarp.arrays.view import View
 from jwarp.backend.cuda.nvrtc import device_header, read_architectures
 from jwarp.bind import compat
 from jwarp.caches import MAX_SHAPES, PerOwner, cached
-from jwarp.compiler.program import Program, program_of
+from jwarp.compiler.program import program_of
+from jwarp.compiler.program_base import Program
 from jwarp.config import config
 from jwarp.devices import DeviceError, KernelAt, at_kernel
 from jwarp.dispatch.call.checks import Place, Use

@@ -13,7 +13,8 @@ from jwarp.bind import compat, values
 from jwarp.caches import PerOwner
 from jwarp.compiler.cpu import lower_kernel
 from jwarp.compiler.launch_forms import with_lanes
-from jwarp.compiler.program import Program
+from jwarp.compiler.program import on_host
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Place, Use, read_places
 from jwarp.dispatch.executables.table import Ready, outdated
@@ -319,7 +320,7 @@ class Forward(Ready):
     def __init__(self, call: Call):
         super().__init__(call)
         refuse_symbolic(call.program.name, [call.dims], "and arrays that are written in place have known sizes")
-        self._own = call.program.on_host()
+        self._own = on_host(call.program)
         program, threads = self._own.arranged(call.dims, call.block_dim)
         places = read_places(program, call.matched, ON_HOST)
         places = tuple(x._replace(use=Use.COPY) if p in call.copied else x for p, x in enumerate(places))

@@ -46,16 +46,13 @@ def run(call: Call, stream: Any = None, slot: Slot = NO_SLOT) -> Any:
 def _are_parts(call: Call, leaves: Sequence[Any]) -> bool:
     """True if the leaves of a call are the values of its parameters in order, and no struct comes back."""
     users = call.given.outputs if call.request is None else tuple(call.request.wanted)
-    if call.kernel.has_structs and any(_is_struct(call.kernel.signature[u].type) for u in users):
+    types = [call.kernel.signature[u].type for u in users] if call.kernel.has_structs else []
+    if any(isinstance(kind, (StructType, StructArrayType)) for kind in types):
         return False
     # The shapes of outputs are no values where a function of JAX's knows them.
     made = call.given.roles.count(Role.ZEROS) if call.is_functional else 0
     count = len(call.parts.values) - made
     return len(leaves) == count if call.request is None else len(leaves) > count
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, (StructType, StructArrayType))
 
 
 def ready(call: Call) -> Ready:

@@ -218,17 +218,13 @@ def repeat(
     return found
 
 
-def _tell_before(executable: Any, leaves: Sequence[Any], inputs: Any, outputs: Any) -> Any:
-    return executable.tell(leaves, inputs, outputs)
-
-
 def _tell_after(command: Any) -> None:
     for recorder in tuple(listeners.here.recorders):
         recorder.after(command)
 
 
 # Hooks that the native module calls before and after a launch that is recorded.
-_TELL = _tell_before, _tell_after
+_TELL = (lambda executable, leaves, inputs, outputs: executable.tell(leaves, inputs, outputs)), _tell_after
 
 _OWNERS: Cache[tuple[Any, ...], object] = Cache("ways to name a device and a tape", 64)
 

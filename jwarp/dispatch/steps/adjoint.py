@@ -14,7 +14,8 @@ from jwarp.autodiff.custom_gradients import changed_by_gradients
 from jwarp.bind import compat, values
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
-from jwarp.compiler.program import GeneratedProgram, Program
+from jwarp.compiler.program import GeneratedProgram, on_host
+from jwarp.compiler.program_base import Program
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.call import Call
 from jwarp.dispatch.call.checks import ON_HOST, Convert, DeviceReader, Place, Reader, Use, converter, read_contents
@@ -39,8 +40,8 @@ class _Adjoint:
 
     Raises:
         NotDifferentiableError: there is no exact rule for a gradient that is wanted.
-        KernelTypeError, LaunchError: an argument does not fit, or an output of the launch shares its memory with an
-            input.
+        KernelTypeError, LaunchError: an argument does not fit, an output of the launch shares its memory with an
+            input, or a gradient overlaps another array or itself.
     """
 
     def __init__(self, call: Call, program: GeneratedProgram, reader: Reader):
@@ -73,6 +74,7 @@ class _Adjoint:
         self.by_slot = {Slot("primal", p): x for p, x in enumerate(self.contents) if x is not None}
         self.by_slot |= {Slot("given", p): x for p, x in self.cotangents.items()}
         self.by_slot |= {Slot("gradient", p): x for p, x in self.wanted.items()}
+        _refuse_overlaps(self.steps, {slot: x.array for slot, x in self.by_slot.items()})
 
     def _read_gradients(self, call: Call, reader: Reader) -> None:
         program, request, extents = self.program, call.gradients, self.extents
@@ -125,15 +127,13 @@ def generated(program: Program) -> GeneratedProgram:
 class HostAdjoint(Ready):
     """The adjoint of a launch on host arrays.
 
-    Raises:
-        LaunchError: a gradient overlaps another array; and what reading the arguments raises.
+    Raises what `_Adjoint` raises.
     """
 
     def __init__(self, call: Call):
         super().__init__(call)
-        self.made = made = _Adjoint(call, call.program.on_host(adjoint=True), ON_HOST)
-        self.by_slot = by_slot = {slot: x.array for slot, x in made.by_slot.items()}
-        _refuse_overlaps(made.steps, by_slot)
+        self.made = made = _Adjoint(call, on_host(call.program, adjoint=True), ON_HOST)
+        self.by_slot = {slot: x.array for slot, x in made.by_slot.items()}
         self._run = HostSteps(made.steps)
         self._native: _native.HostGraph | None = None
         self._has_run = False
@@ -166,7 +166,7 @@ class HostAdjoint(Ready):
     def _watched(self) -> list[tuple[np.ndarray, bool]]:
         """The caller's arrays of copies and sums, and whether each is written."""
         moves = [step for step in self.made.steps.steps if isinstance(step, (Add, Copy))]
-        slots = dict.fromkeys(slot for step in moves for slot in (step.source, step.target))
+        slots = dict.fromkeys(slot for step in moves for slot in step.slots)
         return [(self.by_slot[slot], slot.kind == "gradient") for slot in slots if slot in self.by_slot]
 
     def change(self, given: Mapping[int, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,23 @@ from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.compiler.derivative_steps import adjoint_steps, integers_of
 from jwarp.compiler.derive import switched_off
 from jwarp.compiler.order import in_one_order
-from jwarp.compiler.program import GeneratedProgram
+from jwarp.compiler.program import GeneratedProgram, on_host
 from jwarp.compiler.write_conflicts import depends_on_integers
 from jwarp.dispatch.call.array_arguments import (
+    IN_ADJOINTS,
     copy_on_device,
     host_of,
-    identical,
-    read_block_dim,
-    refuse_overlaps,
+    merged,
     shown_on_device,
 )
-from jwarp.dispatch.executables.array_launch import ArrayLaunch
+from jwarp.dispatch.call.call import LaunchRequest
+from jwarp.dispatch.executables.array_launch import ArrayLaunch, array_launch
 from jwarp.dispatch.steps.adjoint import generated
 from jwarp.dispatch.steps.executors import DeviceSteps, HostSteps
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
-from jwarp.launching import geometry, grouping
+from jwarp.launching import grouping
 from jwarp.launching.arguments import shape_of_nothing
 from jwarp.launching.steps import Slot, Steps
 from jwarp.types import ArrayType
@@ -52,11 +52,14 @@ class BackwardPass:
         steps: What it does, with arrays for the `slots`, which are `primal` and `given`.
         reads: The parameters whose content before the launch it needs.
         changes: The parameters whose arrays custom gradients write to, as they are now.
+        writes_found: True if it writes to copies of arrays that the launch found by numbers.
     """
 
     def __init__(self, program: GeneratedProgram, steps: Steps, *, for_gpu: bool):
         self.program, self.steps, self._for_gpu = program, steps, for_gpu
-        self.changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
+        heaps = frozenset(p for p, param in enumerate(program.params) if param.is_heap)
+        changes = frozenset(slot.param for slot in steps.written if slot.kind == "primal")
+        self.changes, self.writes_found = changes - heaps, not changes.isdisjoint(heaps)
         self.slots = steps.given
         self.reads = frozenset(slot.param for slot in self.slots if slot.kind == "primal") - self.changes
 
@@ -87,14 +90,10 @@ class ArrayBackward:
         self.arrays = tuple(of)
         self.on_gpu = launch.device.is_cuda
         self.shown: Callable[[array], Any] = shown_on_device if self.on_gpu else host_of
-        self._plain = generated(launch.program) if self.on_gpu else launch.program.on_host()
-        plain = self._plain if self.on_gpu else launch.program.on_host(adjoint=True)
+        self._plain = generated(launch.program) if self.on_gpu else on_host(launch.program)
+        plain = self._plain if self.on_gpu else on_host(launch.program, adjoint=True)
         program, self.geometry = plain.arranged(launch.dims, launch.block_dim)
-        self.same: dict[int, int] = {}
-        if len({id(a.memory) for a in of.values()}) < len(of):
-            self.same = identical(of, program.written)
-            refuse_overlaps(program, of, self.same, changed_by_gradients(program.differentiated))
-        self.program = program.merged(tuple(self.same.items()))
+        self.program, self.same = merged(program, of, IN_ADJOINTS, changed_by_gradients(program.differentiated))
         self.written = self.program.written
         self.floats = tuple(p for p in of if program.params[p].dtype.is_float and p not in self.same)
         self._extents = tuple(
@@ -165,24 +164,27 @@ class ArrayBackward:
                 arrays[slot] = self.now(p, values[p]) if p in backward_pass.changes else content(p)
         return arrays
 
-    def changed(
-        self, backward_pass: BackwardPass, values: Sequence[Any], gradients: Iterable[array]
-    ) -> tuple[array, ...]:
-        """The arrays that a backward pass writes to besides gradients.
+    def run(
+        self, backward_pass: BackwardPass, values: Sequence[Any], gradients: Sequence[array], arrays: dict[Slot, Any]
+    ) -> None:
+        """Run a backward pass in place on `gradients`.
 
         Raises:
-            LaunchError: one of them overlaps a gradient.
+            LaunchError: one of them overlaps an array that a gradient function writes to.
         """
-        found = {p: a for p in backward_pass.changes if isinstance(a := values[p], array)}
-        for p, a in found.items():
-            for gradient in gradients:
-                if overlap(a, gradient):
-                    raise LaunchError(
-                        f"kernel '{self.kernel.name}': '{self.kernel.params[p].name}', which a gradient function"
-                        f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
-                        hint="pass another array",
-                    )
-        return tuple(found.values())
+        memories = [a.memory for a in gradients]
+        for p in backward_pass.changes:
+            if not isinstance(a := values[p], array):
+                continue
+            memories.append(a.memory)
+            if any(overlap(a, gradient) for gradient in gradients):
+                raise LaunchError(
+                    f"kernel '{self.kernel.name}': '{self.kernel.params[p].name}', which a gradient function"
+                    f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
+                    hint="pass another array",
+                )
+        will_change(memories)
+        backward_pass.run(arrays)
 
     def now(self, p: int, value: Any) -> Any:
         """The argument of the adjoint for what a parameter is given, as it is now."""
@@ -252,6 +254,7 @@ class ArrayAdjoint(Command):
 
     def __init__(self, launch: ArrayLaunch, given: Sequence[Any]):
         self.launch, self.given = launch, given
+        self.title, self.span = f"kernel '{launch.kernel.name}': an adjoint launch", launch.kernel.span
         self._look()
 
     def _look(self) -> None:
@@ -270,7 +273,14 @@ class ArrayAdjoint(Command):
         self.moving = tuple(p for p in self.backward.floats if p in self.into)
         if self.moving and not self.kernel.enable_backward:
             raise switched_off(self.backward.program, self.moving[0])
-        self.backward_pass = self.backward.pass_of(self.moving, self.values)
+        self.backward_pass = made = self.backward.pass_of(self.moving, self.values)
+        if made is not None and made.writes_found:
+            raise NotDifferentiableError(
+                f"kernel '{self.kernel.name}' writes to arrays that it finds by numbers, and reads them, which an"
+                " adjoint that is launched would do, too",
+                self.kernel.span,
+                "record the launch on a wp.Tape, or pass the arrays themselves",
+            )
 
     def _fits(self, p: int, own: Any) -> bool:
         param, a = self.kernel.params[p], self.values[p]
@@ -289,8 +299,7 @@ class ArrayAdjoint(Command):
         return True
 
     @property
-    def gradients(self) -> tuple[array, ...]:
-        """The arrays that it writes to."""
+    def written(self) -> tuple[array, ...]:
         return tuple(self.into.values())
 
     def run(self) -> None:
@@ -300,8 +309,6 @@ class ArrayAdjoint(Command):
         if self.backward_pass is None:
             return
         backward, values = self.backward, self.values
-        gradients = self.gradients
-        will_change([a.memory for a in (*gradients, *backward.changed(self.backward_pass, values, gradients))])
         stays = {p for p in self.is_given if p in backward.written and p not in backward.read}
 
         def gradient(p: int) -> Any:
@@ -309,52 +316,17 @@ class ArrayAdjoint(Command):
             return backward.copied(own) if p in stays and not self._is_grad(p) else backward.shown(own)
 
         arrays = backward.arrays_of(self.backward_pass, values, lambda p: backward.now(p, values[p]), gradient)
-        self.backward_pass.run(arrays)
+        backward.run(self.backward_pass, values, self.written, arrays)
 
     def _is_grad(self, p: int) -> bool:
         grad = self.values[p].grad
         return grad is not None and grad.memory is self.into[p].memory and grad.layout == self.into[p].layout
 
 
-def launch_adjoint(
-    kernel: Kernel,
-    dim: Any,
-    inputs: Any,
-    outputs: Any,
-    adj_inputs: Any,
-    adj_outputs: Any,
-    block_dim: Any,
-    record_tape: bool,
-) -> None:
-    """Run the adjoint of a launch on mutable arrays. Raises what `ArrayAdjoint` raises."""
-    dims = geometry.read_dim(dim, kernel.name)
-    launch = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
-    asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)
-    submit(adjoint_of(launch, asked), is_recorded=record_tape)
-
-
-def asked_gradients(kernel: Kernel, inputs: Any, adj_inputs: Any, adj_outputs: Any) -> list[Any]:
-    """The gradient that is given for each parameter as it is written, None for the array's own.
-
-    Raises:
-        LaunchError: they are no lists, or too long.
-    """
-    count = len(inputs) if not isinstance(inputs, dict) else 0
-    asked: list[Any] = [None] * len(kernel.signature)
-    if isinstance(adj_inputs, dict) or isinstance(adj_outputs, dict):
-        raise LaunchError(
-            f"kernel '{kernel.name}': adj_inputs and adj_outputs of a launch on arrays are lists",
-            hint="None stands for the array's own grad",
-        )
-    for first, given, what in ((0, adj_inputs, "adj_inputs"), (count, adj_outputs, "adj_outputs")):
-        for k, own in enumerate(given or ()):
-            if first + k >= len(asked):
-                raise LaunchError(
-                    f"kernel '{kernel.name}': {what} has {len(given)} entries, one too many",
-                    hint="there is one for each parameter, None for the array's own grad",
-                )
-            asked[first + k] = own
-    return asked
+def launch_adjoint(request: LaunchRequest, asked: Sequence[Any]) -> None:
+    """Run the adjoint of a launch on mutable arrays, as `adjoint_of`. Raises what `ArrayAdjoint` raises."""
+    launch = array_launch(request)
+    submit(adjoint_of(launch, asked), is_recorded=request.record_tape)
 
 
 def adjoint_of(launch: ArrayLaunch, asked: Sequence[Any]) -> ArrayAdjoint:

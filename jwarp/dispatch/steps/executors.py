@@ -5,14 +5,17 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
 from jwarp import _native
+from jwarp.arrays.allocation import announce_writes
+from jwarp.arrays.array import array
 from jwarp.arrays.cuda_arrays import borrow
+from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.rematerialised import Remade, there
-from jwarp.compiler.program import Program
+from jwarp.compiler.program_base import Program
 from jwarp.dispatch.call.checks import Place
 from jwarp.dispatch.executables.device_launch import Content, Work, device_of
 from jwarp.dispatch.executables.host import code_of, require
@@ -39,13 +42,10 @@ class HostSteps:
         self._steps = steps
         self.slots = steps.given if slots is None else tuple(slots)
         self._places = {slot: k for k, slot in enumerate(self.slots) if slot is not None}
-        self._constants: dict[Slot, np.ndarray] = {}
         count = len(self.slots)
         for step in steps.steps:
             if isinstance(step, Allocate):
                 self._places[step.slot], count = count, count + 1
-                if step.value is not None and step.slot not in steps.written:
-                    self._constants[step.slot] = np.full(step.shape, step.value, step.dtype)
             elif isinstance(step, Launch):
                 require(step.launch, step.shapes)
 
@@ -55,7 +55,9 @@ class HostSteps:
 
     def __call__(self, arrays: Mapping[Slot, Any]) -> None:
         """Run the steps on the arrays of the slots."""
-        self.run(*[None if slot is None else arrays[slot] for slot in self.slots])
+        given = [None if slot is None else arrays[slot] for slot in self.slots]
+        for run in self.code:
+            run(given)
 
     def run(self, *given: Any) -> Arrays:
         """Run them on these arrays; all arrays, with those that the steps have allocated."""
@@ -70,26 +72,29 @@ class HostSteps:
         return tuple(self._compiled())
 
     def _compiled(self) -> Iterable[Run]:
-        """The function that runs each step; a copy to new memory is one of them."""
+        """The function that runs each step."""
         copied = {step.target: self.place(step.source) for step in self._steps.steps if isinstance(step, Copy)}
         for step in self._steps.steps:
             if isinstance(step, Allocate):
                 yield _copying(copied[step.slot]) if step.slot in copied else self._allocating(step)
+            elif isinstance(step, Copy):
+                assert step.target not in self.slots, "new memory is a copy from the start"
             elif isinstance(step, Launch):
                 yield _launching(step, tuple(map(self.place, step.slots)))
             elif isinstance(step, Add):
                 yield _adding(self.place(step.source), self.place(step.target), step.shape)
+            else:
+                assert_never(step)
 
     def _allocating(self, step: Allocate) -> Run:
-        shape, dtype, constant = step.shape, step.dtype, self._constants.get(step.slot)
-        if constant is not None:
-            return lambda arrays: arrays.append(constant)
-        if step.value is None:
+        shape, dtype, value = step.shape, step.dtype, step.value
+        if value is None:
             return lambda arrays: arrays.append(np.empty(shape, dtype))
-        if step.value == 0:
-            return lambda arrays: arrays.append(np.zeros(shape, dtype))
-        value = step.value
-        return lambda arrays: arrays.append(np.full(shape, value, dtype))
+        if step.slot not in self._steps.written:
+            constant = np.full(shape, value, dtype)
+            return lambda arrays: arrays.append(constant)
+        assert value == 0
+        return lambda arrays: arrays.append(np.zeros(shape, dtype))
 
 
 def _launching(step: Launch, places: tuple[int, ...]) -> Run:
@@ -103,14 +108,10 @@ def _copying(source: int) -> Run:
 
 def _adding(source: int, target: int, shape: Shape | None) -> Run:
     def add(arrays: Arrays) -> None:
-        into = arrays[target]
-        np.add(into, arrays[source], out=into, casting="unsafe")
+        into, more = arrays[target], arrays[source]
+        np.add(into, more if shape is None else more.reshape(shape), out=into, casting="unsafe")
 
-    def add_reshaped(arrays: Arrays) -> None:
-        into = arrays[target]
-        np.add(into, arrays[source].reshape(shape), out=into, casting="unsafe")
-
-    return add if shape is None else add_reshaped
+    return add
 
 
 class Native(NamedTuple):
@@ -131,7 +132,7 @@ class Recorded(NamedTuple):
 
 
 def copying(target: np.ndarray, source: np.ndarray) -> Recorded:
-    """The elements of one array become those of another one; what overlaps is read before it is written."""
+    """An array becomes another one, which broadcasts to it; what overlaps is read before it is written."""
     into, out, own = Slot("array", 0), Slot("array", 1), Slot("own", 0)
     steps: tuple[Step, ...] = (Copy(out, into),)
     if np.may_share_memory(target, source):
@@ -139,10 +140,14 @@ def copying(target: np.ndarray, source: np.ndarray) -> Recorded:
     return Recorded(Steps(steps), {into: target, out: source})
 
 
-def filling(target: np.ndarray, value: np.ndarray) -> Recorded:
-    """All elements of an array become `value`, which broadcasts to them."""
-    into, out = Slot("array", 0), Slot("array", 1)
-    return Recorded(Steps((Copy(out, into),)), {into: target, out: value})
+def native_step(step: Any) -> Recorded:
+    """A native step as it is."""
+    return Recorded(Native(step), {})
+
+
+def is_here(a: array) -> bool:
+    """True if native code of the host may access an array."""
+    return isinstance(a.memory, HostMemory)
 
 
 def moving(source: np.ndarray, target: np.ndarray) -> Recorded:
@@ -150,6 +155,22 @@ def moving(source: np.ndarray, target: np.ndarray) -> Recorded:
     out, into, none, own = (Slot("array", 0), Slot("array", 1), Slot("array", 2), Slot("own", 0))
     steps = Allocate(own, source.shape, source.dtype), Copy(out, own), Copy(none, out), Add(own, into)
     return Recorded(Steps(steps), {out: source, into: target, none: np.zeros((), source.dtype)})
+
+
+class Replay:
+    """A native graph as a call that announces what it writes."""
+
+    def __init__(self, native: _native.HostGraph, written: Iterable[Memory]):
+        self._native, self._written = native, tuple(dict.fromkeys(written))
+
+    def __call__(self) -> None:
+        """Run it.
+
+        Raises:
+            ValueError: an array was resized or moved by force, and nothing has run.
+        """
+        announce_writes(self._written)
+        self._native()
 
 
 class Scratch:
@@ -215,11 +236,13 @@ def _bound(recorded: Recorded, scratch: Scratch, codes: dict[Any, Code]) -> list
                 require(*key)
                 codes[key] = code_of(step.launch)
             made.append(_native.BoundHostLaunch(*codes[key], of, step.launch.operands, step.launch.results))
-        else:
+        elif isinstance(step, Add):
             source, target = arrays[step.source], arrays[step.target]
             if source.dtype != target.dtype:
                 return None
             made.append((target, source if step.shape is None else source.reshape(step.shape), "add"))
+        else:
+            assert_never(step)
     return made
 
 
@@ -232,12 +255,7 @@ class DeviceSteps:
     def __init__(self, program: Program, steps: Steps):
         self.program, self.steps, self.written = program, steps.steps, steps.written
         # Memory that one launch alone sees is allocated, and filled, by the launch.
-        seen = collections.Counter(
-            slot
-            for step in self.steps
-            if not isinstance(step, Allocate)
-            for slot in (step.slots if isinstance(step, Launch) else (step.source, step.target))
-        )
+        seen = collections.Counter(slot for step in self.steps for slot in step.slots)
         self.unseen = {
             slot
             for step in self.steps
@@ -301,8 +319,10 @@ class _Run:
                 self.own[step.target] = self._copied(step.source)
             elif isinstance(step, Launch):
                 self._launch(step)
-            else:
+            elif isinstance(step, Add):
                 self._add(step)
+            else:
+                assert_never(step)
         if waits:
             self.work.wait()
 

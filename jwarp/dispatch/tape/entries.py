@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import abc
 import copy
-import warnings
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.allocation import will_change
 from jwarp.arrays.array import array
-from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import Call, Command, SteppedCall
-from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
+from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
-from jwarp.arrays.rematerialised import Remade, lightened
 from jwarp.arrays.writes import Computation, Copy, Fill
-from jwarp.dispatch.call.looking_up import Found
-from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.backward import ArrayBackward, BackwardPass, backward_of
-from jwarp.dispatch.steps.executors import Recorded, moving
-from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError, Span
-from jwarp.launching.steps import Slot
-from jwarp.types.all_memory import MEMORY
+from jwarp.dispatch.steps.executors import Recorded, is_here, moving
+from jwarp.errors import JwarpError, LaunchError, NotDifferentiableError
 
 
 class Retained:
@@ -133,11 +124,6 @@ def added(grad: array, more: Any) -> None:
     memory.write(layout, memory.read(layout) + more)
 
 
-def is_here(a: array) -> bool:
-    """True if native code of the host may access an array."""
-    return isinstance(a.memory, HostMemory)
-
-
 def is_zero(content: Any) -> bool:
     return isinstance(content, np.ndarray) and not content.any()
 
@@ -201,7 +187,7 @@ class FillEntry(Entry):
     """A fill: what was there before has no gradient."""
 
     def __init__(self, command: Fill):
-        self.arrays = self.written = (command.array,)
+        self.arrays = self.written = tuple(command.written)
 
     def commands(self, retained: Retained) -> list[Command]:
         grad = self.written[0].grad
@@ -215,7 +201,7 @@ class CopyEntry(Entry):
     """A copy: the gradient goes to the source, and what was there before has none."""
 
     def __init__(self, command: Copy):
-        self.arrays, self.written = (command.dest, command.src), (command.dest,)
+        self.arrays, self.written = (command.dest, command.src), tuple(command.written)
         self.where = place_of_caller()
 
     def commands(self, retained: Retained) -> list[Command]:
@@ -257,11 +243,11 @@ class CopyEntry(Entry):
 
 
 class SecondOrderEntry(Entry):
-    """Gradients that were computed, which tapes do not go back through."""
+    """Gradients that were computed, by an adjoint launch or another tape, which tapes do not go back through."""
 
-    def __init__(self, what: str, span: Span, gradients: Iterable[array]):
-        self.what, self.span, self.where = what, span, place_of_caller()
-        self.arrays = self.written = tuple(gradients)
+    def __init__(self, command: Any):
+        self.title, self.span, self.where = command.title, command.span, place_of_caller()
+        self.arrays = self.written = tuple(command.written)
 
     def commands(self, retained: Retained) -> list[Command]:
         return [Call(self._refuse)]
@@ -269,222 +255,7 @@ class SecondOrderEntry(Entry):
     def _refuse(self) -> None:
         if self.is_asked:
             raise NotDifferentiableError(
-                f"{self.what} was recorded, what it computed has a gradient, and tapes have no second derivative",
+                f"{self.title} was recorded, what it computed has a gradient, and tapes have no second derivative",
                 self.span,
                 "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
             )
-
-
-class LaunchEntry(Entry):
-    """A launch: its arrays, and what was in those that its adjoint reads.
-
-    Where the adjoint is found to read another array later, as more arrays have gradients then, the content must be
-    what it was: `versions` tells.
-    """
-
-    def __init__(self, launch: ArrayLaunch):
-        values = launch.own_numbers()
-        self.values: Sequence[Any] = values
-        self.kernel, self.where, self.changed = launch.kernel, place_of_caller(6), launch.plain.written
-        self.dims, self.block_dim = launch.dims, launch.block_dim
-        self.kept: dict[int, Kept] = {}
-        self.mixed: tuple[array, ...] = ()
-        self.found = Found(launch.kernel) if launch.kernel.looks_up else None
-        self.backward: ArrayBackward | None = None
-        self.refusal: JwarpError | None = None
-        self.backward_pass: BackwardPass | None = None
-        try:
-            backward = self.backward = backward_of(launch)
-        except LaunchError as error:
-            self.refusal = error
-            self.arrays = tuple(a for a in values if isinstance(a, array))
-            return
-        self.arrays = tuple([values[p] for p in backward.arrays])
-        self.versions = [a.memory.version for a in self.arrays]
-        if self.found is not None:
-            self.mixed = self._mixed(values)
-        self._prepare(backward)
-        backward_pass = self.backward_pass
-        if backward_pass is not None:
-            if backward_pass.program.kernel.order and not backward.program.kernel.order:
-                launch.program = backward.ordered
-                CHANGES.note()
-            for p in backward_pass.reads:
-                a = values[p]
-                if isinstance(a, array):
-                    self.kept[p] = a.memory.keep(a.layout)
-        self.values = lightened(values)
-
-    @property
-    def written(self) -> tuple[array, ...]:  # type: ignore[override]
-        return tuple([a for p in self.changed if isinstance(a := self.values[p], array)])
-
-    @property
-    def side_effects(self) -> Iterable[array]:
-        changes = () if self.backward_pass is None else self.backward_pass.changes
-        return [a for p in changes if isinstance(a := self.values[p], array)]
-
-    def _moving(self, backward: ArrayBackward) -> tuple[int, ...]:
-        """The parameters whose gradients are followed."""
-        values = self.values
-        return tuple([p for p in backward.floats if values[p]._grad is not None])
-
-    def _prepare(self, backward: ArrayBackward) -> None:
-        """Find the adjoint for the arrays that have gradients now."""
-        self.moving = self._moving(backward)
-        self.refusal = self.backward_pass = None
-        try:
-            self.backward_pass = backward.pass_of(self.moving, self.values)
-        except (NotDifferentiableError, LaunchError) as error:
-            self.refusal = error
-
-    def commands(self, retained: Retained) -> list[Command]:
-        made: list[Command] = []
-        if self.found is not None and self.kernel.enable_backward:
-            self._check_found(self.backward, self.found)
-            made.append(SteppedCall(self._check_apart, list))
-        values = self.values
-        if not [p for p in self.changed if isinstance(a := values[p], array) and a._grad is not None]:
-            return []
-        backward = self.backward
-        if backward is not None and self._moving(backward) != self.moving:
-            self._prepare(backward)
-        if not self.kernel.enable_backward:
-            return [Call(self._switched_off)]
-        if self.refusal is not None:
-            return [*made, Call(self._refuse)]
-        if backward is None or self.backward_pass is None:
-            return made
-        made.append(SteppedCall(self.go_back, self._steps))
-        written = [a for p in self.moving if (a := values[p]).retain_grad and p in backward.written]
-        if not written:
-            return made
-        self._refuse_retained(backward)
-        return retained.around(written, made)
-
-    def go_back(self) -> None:
-        """Run the adjoint in place."""
-        backward, backward_pass = self.backward, self.backward_pass
-        assert backward is not None and backward_pass is not None  # as the commands are those of an adjoint
-        values = self.values
-        followed = [values[p]._grad for p in self.moving]
-        changed = backward.changed(backward_pass, values, followed)
-        if [a for a in (*followed, *changed) if a.memory.is_traced]:
-            refuse_traced(f"kernel '{self.kernel.name}'", (*followed, *changed))
-        arrays = self._given(backward, backward_pass)
-        will_change([a.memory for a in (*followed, *changed)])
-        backward_pass.run(arrays)
-
-    def _steps(self) -> list[Recorded] | None:
-        backward, backward_pass = self.backward, self.backward_pass
-        assert backward is not None and backward_pass is not None
-        if backward.on_gpu or not all(is_here(self.values[p]._grad) for p in self.moving):
-            return None
-        return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
-
-    def _refuse(self) -> None:
-        if self.refusal is not None and self.is_asked:
-            raise self.refusal
-
-    def _check_apart(self) -> None:
-        """Refuse a derivative that is asked for, and whose arrays may be found by numbers, too."""
-        if self.found is not None and self.is_asked:
-            self.found.check_apart(self.mixed)
-
-    def _mixed(self, values: Sequence[Any]) -> tuple[array, ...]:
-        """The parameters that are not what the launch takes them for where it finds them by numbers, too."""
-        params = self.kernel.params
-        everywhere = any(params[p].is_heap for p in self.changed)  # it writes to what it finds
-        own = (p for p, param in enumerate(params) if not (param.is_heap or param.is_table))
-        return tuple([a for p in own if (everywhere or p in self.changed) and isinstance(a := values[p], array)])
-
-    def _check_found(self, backward: ArrayBackward | None, found: Found) -> None:
-        """Refuse a derivative that would miss gradients of arrays that the launch finds by numbers."""
-        params = self.kernel.params
-        used = params if backward is None else [params[p] for p in {*backward.read, *self.changed} if p < len(params)]
-        if any(param.is_heap and param.dtype.is_float for param in used):
-            found.check_gradients(by_addresses=any(param.name == f"{MEMORY}.words" for param in used))
-
-    def is_apart(self, mixed: Iterable[array], written: Container[Memory]) -> bool:
-        """True if its steps miss nothing that it may find by numbers, where others write to the memories `written`.
-
-        `mixed` are the parameters, of all such entries, that are not what the launches take them for.
-        """
-        found = Found(self.kernel)
-        try:
-            self._check_found(self.backward, found)
-            found.check_apart(mixed)
-        except NotDifferentiableError:
-            return False
-        return found.are_apart(written)
-
-    @property
-    def keeps(self) -> Iterable[Kept]:
-        return self.kept.values()
-
-    def key(self) -> Hashable | None:
-        backward, backward_pass, values = self.backward, self.backward_pass, self.values
-        if backward is None or self.refusal is not None or self._moving(backward) != self.moving:
-            return None
-        if not self.kernel.enable_backward or self.found is not None:
-            return None
-        parts = tokens(self.arrays)
-        parts.append(backward_pass)
-        if backward_pass is not None:
-            for p in backward_pass.reads:
-                of = values[p]
-                if type(of) is array:
-                    kept = self.kept.get(p)
-                    if kept is None or kept.is_saved:
-                        return None
-                elif type(of) in _NUMBERS and of != 0:  # zeros have signs
-                    parts += type(of), of
-                elif of is not None:
-                    return None
-        return tuple(parts)
-
-    def _given(self, backward: ArrayBackward, backward_pass: BackwardPass, *, remakes: bool = True) -> dict[Slot, Any]:
-        """The arrays of the backward pass by slot; also a `Remade` unless it `remakes`."""
-
-        def content(p: int) -> Any:
-            of = self.values[p]
-            return of if isinstance(of, Remade) and not remakes else self._content(backward, p)
-
-        values = self.values
-        return backward.arrays_of(backward_pass, values, content, lambda p: backward.shown(values[p]._grad))
-
-    def _content(self, backward: ArrayBackward, p: int) -> Any:
-        """The content of a parameter before the launch."""
-        kept, of = self.kept.get(p), self.values[p]
-        if self.found is not None and self.kernel.params[p].is_heap:
-            self.found.check_contents()
-        if kept is not None:
-            return backward.kept(kept)
-        if not isinstance(of, array):
-            return backward.number(p, of)
-        if of.memory.version != self.versions[backward.arrays.index(p)]:
-            raise LaunchError(
-                f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
-                " the array held, and it has been written since; nothing was kept, as no array that the launch"
-                " writes had a gradient when it was recorded",
-                hint="make the arrays with requires_grad=True before the launch",
-            )
-        return backward.shown(of)
-
-    def _switched_off(self) -> None:
-        if self.is_asked:
-            warnings.warn(
-                f"tape.backward passes over a launch of kernel '{self.kernel.name}' ({self.place}), which"
-                f" was made with enable_backward=False ({self.kernel.span}): gradients through it are missing",
-                KernelWarning,
-                stacklevel=6,
-            )
-
-    def _refuse_retained(self, backward: ArrayBackward) -> None:
-        for p in backward.written:
-            a = self.values[p]
-            if isinstance(a, array) and a.retain_grad and p in backward.read_and_stored:
-                raise both_before_and_after(f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}'", a)
-
-
-_NUMBERS = (float, int)

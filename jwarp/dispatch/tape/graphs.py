@@ -9,28 +9,26 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jwarp._native as _native
+from jwarp.arrays.allocation import announce_writes
 from jwarp.arrays.commands import LISTENING, Command, listeners, set_recorders, submit
-from jwarp.arrays.cuda_memory import STREAM, CudaMemory
-from jwarp.arrays.memory import Memory
-from jwarp.arrays.writes import Copy, Fill
+from jwarp.arrays.cuda_memory import STREAM
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import Device, DeviceError
 from jwarp.dispatch.call.looking_up import looking_up, refresh
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.executables.device import Forward
-from jwarp.dispatch.steps.executors import Recorded
+from jwarp.dispatch.steps.executors import Recorded, Replay, Scratch, native_steps
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
     changed_states,
     launches_on_geometry,
-    native_graph,
     steps_of,
     written_by,
 )
 from jwarp.dispatch.tape.taped_graphs import TapedGraph, is_found_by_running
 from jwarp.errors import LaunchError
 
+log = logging.getLogger("jwarp")
 Run = Callable[[], Any]
 
 
@@ -41,7 +39,7 @@ class Graph(Several):
     is_loaded = False
 
     def __init__(self, commands: Sequence[Command]):
-        self.commands = tuple(commands)
+        self.commands = self.inner = tuple(commands)
         self._parts: list[_Part] | None = None
         self._tapes: TapedGraph | None = None
 
@@ -69,10 +67,6 @@ class Graph(Several):
             f"{self!r} has no parameters: a loaded graph has, one of wp.capture_load",
             hint="it works on the arrays that it was captured with",
         )
-
-    @property
-    def inner(self) -> tuple[Command, ...]:
-        return self.commands
 
     def steps(self) -> list[Recorded] | None:
         return steps_of(self.commands)
@@ -126,13 +120,10 @@ class Graph(Several):
             return [made for new in _parts(part.commands) for made in self._run_part(new)]
         if self.looks_up:
             refresh()  # commands before it may have built something
-        for memory in part.written:  # after the look at what has changed: it is the version from then on
-            if memory.is_watched:
-                memory.will_write()
         try:
             part.run()
         except ValueError as error:
-            if not isinstance(part.run, _native.HostGraph):
+            if not isinstance(part.run, Replay):
                 raise  # of a function of the user's, or of launches on a GPU
             raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
         return [part]
@@ -141,55 +132,43 @@ class Graph(Several):
 class _Part(NamedTuple):
     """A call that does what some commands do.
 
-    Without saying so it writes to the memory `written`. The launches `geometry` are given grids, trees or meshes; of
-    those that had `changed` when it ran last, these are the states.
+    The launches `geometry` are given grids, trees or meshes; of those that had `changed` when it ran last, these are
+    the states.
     """
 
     commands: tuple[Command, ...]
     run: Run
-    written: tuple[Memory, ...] = ()
     geometry: tuple[ArrayLaunch, ...] = ()
     changed: Sequence[Any] = ()
 
 
 def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
     """The calls that do what the commands do, in order."""
-    for place, group in itertools.groupby(commands, _place):
-        of = tuple(group)
+    found = [(command, steps_of([command])) for command in commands]
+    for place, group in itertools.groupby(found, _place):
+        of, steps = zip(*group, strict=True)
         if place == "here":
-            yield _native_part(of)
+            native = native_steps(itertools.chain(*steps), Scratch())
+            assert native is not None  # as all have steps
+            replay = Replay(_native.HostGraph(native), written_by(of))
+            yield _Part(of, replay, tuple(dict.fromkeys(launches_on_geometry(of))))
         elif place is None:
             yield from (_Part((command,), command.run) for command in of)
         else:
-            yield _Part(of, CudaPart(of, place), tuple(dict.fromkeys(written_by(of))))
+            yield _Part(of, CudaPart(of, place))
 
 
-def _place(command: Command) -> Any:
-    """Where a command is done without Python: "here", or on a GPU; None for a command that Python runs."""
-    return "here" if steps_of([command]) is not None else gpu_of(command)
-
-
-def _native_part(commands: Sequence[Command]) -> _Part:
-    launches = dict.fromkeys(launches_on_geometry(commands))
-    written = dict.fromkeys(written_by(commands))
-    graph = native_graph(commands)
-    assert graph is not None  # as each command has steps
-    return _Part(tuple(commands), graph, tuple(written), tuple(launches))
-
-
-log = logging.getLogger("jwarp")
-# Puts a command on a stream, given by its handle.
-Put = Callable[[int], None]
+def _place(pair: tuple[Command, Any]) -> Any:
+    """Where a command with its steps is done without Python: "here", or on a GPU; None for one that Python runs."""
+    command, steps = pair
+    return gpu_of(command) if steps is None else "here"
 
 
 def gpu_of(command: Command) -> Device | None:
     """The GPU whose arrays a command works on, where it may become part of a CUDA graph."""
     if isinstance(command, ArrayLaunch):
         return command.device if command.device.is_cuda and not command.geometry else None
-    target = command.dest if isinstance(command, Copy) else command.array if isinstance(command, Fill) else None
-    if target is None or not isinstance(target.memory, CudaMemory) or _PUTS[type(command)](command) is None:
-        return None
-    return target.memory.device
+    return None if command.on_stream() is None else command.written[0].device
 
 
 class CudaPart:
@@ -205,12 +184,14 @@ class CudaPart:
         self._has_run = False
         self._graph: _native.DeviceGraph | None = None
         self._made_of: list[Any] = []
+        self._written = tuple(written_by(commands))
 
     def __call__(self) -> None:
         if self._has_run and not self.why_not:
             if self._graph is None or self._made_of != self._ready():
                 self._make()
             if self._graph is not None:
+                announce_writes(self._written)
                 return self._graph.launch(STREAM)
         for command in self.commands:
             command.run()
@@ -224,7 +205,7 @@ class CudaPart:
     def _make(self) -> None:
         self._graph, puts = None, []
         for command in self.commands:
-            put = _PUTS[type(command)](command)
+            put = command.on_stream()
             if put is None:
                 name = command.kernel.name if isinstance(command, ArrayLaunch) else type(command).__name__
                 return self._give_up(f"the launch of '{name}' has checks, or copies arrays that are not contiguous")
@@ -243,28 +224,3 @@ class CudaPart:
     def _give_up(self, why_not: str) -> None:
         self.why_not = why_not
         log.info("%d commands on %s are no CUDA graph: %s", len(self.commands), self.device, why_not)
-
-
-def _launch(command: ArrayLaunch) -> Put | None:
-    return command.prepared.repeated if isinstance(command.prepared, Forward) else None
-
-
-def _fill(command: Fill) -> Put | None:
-    memory, layout = command.array.memory, command.array.layout
-    return _on_stream(memory, memory.filling(layout, command.value.astype(layout.dtype, copy=False)))
-
-
-def _copy(command: Copy) -> Put | None:
-    into, out = command.dest.layout, command.src.layout
-    if into.full_shape != out.full_shape or into.dtype != out.dtype:
-        out = out.seen_as(into.element)
-    return _on_stream(command.dest.memory, command.dest.memory.copying(into, command.src.memory, out))
-
-
-def _on_stream(memory: CudaMemory, put: Callable[[_native.DeviceMemory], None] | None) -> Put | None:
-    if put is None:
-        return None
-    return lambda stream: put(_native.DeviceMemory(0, stream, memory.device.ordinal, f"arrays on {memory.device}"))
-
-
-_PUTS: dict[type, Callable[[Any], Put | None]] = {ArrayLaunch: _launch, Fill: _fill, Copy: _copy}

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 import jwarp._native as _native
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command, SteppedCall, submit
-from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.commands import Command, submit
+from jwarp.arrays.memory import Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.executables.host import Forward
 from jwarp.dispatch.executables.table import Ready
-from jwarp.dispatch.steps.executors import Native, Recorded, Scratch, copying, filling, native_steps
+from jwarp.dispatch.steps.executors import Recorded, Scratch, copying, is_here, native_step, native_steps
 from jwarp.types.handles import states_of
 
 
@@ -25,33 +22,21 @@ class Several(Command):
 
     in_turn = False
 
-    @property
-    @abc.abstractmethod
-    def inner(self) -> tuple[Command, ...]:
-        """All commands that it may run."""
-
-    @abc.abstractmethod
-    def steps(self) -> list[Recorded] | None:
-        """The steps that do the same; None where Python runs it."""
-
 
 class Branch(Several):
     """Runs one of two lists of commands, by the first element of an array."""
 
     def __init__(self, condition: array, on_true: Sequence[Command], on_false: Sequence[Command]):
         self.condition, self.on_true, self.on_false = condition, tuple(on_true), tuple(on_false)
+        self.inner = *self.on_true, *self.on_false
 
     def run(self) -> None:
         for command in self.on_true if _holds(self.condition) else self.on_false:
             submit(command)
 
-    @property
-    def inner(self) -> tuple[Command, ...]:
-        return *self.on_true, *self.on_false
-
     def steps(self) -> list[Recorded] | None:
         both = native_graph(self.on_true), native_graph(self.on_false)
-        return None if None in both or not _is_here(self.condition) else [_native_step((self.condition.host(), *both))]
+        return None if None in both else _by_condition(self.condition, *both)
 
 
 class Loop(Several):
@@ -59,76 +44,38 @@ class Loop(Several):
 
     def __init__(self, condition: array, body: Sequence[Command]):
         self.condition, self.body = condition, tuple(body)
+        self.inner = self.body
 
     def run(self) -> None:
         while _holds(self.condition):
             for command in self.body:
                 submit(command)
 
-    @property
-    def inner(self) -> tuple[Command, ...]:
-        return self.body
-
     def steps(self) -> list[Recorded] | None:
         body = native_graph(self.body)
-        return (
-            None
-            if body is None or not _is_here(self.condition)
-            else [_native_step((self.condition.host(), body, None))]
-        )
+        return None if body is None else _by_condition(self.condition, body, None)
 
 
 def _holds(condition: array) -> bool:
     return bool(condition.host().flat[0])
 
 
+def _by_condition(condition: array, first: Any, second: Any) -> list[Recorded] | None:
+    """The native step that runs one of two graphs, or repeats the only one; None for a condition elsewhere."""
+    return [native_step((condition.host(), first, second))] if is_here(condition) else None
+
+
 def steps_of(commands: Sequence[Command]) -> list[Recorded] | None:
     """The steps of commands; None where Python runs one of them."""
     made: list[Recorded] = []
     for command in commands:
-        rule = _RULES.get(type(command))
-        if isinstance(command, SteppedCall | Several):
-            steps = command.steps()
-        else:
-            steps = None if rule is None else rule(command)
+        steps = command.steps()
+        if steps is None and isinstance(command, Copy | Fill) and (pair := command.assignment()) is not None:
+            steps = [copying(*pair)]
         if steps is None:
             return None
         made += steps
     return made
-
-
-def _launch(command: ArrayLaunch) -> list[Recorded] | None:
-    if command.prepared is None:
-        command.prepare()
-    ready = command.prepared
-    return [_native_step(ready.run.native)] if type(ready) is Forward else None
-
-
-def _copy(command: Copy) -> list[Recorded] | None:
-    pair = command.dest, command.src
-    if not all(isinstance(a.memory, HostMemory) for a in pair):
-        return None
-    into, out = command.dest.layout, command.src.layout
-    if into.full_shape != out.full_shape or into.dtype.itemsize != out.dtype.itemsize:
-        out = out.seen_as(into.element)
-    return [copying(command.dest.host(), command.src.memory.read(out))]
-
-
-def _native_step(step: Any) -> Recorded:
-    return Recorded(Native(step), {})
-
-
-def _is_here(a: array) -> bool:
-    """True if native code may access an array."""
-    return isinstance(a.memory, HostMemory)
-
-
-def _fill(command: Fill) -> list[Recorded] | None:
-    if not isinstance(command.array.memory, HostMemory):
-        return None
-    target = command.array.host()
-    value = np.ascontiguousarray(np.broadcast_to(command.value, target.shape[command.array.ndim :]), target.dtype)
-    return [filling(target, value)]
 
 
 def native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
@@ -148,9 +95,6 @@ def one_call(launches: Sequence[Ready]) -> Callable[[], None] | None:
     return _native.HostGraph([made.run.native for made in launches if isinstance(made, Forward)])
 
 
-_RULES: dict[type, Callable[[Any], list[Any] | None]] = {ArrayLaunch: _launch, Copy: _copy, Fill: _fill}
-
-
 def all_of(commands: Sequence[Command]) -> Iterator[Command]:
     """All commands that may run."""
     for command in commands:
@@ -160,15 +104,9 @@ def all_of(commands: Sequence[Command]) -> Iterator[Command]:
             yield command
 
 
-def written_by(commands: Sequence[Command]) -> Iterator[Memory]:
-    """The memory that native steps write to, of all that may run."""
-    for command in all_of(commands):
-        if isinstance(command, ArrayLaunch):
-            yield from command.memories
-        elif isinstance(command, Copy):
-            yield command.dest.memory
-        elif isinstance(command, Fill):
-            yield command.array.memory
+def written_by(commands: Sequence[Command]) -> dict[Memory, None]:
+    """The memories that native steps write to, of all that may run."""
+    return dict.fromkeys(a.memory for command in all_of(commands) for a in command.written)
 
 
 def launches_on_geometry(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:

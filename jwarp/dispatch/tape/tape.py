@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from jwarp import _native
+from jwarp.arrays.allocation import announce_writes
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.memory import Memory
@@ -24,15 +25,15 @@ from jwarp.dispatch.tape.entries import (
     CopyEntry,
     Entry,
     FillEntry,
-    LaunchEntry,
     Retained,
     SecondOrderEntry,
     has_gradients,
 )
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.dispatch.tape.native_steps import steps_of
 from jwarp.errors import NO_SPAN, JwarpError, LaunchError
 
-MAX_PLANS = 32
+MAX_REPLAYS = 32
 # Of more scratch memory than this, a backward pass takes longer than its Python, and the memory is not to be kept.
 MAX_SCRATCH_BYTES = 1 << 24
 
@@ -46,13 +47,15 @@ def entry_of(command: Command) -> Entry | None:
 class Backward(Command):
     """The backward pass of a tape: through its entries, the last one first."""
 
+    title, span = "wp.Tape.backward of another tape", NO_SPAN
+
     def __init__(self, entries: Sequence[Entry]):
         self.entries = tuple(entries)
         self.met = tuple({id(a): a for entry in entries for a in entry.arrays}.values())
 
     @property
-    def changed(self) -> list[array]:
-        """The arrays that it writes to: gradients, and what custom gradients change."""
+    def written(self) -> list[array]:
+        """Gradients, and what custom gradients change."""
         effects = (a for entry in self.entries for a in entry.side_effects)
         return [*(a.grad for a in self.met if a.grad is not None), *effects]
 
@@ -62,13 +65,7 @@ class Backward(Command):
             return
         self._go_back()
         if key is not None:
-            arrays = [a for a in self.met if a.layout.size]
-
-            def steps() -> list[Recorded] | None:
-                # A gradient that a launch read has changed on the way: what was kept of it is another copy each time.
-                return self.steps() if self._key() == key else None
-
-            _learn(key, steps, [a.memory for a in self.changed], [a.memory for a in arrays])
+            self._learn(key)
 
     def _key(self) -> Hashable | None:
         """The layout key of the steps; None on the slow path."""
@@ -79,6 +76,21 @@ class Backward(Command):
                 return None
             parts.append(key)
         return tuple(parts)
+
+    def _learn(self, key: Hashable) -> None:
+        """Keep the native steps of a pass that has run twice."""
+        if (seen := _REPLAYS.get(key)) is not True:
+            if seen is None:
+                _REPLAYS.replace(key, True)
+            return
+        # If a gradient that a launch read has changed on the way, what was kept of it is another copy each time.
+        scratch, recorded = Scratch(), self.steps() if self._key() == key else None
+        steps = None if recorded is None else native_steps(recorded, scratch)
+        if steps is None or scratch.nbytes > MAX_SCRATCH_BYTES:
+            _REPLAYS.replace(key, False)
+        else:
+            written, met = [a.memory for a in self.written], [a.memory for a in self.met if a.layout.size]
+            _REPLAYS.replace(key, _Replay(_native.HostGraph(steps), written, met))
 
     def _go_back(self) -> None:
         refuse_aliases(self.entries)
@@ -99,7 +111,7 @@ class Backward(Command):
 
 
 class OfTape(Call):
-    """Something that a tape does. After it has run, `steps` gives the steps that do the same; None for no steps.
+    """Something that a tape does. After it has run, `found_steps` gives the steps that do the same, or None.
 
     `goes_back`: It goes back through what was recorded.
     """
@@ -108,28 +120,19 @@ class OfTape(Call):
         self,
         tape: Any,
         function: Callable[[], Any],
-        steps: Callable[[], list[Recorded] | None],
+        found_steps: Callable[[], list[Recorded] | None],
         *,
         goes_back: bool = False,
     ):
         super().__init__(function)
-        self.tape, self.steps, self.goes_back = tape, steps, goes_back
-
-
-def _of_adjoint(launch: ArrayAdjoint) -> Entry:
-    kernel = launch.kernel
-    return SecondOrderEntry(f"kernel '{kernel.name}': an adjoint launch", kernel.span, launch.gradients)
-
-
-def _of_backward(command: Backward) -> Entry:
-    return SecondOrderEntry("wp.Tape.backward of another tape", NO_SPAN, command.changed)
+        self.tape, self.found_steps, self.goes_back = tape, found_steps, goes_back
 
 
 # The entries of each kind of command.
 _ENTRIES: dict[type[Command], Callable[[Any], Entry]] = {
-    ArrayAdjoint: _of_adjoint,
+    ArrayAdjoint: SecondOrderEntry,
     ArrayLaunch: LaunchEntry,
-    Backward: _of_backward,
+    Backward: SecondOrderEntry,
     Copy: CopyEntry,
     Computation: ComputationEntry,
     Fill: FillEntry,
@@ -179,16 +182,16 @@ def refuse_aliases(entries: Iterable[Entry]) -> None:
                 )
 
 
-class _Plan:
+class _Replay:
     """The native steps of a backward pass. They end with the first of the memories that does."""
 
     __slots__ = ("__weakref__", "_ends", "_native", "_written")
 
-    def __init__(self, steps: list[Any], written: Iterable[Memory], read: Iterable[Memory]):
-        self._native: _native.HostGraph | None = _native.HostGraph(steps)
-        self._written = [weakref.ref(memory) for memory in written]
+    def __init__(self, native: _native.HostGraph, written: Sequence[Memory], met: Sequence[Memory]):
+        self._native: _native.HostGraph | None = native
+        self._written = [weakref.ref(memory) for memory in dict.fromkeys(written)]
         end = functools.partial(_end, weakref.ref(self))
-        self._ends = [weakref.ref(memory, end) for memory in dict.fromkeys([*written, *read])]
+        self._ends = [weakref.ref(memory, end) for memory in dict.fromkeys([*written, *met])]
 
     def end(self) -> None:
         """Let go of the arrays."""
@@ -199,10 +202,7 @@ class _Plan:
         native = self._native
         if native is None:
             return False
-        for known in self._written:
-            memory = known()
-            if memory is not None and memory.is_watched:
-                memory.will_write()
+        announce_writes([memory for known in self._written if (memory := known()) is not None])
         try:
             native()
         except ValueError:  # an array was resized by force
@@ -211,33 +211,16 @@ class _Plan:
         return True
 
 
-def _end(plan: Callable[[], Any], memory: Any) -> None:
-    found = plan()
+def _end(replay: Callable[[], _Replay | None], _: Any) -> None:
+    found = replay()
     if found is not None:
         found.end()
 
 
-_PLANS: Cache[Hashable, _Plan | bool] = Cache("backward passes of tapes", MAX_PLANS)
+_REPLAYS: Cache[Hashable, _Replay | bool] = Cache("backward passes of tapes", MAX_REPLAYS)
 
 
 def _repeated(key: Hashable) -> bool:
     """Repeat a backward pass, if its steps are known; False if nothing has run."""
-    plan = _PLANS.get(key)
-    return type(plan) is _Plan and plan.run()
-
-
-def _learn(
-    key: Hashable,
-    steps: Callable[[], list[Recorded] | None],
-    written: Iterable[Memory],
-    read: Iterable[Memory],
-) -> None:
-    """Keep the native steps of a backward pass that has run twice; `steps` are None where Python runs it."""
-    seen = _PLANS.get(key)
-    if seen is None:
-        _PLANS.replace(key, True)
-    elif seen is True:
-        scratch, recorded = Scratch(), steps()
-        found = None if recorded is None else native_steps(recorded, scratch)
-        is_small = scratch.nbytes <= MAX_SCRATCH_BYTES
-        _PLANS.replace(key, False if found is None or not is_small else _Plan(found, list(written), list(read)))
+    replay = _REPLAYS.get(key)
+    return type(replay) is _Replay and replay.run()

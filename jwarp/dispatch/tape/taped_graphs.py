@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jwarp._native as _native
+from jwarp.arrays.allocation import announce_writes
 from jwarp.arrays.array import array
 from jwarp.arrays.changes import CHANGES
 from jwarp.arrays.commands import LISTENING, Command, listeners, submit
@@ -14,9 +15,10 @@ from jwarp.arrays.memory import SAVES, HostMemory, Kept, KeptTogether, Memory, S
 from jwarp.collector import no_collection
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.steps.executors import Recorded, Scratch, copying, native_steps
-from jwarp.dispatch.tape.entries import Entry, LaunchEntry
+from jwarp.dispatch.steps.executors import Recorded, Replay, Scratch, copying, native_steps
+from jwarp.dispatch.tape.entries import Entry
 from jwarp.dispatch.tape.geometry_changes import Builds, GeometryChange, changed_by, owners_among
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,
@@ -80,11 +82,11 @@ class _Steps:
     def __init__(
         self,
         commands: Sequence[Command],
-        steps: Sequence[Any],
+        steps: _native.HostGraph,
         met: dict[Any, dict[array, array]],
         builds: Builds,
     ):
-        self._native, self._builds = _native.HostGraph(steps), builds
+        self._builds = builds
         self._like = config.settings, options.changes
         self._checked: object = None  # the mark of the last time that gradients and launches were looked at
         flat = list(all_of(commands))
@@ -103,7 +105,7 @@ class _Steps:
         for entry in entries:
             if isinstance(entry, LaunchEntry) and entry.found is not None:
                 _, mixed = self._finding.setdefault(entry.backward and entry.backward.program, (entry, {}))
-                mixed.update((id(a), a) for a in entry.mixed)
+                mixed.update((id(a), a) for a in entry.found.mixed)
         in_place: dict[Memory, list[Kept]] = {}
         for kept in _kept(entry for _, entries, _ in self._tapes for entry in entries):
             if not kept.is_saved:
@@ -112,7 +114,7 @@ class _Steps:
         self._hosts = [memory for memory in in_place if isinstance(memory, HostMemory)]
         self._changing = [content for content in self._in_place if content.memory in written]
         self._all_written = written
-        self._written = [memory for memory in written if memory not in in_place]
+        self._replay = Replay(steps, [memory for memory in written if memory not in in_place])
 
     def holds(self) -> bool:
         """True if the steps still do what the commands do."""
@@ -123,7 +125,10 @@ class _Steps:
             and changes == options.changes
             and (latest is self._checked or self._has_same_arrays(latest))
             and all(tape.gradients == met and not tape.is_open for tape, _, met in self._tapes)
-            and all(entry.is_apart(mixed.values(), self._all_written) for entry, mixed in self._finding.values())
+            and all(
+                entry.found is None or entry.found.is_apart(entry.read, mixed.values(), self._all_written)
+                for entry, mixed in self._finding.values()
+            )
             and not any(owner.number for owner in self._builds.changed.values())  # which launches may look up
         )
 
@@ -139,12 +144,9 @@ class _Steps:
 
     def run(self) -> None:
         gone = will_change(self._changing)
-        for memory in self._written:
-            if memory.is_watched:
-                memory.will_write()
         self._builds.begin()
         try:
-            self._native()
+            self._replay()
         except ValueError as error:
             raise LaunchError(f"a graph with a tape: {error}", hint="capture it anew") from None
         finally:  # also where a kernel failed: what has been let go of is kept again
@@ -157,9 +159,7 @@ class _Steps:
 @no_collection()  # nearly all that is made is kept
 def _taken(commands: Sequence[Command]) -> _Steps | None:
     """Run the commands, and find their native steps; None where there are none for some of them."""
-    for memory in dict.fromkeys(written_by(commands)):
-        if memory.is_watched:
-            memory.will_write()  # for what others keep
+    announce_writes(written_by(commands))  # for what others keep
     steps: list[Recorded] = []
     is_whole = True
     tapes = {id(c.tape): c.tape for c in all_of(commands) if isinstance(c, OfTape)}
@@ -174,7 +174,8 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
         SAVES.here = saves
         try:
             if isinstance(command, Several):
-                _save_for(command)
+                # Another time it may write something else: tapes keep all that it may write.
+                announce_writes(written_by([command]))
             submit(command)
         finally:
             SAVES.here = None
@@ -192,7 +193,7 @@ def _taken(commands: Sequence[Command]) -> _Steps | None:
     native = native_steps(steps, Scratch()) if is_whole else None
     if native is None:
         return None
-    made = _Steps(commands, native, met, builds)
+    made = _Steps(commands, _native.HostGraph(native), met, builds)
     return made if made.holds() else None
 
 
@@ -208,7 +209,7 @@ def _in_turn(commands: Sequence[Command]) -> Iterator[Command]:
 def _steps(command: Command, builds: Builds) -> list[Recorded] | None:
     """The steps of a command that has run."""
     if isinstance(command, OfTape):
-        return command.steps()
+        return command.found_steps()
     if isinstance(command, GeometryChange):
         return builds.build(command)
     if isinstance(command, Several):
@@ -225,13 +226,6 @@ def _steps(command: Command, builds: Builds) -> list[Recorded] | None:
         if command.changed_geometry():
             return None
     return steps_of([command])
-
-
-def _save_for(command: Several) -> None:
-    """Save what tapes keep of all that a loop or a branch may write: another time it may write something else."""
-    for memory in dict.fromkeys(written_by([command])):
-        if memory.is_watched:
-            memory.will_write()
 
 
 def _goes_back_through(command: Command, older: Sequence[Entry]) -> bool:

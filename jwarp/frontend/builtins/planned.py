@@ -21,7 +21,6 @@ _FEATURES = {
     "functions of matrices in flat arrays (tiles have wp.tile_matmul, wp.tile_cholesky and wp.tile_cholesky_solve)": (
         "dense_gemm dense_gemm_batched dense_chol dense_chol_batched dense_subs dense_solve dense_solve_batched"
     ),
-    "textures (interpolate between elements of an array)": ("texture_sample"),
 }
 PLANNED = {name: Planned(name, feature) for feature, names in _FEATURES.items() for name in names.split()}
 

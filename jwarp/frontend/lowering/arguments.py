@@ -72,8 +72,7 @@ def _constant_text(ctx: Context, node: ast.expr) -> str | None:
 def _argument(ctx: Context, node: ast.expr, constants: tuple[type, ...]) -> Binding:
     if isinstance(node, ast.Constant) and isinstance(node.value, constants):
         return PythonRef(node.value)
-    if id(node) in ctx.borrowed:
-        assert isinstance(node, ast.Name)
+    if isinstance(node, ast.Name) and node in ctx.borrowed:
         return ctx.frame.env[node.id]
     return lower(ctx, node)
 

@@ -95,7 +95,7 @@ class _Cut(Rewriter):
     def nodes(self, node: Node) -> list[Node]:
         if not isinstance(node, Op):
             return [self.node(node)]
-        if node.row.effect == "rule":
+        if node.row.is_rule:
             return []  # of a function that the called one calls
         value = node.args[-1] if node.row.is_access and node.row.is_write and node.args else None
         if value is None or not value.type.is_float:
@@ -333,7 +333,7 @@ class _Call:
                 )  # fmt: skip
             kind, of, _ = self.feeds[node.array] if row.is_access else ("", 0, 0)
             is_written = kind == "gradient" and self.feeds[of][0] == "array" and self.feeds[of][1] in self.written
-            if row.effect == "print":
+            if row.prints:
                 raise CompileError(f"`{kernel.name}` prints, which a gradient function cannot", node.span)
             if kind == "gradient" and not is_written and (not node.row.is_addition or node.result in used):
                 raise CompileError(

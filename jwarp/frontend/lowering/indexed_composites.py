@@ -153,24 +153,24 @@ def value_after(ctx: Context, binding: Any, nodes: list[Node], span: Span) -> An
 # -- variables that a call changes in place
 
 
-def borrowed_by_assignment(ctx: Context, targets: list[ast.expr], value: ast.expr) -> frozenset[int]:
-    """The arguments of the call `value`, by identity, that are variables which the statement then assigns to."""
+def borrowed_by_assignment(ctx: Context, targets: list[ast.expr], value: ast.expr) -> frozenset[ast.Name]:
+    """The arguments of the call `value` that are variables which the statement then assigns to."""
     names = _names_of(targets[0]) if len(targets) == 1 else []
     if None in names or not isinstance(value, ast.Call):
         return frozenset()
     return _borrowed(ctx, value, set(names))
 
 
-def borrowed_by_return(ctx: Context, value: ast.Call) -> frozenset[int]:
-    """The arguments of the call `value`, by identity, that are variables, all of which end with a `return`."""
+def borrowed_by_return(ctx: Context, value: ast.Call) -> frozenset[ast.Name]:
+    """The arguments of the call `value` that are variables, all of which end with a `return`."""
     return _borrowed(ctx, value, set(ctx.frame.env))
 
 
-def _borrowed(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
+def _borrowed(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[ast.Name]:
     given = [*call.args, *(k.value for k in call.keywords)]
     found = [n for n in given if isinstance(n, ast.Name) and n.id in names and _is_own(variable(ctx, n))]
     loads = count_loads([call]) if found else {}
-    return frozenset(id(n) for n in found if loads[n.id] == 1)
+    return frozenset(n for n in found if loads[n.id] == 1)
 
 
 def _is_own(owner: Stored | None) -> bool:

@@ -36,4 +36,4 @@ def _is_the_same(loop: While) -> bool:
     if all(row.is_pure for row in tested):
         return True
     is_changed = any(node.row.changes_elements for node in walk_node(loop) if isinstance(node, Op))
-    return not is_changed and all(row.is_pure or row.effect == "read" for row in tested)
+    return not is_changed and all(row.is_pure or row.only_reads for row in tested)

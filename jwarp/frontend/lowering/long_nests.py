@@ -61,13 +61,13 @@ def _carries_sums_alone(ctx: Context, loop: ast.For) -> bool:
     """True if the loop carries nothing but numbers, vectors and matrices that it adds to."""
     frame, nodes = ctx.frame, nodes_in(loop)
     sums = {
-        id(n.target)
+        n.target
         for n in nodes
         if isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Add, ast.Sub)) and isinstance(n.target, ast.Name)
     }
-    targets = {id(n.target) for n in nodes if isinstance(n, ast.For)}
-    sets = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in targets]
-    if any(id(n) not in sums and n.id in frame.env for n in sets):
+    targets = {n.target for n in nodes if isinstance(n, ast.For)}
+    sets = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n not in targets]
+    if any(n not in sums and n.id in frame.env for n in sets):
         return False
     if not all(isinstance(frame.env[n.id], (Value, Composite)) for n in sets if n.id in frame.env):
         return False

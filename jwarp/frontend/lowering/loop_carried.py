@@ -297,9 +297,9 @@ def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
         return False
     in_place = tuple(kind for kind, (_, operation) in BINARY_OPERATORS.items() if operation in IN_PLACE)
     changes = [n for n in nodes_in(loop) if isinstance(n, ast.AugAssign) and isinstance(n.op, in_place)]
-    changed = {id(n.target) for n in changes}
+    changed = {n.target for n in changes}
     stores = (n for n in nodes_in(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return all(id(n) in changed for n in stores if n.id == name)
+    return all(n in changed for n in stores if n.id == name)
 
 
 def _types_after(

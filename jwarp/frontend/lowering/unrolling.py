@@ -78,9 +78,9 @@ def _has_static_of_iteration(ctx: Context, loop: ast.For) -> bool:
     """True if some `wp.static` reads a variable that an iteration assigns, loops inside excepted."""
     if not ctx.frame.source.names_static:
         return False
-    own = {id(n.target) for s in loop.body for n in nodes_in(s) if isinstance(n, ast.For)}
+    own = {n.target for s in loop.body for n in nodes_in(s) if isinstance(n, ast.For)}
     stores = (n for s in loop.body for n in nodes_in(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    changed = {n.id for n in stores if id(n) not in own}
+    changed = {n.id for n in stores if n not in own}
     statics = (n for s in loop.body for n in nodes_in(s) if _is_static(ctx, n))
     return any(isinstance(n, ast.Name) and n.id in changed for static in statics for n in nodes_in(static))
 

@@ -62,7 +62,7 @@ class _Settler:
     def unwrapped(self, index: Operand) -> Operand:
         """The index itself for one that would be counted from the end, `select(index >= 0, index, index + extent)`."""
         node = self.definitions.get(index) if isinstance(index, Value) else None
-        if node is None or not node.row.chooses:
+        if node is None or not node.row.transfer.chooses:
             return index
         condition, x, _ = node.args
         test = self.definitions.get(condition) if isinstance(condition, Value) else None

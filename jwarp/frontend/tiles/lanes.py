@@ -116,7 +116,7 @@ class LaneVariation(Variation):
     def is_each(self, node: Op) -> bool:
         """True if every lane executes an operation, even where its operands are uniform."""
         row = node.row
-        if row.effect == "print":
+        if row.prints:
             return not self.is_once(node)
         return row.is_atomic and self.kernel.local(node.array) is None
 
@@ -285,7 +285,7 @@ class Lanes(Lifter):
         """Append the mapped form of an operation, for the lanes that there are."""
         super().lift(node, out)
         row = node.row
-        if (row.is_lasting or row.reads_elements) and row.effect != "rule" and not self.lane_variation.is_own(node):
+        if (row.is_lasting or row.reads_elements) and not row.is_rule and not self.lane_variation.is_own(node):
             self.for_active(out)
 
     def for_active(self, out: list[Node]) -> None:

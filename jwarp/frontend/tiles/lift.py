@@ -16,9 +16,6 @@ from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While
 from jwarp.types import shape_of, with_shape
 
-# Operations without effects: they may run although no lane needs them.
-_MOVABLE = ("pure", "tile")
-
 
 class Variation(Uniformity):
     """The scope of the lanes of a block: scalars that differ between them become tiles.
@@ -51,7 +48,7 @@ class Variation(Uniformity):
 
     def varies(self, node: Op) -> bool:
         """True if the result of an operation varies."""
-        return self.any(node.args) or (self.is_divergent and node.row.effect not in _MOVABLE)
+        return self.any(node.args) or (self.is_divergent and not node.row.is_movable)
 
 
 class Lifter:
@@ -140,7 +137,7 @@ class Lifter:
         varies = self.variation.any(node.args) or (node.result is not None and self.variation.of(node.result))
         if not varies and not self.is_each(node):
             args = tuple(self.plain(a) for a in node.args)
-            place = self.before if self.before is not None and node.row.effect in _MOVABLE else out
+            place = self.before if self.before is not None and node.row.is_movable else out
             if place is not out or not self.mapped:
                 place.append(dataclasses.replace(node, args=args))
                 return
@@ -153,7 +150,7 @@ class Lifter:
     def lift(self, node: Op, out: list[Node]) -> None:
         """Append the mapped form of an operation on scalars."""
         args = self.lanes_of(node.args, out, node.span)
-        condition = node.args[0] if node.row.chooses else None
+        condition = node.args[0] if node.row.transfer.chooses else None
         if condition is not None and not self.variation.of(condition):
             args = (self.plain(condition), *args[1:])
         result = None if node.result is None else self.fresh(node.result)

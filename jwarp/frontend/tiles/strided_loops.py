@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from jwarp.ir.contents import definitions_of
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk
 from jwarp.ir.visit import Rewriter
 
@@ -14,7 +15,7 @@ def in_step(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
 
     All threads then leave them together. That the product which `n` is does not wrap is taken for granted.
     """
-    ops = {n.result: n for n in walk(kernel.body) if isinstance(n, Op)}
+    ops = definitions_of(kernel.body)
     threads = {x for x, n in ops.items() if n.row.is_coordinate and n.attr == lane_axis}
     if not any(isinstance(n, For) and n.lo in threads and n.step == block_dim for n in walk(kernel.body)):
         return kernel

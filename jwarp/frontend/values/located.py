@@ -10,9 +10,7 @@ from jwarp.frontend.values.axes import Located
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import ScalarType, int32, int64, uint32, uint64
-
-# A place that no memory has.
-NOWHERE = 1 << 62
+from jwarp.types.all_memory import NOWHERE
 
 
 class Emitter(Protocol):

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from jwarp.errors import CompileError, KernelTypeError, Span, no_attribute
+from jwarp.errors import KernelTypeError, Span, no_attribute
 from jwarp.frontend.values.bindings import (
     NO_ARRAY,
     ArrayRef,
@@ -36,7 +36,6 @@ from jwarp.types import (
     user_type,
 )
 from jwarp.types.queries import type_repr
-from jwarp.types.textures import TEXTURES, WAYS_OUT
 
 
 class Emitter(Protocol):
@@ -149,8 +148,6 @@ def field(owner: StructValue | StructArray, name: str, span: Span, written: str 
     """`p.name`, where p is `written` so; for an array of structs, the array of that field of all."""
     kind = owner.type if isinstance(owner, StructValue) else owner.type.struct
     if name not in kind.fields:
-        if kind in TEXTURES:
-            raise CompileError(f"`{name}` of wp.{kind!r}: jwarp has no textures", span, WAYS_OUT["Texture"])
         close = difflib.get_close_matches(name, kind.fields, 1)
         known = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(kind.fields)}"
         raise no_attribute(name, f"'{written}' ({type_repr(kind)})" if written else f"{kind!r}", span, known)

@@ -57,7 +57,7 @@ def faces_in_slots(
     across = cross(first, second)
     one, two, three = dot(first, first), dot(second, second), dot(third, third)
     squares = one + two + three
-    is_solid = dot(across, across) >= float32(1.0e-12) * squares * squares and squares > 0.0
+    is_solid = dot(across, across) >= float32(1.0e-12) * squares * squares  # as `is_sliver` has it
     low, high = vec3(), vec3()
     for axis in range(3):
         faces[sixteen, axis, lane] = p[axis] if is_solid else NAN

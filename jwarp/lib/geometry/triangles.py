@@ -16,10 +16,12 @@ vec2, vec3 = NAMED["vec2"], NAMED["vec3"]
 
 @func
 def is_sliver(p: vec3, q: vec3, r: vec3):
-    """True if a triangle has hardly any area compared with the squares of its sides, so that its normal is useless."""
+    """True if a triangle has hardly any area compared with the squares of its sides, so that its normal is useless.
+
+    One whose corners are one point is none: it is a point of its mesh, as in Warp."""
     sides = length_sq(q - p) + length_sq(r - p) + length_sq(r - q)
     area = cross(q - p, r - p)
-    return not (length_sq(area) >= 1.0e-12 * sides * sides and sides > 0.0)
+    return not (length_sq(area) >= 1.0e-12 * sides * sides)
 
 
 @func

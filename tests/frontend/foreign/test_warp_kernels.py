@@ -11,7 +11,6 @@ import jwarp
 
 wp = pytest.importorskip("warp")
 wp.config.quiet = True
-wp.init()  # values of half precision need it
 
 N = 16
 
@@ -221,30 +220,28 @@ def test_a_replay_gives_the_places_of_the_launch():
     np.testing.assert_allclose(gradient, np.where(x > 0, 2 * x * weights[places], 0), rtol=1e-6)
 
 
-PAIR = wp.vec2h(wp.float16(1.0), wp.float16(3.0))
-SHORT = wp.types.vector(2, wp.bfloat16)
-
-
-@wp.struct
-class Halves:
-    v: wp.vec2h
-
-
-@wp.kernel
-def halves(v: wp.vec2h, m: wp.mat22h, q: wp.quath, b: SHORT, s: Halves, y: wp.array(dtype=float)):
-    y[0] = float(v[1])
-    y[1] = float(m[1, 0])
-    y[2] = float(q[2])
-    y[3] = float(b[0])
-    y[4] = float(s.v[1])
-    y[5] = float(PAIR[1])
-    y[6] = float(wp.static(PAIR)[0])
-
-
 def test_values_of_half_precision():
+    wp.init()  # which takes 100 MB, and without which there are no such values
+    pair = wp.vec2h(wp.float16(1.0), wp.float16(3.0))
+    short = wp.types.vector(2, wp.bfloat16)
+
+    @wp.struct
+    class Halves:
+        v: wp.vec2h
+
+    @wp.kernel
+    def halves(v: wp.vec2h, m: wp.mat22h, q: wp.quath, b: short, s: Halves, y: wp.array(dtype=float)):
+        y[0] = float(v[1])
+        y[1] = float(m[1, 0])
+        y[2] = float(q[2])
+        y[3] = float(b[0])
+        y[4] = float(s.v[1])
+        y[5] = float(pair[1])
+        y[6] = float(wp.static(pair)[0])
+
     s = Halves()
     s.v = wp.vec2h(0.25, 6.5)
-    given = [wp.vec2h(0.5, 2.5), wp.mat22h(1.0, 2.0, 4.5, 8.0), wp.quath(0.0, 1.0, 5.5, 0.0), SHORT(7.5, 1.0), s]
+    given = [wp.vec2h(0.5, 2.5), wp.mat22h(1.0, 2.0, 4.5, 8.0), wp.quath(0.0, 1.0, 5.5, 0.0), short(7.5, 1.0), s]
     (y,) = jwarp.launch(halves, 1, given, [7])
     np.testing.assert_array_equal(y, [2.5, 4.5, 5.5, 7.5, 6.5, 3.0, 1.0])
 

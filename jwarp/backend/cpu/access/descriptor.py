@@ -187,7 +187,7 @@ def _is_exclusive(body: Body, node: Op) -> bool:
     if array in body.sums or array in body.blocks.arrays:
         return True
     is_own = array < len(covers) and covers[array] is Cover.OWN
-    return is_own and node.name == "atomic_add" and node.result not in body.used
+    return is_own and node.row.is_addition and node.result not in body.used
 
 
 def _uniform_if(body: Body, nodes: Sequence[Op]) -> tuple[str, ...]:

@@ -19,12 +19,12 @@ def components_from(nodes: Sequence[Node], start: int, arrays: Mapping[int, Arra
     if not isinstance(first, Op) or not first.row.is_access:
         return []
     array = arrays[first.array]
-    if array.dims == 0 or (first.row.is_atomic and first.name != "atomic_add"):
+    if array.dims == 0 or (first.row.is_atomic and not first.row.is_addition):
         return []
     found: list[Op] = []
     seen: set[int | None] = {None}
     for node in nodes[start:]:
-        if not isinstance(node, Op) or node.name != first.name or node.array != first.array:
+        if not isinstance(node, Op) or node.row is not first.row or node.array != first.array:
             break
         position = component_of(node, array)
         if node.args[: array.dims] != first.args[: array.dims] or position in seen:
@@ -38,7 +38,7 @@ def run_from(nodes: Sequence[Node], start: int, definitions: Mapping[Value, Node
     """The loads from `start` on that are of numbers next to each other in the same rows, if they are a whole run."""
     found: list[Op] = []
     for k, node in enumerate(nodes[start : start + RUN]):
-        if not isinstance(node, Op) or node.name != "load" or len(node.args) < 2:
+        if not isinstance(node, Op) or not node.row.is_load or len(node.args) < 2:
             return []
         if found and (node.array != found[0].array or node.args[:-1] != found[0].args[:-1]):
             return []

@@ -329,7 +329,7 @@ ATOMICS = (
     ),
     Strategy(
         "one atomic per vector, counted",
-        lambda a: a.one and a.numbers is Pattern.UNIFORM and a.nodes[0].name == "atomic_add" and a.type.is_int,
+        lambda a: a.one and a.numbers is Pattern.UNIFORM and a.nodes[0].row.is_addition and a.type.is_int,
         _cost(costs.ATOMIC_ONE + 1), atomics.combined_count, _words("one atomic per vector"),
     ),
     Strategy(

@@ -20,7 +20,7 @@ class PrivateMemory:
         self.code, self.memory = code, memory
         locals_ = () if kernel.block_dim else kernel.locals  # those of a block are no thread's own
         self.arrays: dict[int, Local] = {len(kernel.params) + k: local for k, local in enumerate(locals_)}
-        clears = [op.array for op in contents_of(kernel.body).ops if op.name == "clear"]
+        clears = [op.array for op in contents_of(kernel.body).ops if op.row.clears]
         self.cleared_once = {array for array in self.arrays if clears.count(array) == 1}
         for array, local in self.arrays.items():
             vector = code.vector(memory_type(local.dtype))

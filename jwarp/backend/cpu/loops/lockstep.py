@@ -29,7 +29,7 @@ AHEAD = 16
 
 def with_loops_in_lockstep(kernel: Kernel) -> Kernel:
     """The kernel with two forms of each loop whose ranges are marked to overlap, as those of neighbours."""
-    marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "lane_affinity"}
+    marked = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.row.threads.is_affinity}
     if not marked or kernel.block_dim or kernel.order:
         return kernel
     return dataclasses.replace(kernel, body=_Sharing(kernel, marked).block(kernel.body))
@@ -130,13 +130,13 @@ def _counted_along(kernel: Kernel, loop: For) -> list[int]:
     """The arrays with one axis of which each iteration loads the element of its number."""
     if loop.index.type not in (int32, int64):
         return []
-    loads = (n for n in loop.body.nodes if isinstance(n, Op) and n.name == "load" and n.args == (loop.index,))
+    loads = (n for n in loop.body.nodes if isinstance(n, Op) and n.row.is_load and n.args == (loop.index,))
     return sorted({n.array for n in loads if kernel.local(n.array) is None})
 
 
 def _fetch_ahead(builder: Builder, kernel: Kernel, body: Block, index: Value) -> None:
     """Prefetch what later iterations load: elements of arrays by indices that another array has, as of points."""
-    loads = [n for n in body.nodes if isinstance(n, Op) and n.name == "load" and kernel.local(n.array) is None]
+    loads = [n for n in body.nodes if isinstance(n, Op) and n.row.is_load and kernel.local(n.array) is None]
     indices = {n.result for n in loads if n.args == (index,)}
     indexed = {n.array: n for n in loads if n.args[:1] and n.args[0] in indices}
     if not indexed:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable
 
 from jwarp.ir.builder import Builder
-from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, While, walk
+from jwarp.ir.contents import definitions_of
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, While
 from jwarp.ir.visit import Rewriter
 from jwarp.types import ArrayType, int32
 
@@ -41,7 +42,7 @@ class _Fetching(Rewriter):
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.furthest: set[Op] = set()
-        self.made = {n.result: n for n in walk(kernel.body) if isinstance(n, Op) and n.result is not None}
+        self.made = definitions_of(kernel.body)
 
     def loop(self, node: For | While) -> Node:
         return node
@@ -59,7 +60,7 @@ class _Fetching(Rewriter):
         """Of each array that a block loads several rows of, the load that comes last in memory."""
         rows: dict[tuple[int, tuple[Operand, ...]], dict[tuple[int, ...], Op]] = {}
         for node in block.nodes:
-            if isinstance(node, Op) and node.name == "load" and (place := self.place(node)) is not None:
+            if isinstance(node, Op) and node.row.is_load and (place := self.place(node)) is not None:
                 rows.setdefault((node.array, place.bases), {}).setdefault(place.offsets[:-1], node)
         return {found[max(found)] for found in rows.values() if len(found) > 1}
 
@@ -86,7 +87,7 @@ class _Fetching(Rewriter):
     def axis(self, index: Operand) -> int | None:
         """The launch axis that an index is the coordinate along."""
         node = self.made.get(index) if isinstance(index, Value) else None
-        return node.number if node is not None and node.name == "tid" else None
+        return node.number if node is not None and node.row.is_coordinate else None
 
     def fetched(self, load: Op) -> Iterable[Node]:
         array = self.kernel.array(load.array).type

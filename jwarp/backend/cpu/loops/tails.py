@@ -65,7 +65,7 @@ class _Tails(Rewriter):
         if not isinstance(node, Op):
             return isinstance(node, For) and node.lanes is not None
         row = node.row
-        if node.name == "lane_affinity" or row.tells_threads or row.in_order or row.is_native:
+        if row.threads.is_affinity or row.threads.differ or row.in_order or row.is_native:
             return True
         if row.is_check or row.is_barrier or row.prints or (row.is_atomic and node.result in self.used):
             return True

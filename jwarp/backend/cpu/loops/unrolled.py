@@ -41,15 +41,15 @@ def _may_run(kernel: Kernel, loop: For) -> bool:
     ops = [n for n in loop.body.nodes if isinstance(n, Op)]
     if len(ops) < len(loop.body.nodes) or not any(_is_along(kernel, op, loop.index) for op in ops):
         return False
-    stored = {op.array for op in ops if op.name == "store"}
+    stored = {op.array for op in ops if op.row.is_store}
     return all(
-        op.row.is_pure or op.name == "load" or (op.name == "store" and kernel.local(op.array) is not None) for op in ops
-    ) and not any(op.name == "load" and op.array in stored for op in ops)
+        op.row.is_pure or op.row.is_load or (op.row.is_store and kernel.local(op.array) is not None) for op in ops
+    ) and not any(op.row.is_load and op.array in stored for op in ops)
 
 
 def _is_along(kernel: Kernel, op: Op, index: Value) -> bool:
     """True if an operation loads a number at `index` of a row."""
-    if op.name != "load" or kernel.local(op.array) is not None or op.args[-1] is not index:
+    if not op.row.is_load or kernel.local(op.array) is not None or op.args[-1] is not index:
         return False
     array = kernel.array(op.array).type
     return isinstance(array, ArrayType) and array.dims > 1 and not array.components and array.dtype.bits == 32

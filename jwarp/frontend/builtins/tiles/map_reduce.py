@@ -30,14 +30,14 @@ from jwarp.ir.tile_types import dense_strides
 from jwarp.types import ScalarType, StructType, TileType, int32, scalar_of, with_shape
 
 # Functions that are operations of their own where they combine elements.
-_REDUCTIONS: dict[int, str] = {
-    id(scalar.add): "add",
-    id(scalar.mul): "mul",
-    id(scalar.min): "min",
-    id(scalar.max): "max",
-    id(scalar.bit_and): "and",
-    id(scalar.bit_or): "or",
-    id(scalar.bit_xor): "xor",
+_REDUCTIONS: dict[Any, str] = {
+    scalar.add: "add",
+    scalar.mul: "mul",
+    scalar.min: "min",
+    scalar.max: "max",
+    scalar.bit_and: "and",
+    scalar.bit_or: "or",
+    scalar.bit_xor: "xor",
 }
 
 
@@ -99,7 +99,7 @@ def _element(item: Operand) -> Operand:
 
 def _checked(given: Given, block: Block) -> Block:
     for node in walk(block):
-        if isinstance(node, Op) and node.row.effect == "rule":
+        if isinstance(node, Op) and node.row.is_rule:
             raise given.error("a function that is applied to elements cannot have a gradient of its own yet")
         if isinstance(node, Op) and (node.row.is_tile or any(isinstance(a.type, TileType) for a in node.args)):
             raise CompileError(
@@ -199,7 +199,7 @@ def _reduce(given: Given) -> TileRef:
     kind, items = given.tile("a")
     assert kind.shape is not None and kind.dtype is not None
     axis = _axis(given, kind.shape)
-    operation = _REDUCTIONS.get(id(PYTHON_BUILTINS.get(function.object, function.object)))
+    operation = _REDUCTIONS.get(PYTHON_BUILTINS.get(function.object, function.object))
     # A product of floats is one multiplication after the other: its derivative is right where elements are zero, too.
     folded = operation == "mul" and (not isinstance(kind.dtype, ScalarType) or items[0].type.is_float)
     if operation is not None and not folded and not isinstance(kind.dtype, StructType):

@@ -80,7 +80,7 @@ def export_graph(graph: Graph, named: Mapping[str, array]) -> ExportedGraph:
         written: list[int] = []
 
         def program(*contents: Any) -> list[Any]:
-            memories, made = stand_ins(given, contents)
+            memories, made, _ = stand_ins(given, contents)
             _run_on(graph.commands, made["commands"])
             written[:] = [k for k, memory in enumerate(memories) if memory.version]
             return [memories[k].value for k in written]

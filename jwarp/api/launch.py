@@ -222,7 +222,7 @@ def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> 
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
         if request.record_cmd:
             refuse_stream(kernel, request.stream)
-            return record(request)
+            return record(request, on_arrays=on_arrays)
         if not on_arrays:
             return route.run(read_call(request), request.stream, slot)
         if request.adjoint:

@@ -397,7 +397,10 @@ class Launch(Record):
                     raise
             if LISTENING:
                 return submit(command if listeners.here.capture is None else copy.copy(command))
-            self._replay = command.replayer() if isinstance(command, ArrayLaunch) else command.run
+            if isinstance(command, ArrayLaunch) and not command.kernel.looks_up:
+                self._replay = command.replayer()
+            else:
+                self._replay = command.run
             return self._replay()
         if self._handles:
             self._follow()
@@ -407,7 +410,9 @@ class Launch(Record):
             except JwarpError as error:
                 shorten(error)
                 raise
-        return self._ready() if stream is None else self._ready.on_stream(stream)
+        if stream is not None:
+            route.check_stream(self._ready.call, stream)
+        return self._ready(stream)
 
     def _prepare_in_place(self) -> Command:
         self._require_all()
@@ -476,10 +481,10 @@ def refuse_stream(kernel: Kernel, stream: Any) -> None:
         )
 
 
-def record(request: LaunchRequest) -> Launch:
+def record(request: LaunchRequest, *, on_arrays: bool) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
     kernel, adjoint, block_dim = request.kernel, request.adjoint, request.block_dim
-    if Given(request.inputs, request.outputs).on_arrays:
+    if on_arrays:
         if request.device is not None:  # arrays that are elsewhere are refused
             ArrayLaunch(kernel, (0,), request.inputs, request.outputs, None, get_device(request.device))
         block_dim = geometry.read_block_dim(block_dim, kernel.name, as_warp=True)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.api.exported_graphs import ExportedGraph, Param, export_graph, program_of
 from jwarp.arrays.array import array
 from jwarp.arrays.writes import Computation
 from jwarp.bind.compat import is_not_tracing
 from jwarp.devices import get_device
-from jwarp.dispatch.tape.exported import ExportedGraph, Param, export_graph, program_of
 from jwarp.dispatch.tape.graphs import Graph
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.store import replace_file

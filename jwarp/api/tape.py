@@ -79,7 +79,10 @@ class _Zeroing:
                 commands = _zeroing(each)
                 native = native_graph(commands)
                 self._replay = None if native is None else Replay(native, written_by(commands))
-        return self._replay is not None and self._replay()
+        if self._replay is None:
+            return False
+        self._replay()
+        return True
 
 
 class Tape:

@@ -17,9 +17,9 @@ from jwarp.dispatch.tape.entries import (
     Entry,
     FillEntry,
     FunctionEntry,
-    LaunchEntry,
     SecondOrderEntry,
 )
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.types.queries import type_repr
 
 # The most operations that are looked for as one repetition.

@@ -112,8 +112,9 @@ def will_change(memories: Iterable[Memory]) -> None:
         LaunchError: JAX traces a function.
     """
     each = dict.fromkeys(memories)
-    for memory in each:
-        check_writable(memory)
+    if [tracing for tracing in _tracing if tracing.is_tracing()]:
+        for memory in each:
+            check_writable(memory)
     announce_writes(each)
 
 

@@ -61,8 +61,7 @@ class SteppedCall(Call):
     """A call of a Python function, and the function that gives the steps which do the same, as `Command.steps`."""
 
     def __init__(self, function: Callable[[], Any], steps: Callable[[], list[Any] | None]):
-        super().__init__(function)
-        self._steps = steps
+        self.function, self._steps = function, steps
 
     def steps(self) -> list[Any] | None:
         return self._steps()

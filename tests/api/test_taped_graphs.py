@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jwarp as wp
-from jwarp.dispatch.tape.entries import LaunchEntry
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 
 N = 5
 

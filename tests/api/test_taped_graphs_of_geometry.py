@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import jwarp as wp
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
-from jwarp.dispatch.tape.entries import LaunchEntry
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 
 N, H, STEPS = 40, 0.4, 3
 

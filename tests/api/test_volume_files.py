@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+from fuzz_profiles import each_value
 
 import jwarp as wp
 from jwarp.errors import JwarpError
@@ -21,14 +22,17 @@ def look_up(volume: wp.uint64, at: wp.array[wp.vec3i], out: wp.array[float], ind
     indices[i] = wp.volume_lookup_index(volume, p[0], p[1], p[2])
 
 
-@pytest.mark.parametrize(
-    "value", [1.5, 3, wp.uint32(7), wp.int64(2**40), wp.float64(0.1), wp.vec3(1.0, 2.0, 3.0),
-              wp.vec3d(1.0, 2.0, 3.0), wp.vec4(1.0, 2.0, 3.0, 4.0), wp.vec4d(1.0, 2.0, 3.0, 4.0), None],
-)  # fmt: skip
-@pytest.mark.parametrize("codec", ["none", "zip"])
+VALUES = (1.5, 3, wp.uint32(7), wp.int64(2**40), wp.float64(0.1), wp.vec3(1.0, 2.0, 3.0), wp.vec3d(1.0, 2.0, 3.0))
+VALUES += (wp.vec4(1.0, 2.0, 3.0, 4.0), wp.vec4d(1.0, 2.0, 3.0, 4.0), None)
+
+
+@pytest.mark.parametrize("value, codec", each_value(VALUES, ["none", "zip"]))
 def test_files_hold_what_volumes_do(value, codec, tmp_path):
     rng = np.random.default_rng(5)
-    points = rng.integers(-6000, 6000, size=(40, 3)).astype(np.int32)
+    # Each tile far from the others has nodes of its own above it, of up to a million bytes.
+    points = np.concatenate([rng.integers(-6000, 6000, size=(8, 3)), rng.integers(0, 300, size=(20, 3))]).astype(
+        np.int32
+    )
     volume = wp.Volume.allocate_by_tiles(wp.array(points, dtype=wp.int32), 0.25, value, (1.0, -2.0, 3.0))
     path = volume.save_to_nvdb(tmp_path / "v.nvdb", codec=codec)
     again = wp.Volume.load_from_nvdb(path.read_bytes())

@@ -1,5 +1,7 @@
 """Derivatives of what squares its arguments, where squares leave the range of their type or nearly do."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -11,8 +13,15 @@ import jwarp as wp
 # At the greatest and the smallest of these, squares are hardly in range; their inverses, or those of products, are not.
 SCALES = {wp.float16: (6e-3, 30.0), wp.float32: (3e-21, 1e-19, 1e-10, 1e10, 3e18), wp.float64: (1e-160, 1e-155, 1e100)}
 TOLERANCE = {wp.float16: 4e-2, wp.float32: 2e-3, wp.float64: 2e-3}
+MODES = (jax.jacrev, jax.jacfwd)
 
 
+def function_of(kernel):
+    """A kernel of one input and one result as a function."""
+    return lambda x: wp.jax_kernel(kernel)(x)[0]
+
+
+@functools.cache
 def kernels(F):
     """Kernels of vectors and quaternions of one type of floats, and what they compute in exact arithmetic."""
     vec3, quat = wp.types.vector(3, F), wp.types.quaternion(F)
@@ -65,13 +74,14 @@ def test_where_the_value_is_right_so_is_its_derivative(F):
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):
         for kernel, (n, exact) in kernels(F).items():
-            call = lambda x, kernel=kernel: wp.jax_kernel(kernel)(x)[0].ravel()  # noqa: E731
-            modes = [jax.jit(mode(call)) for mode in (jax.jacrev, jax.jacfwd)]
+            call = function_of(kernel)
+            modes = [jax.jit(mode(call)) for mode in MODES]
             for scale in SCALES[F]:
                 x = jnp.asarray(rng.uniform(0.3, 1.0, (1, n)) * scale * rng.choice([-1, 1], n), F.dtype)
                 expected = jacobian(exact, x[0])
                 value = [float(y) for y in exact([mpmath.mpf(float(v)) for v in x[0]])]
-                np.testing.assert_allclose(call(x), value, rtol=TOLERANCE[F], atol=TOLERANCE[F] * max(map(abs, value)))
+                atol = TOLERANCE[F] * max(map(abs, value))
+                np.testing.assert_allclose(np.ravel(call(x)), value, rtol=TOLERANCE[F], atol=atol)
                 for found in (mode(x) for mode in modes):
                     error = np.abs(found.reshape(expected.shape).astype(float) - expected).max()
                     assert error <= TOLERANCE[F] * np.abs(expected).max(), (kernel.key, scale, found, expected)
@@ -81,8 +91,7 @@ def test_at_zero():
     """There is no direction: the derivative is zero."""
     for kernel, (n, _) in kernels(wp.float32).items():
         x = jnp.zeros((1, n), jnp.float32)
-        call = lambda x, kernel=kernel: wp.jax_kernel(kernel)(x)[0]  # noqa: E731
-        assert not np.any(jax.jacrev(call)(x)) and not np.any(jax.jacfwd(call)(x))
+        assert not any(np.any(mode(function_of(kernel))(x)) for mode in MODES)
 
 
 def test_what_is_not_a_number_has_no_derivative():
@@ -92,13 +101,13 @@ def test_what_is_not_a_number_has_no_derivative():
         y[i] = wp.length(x[i])
 
     x = jnp.asarray([[np.nan, 1.0, 2.0], [1.0, -2.0, 2.0]], jnp.float32)
-    sizes = wp.jax_kernel(length)
-    for mode in (jax.jacfwd, jax.jacrev):
-        slopes = np.asarray(mode(lambda x: sizes(x)[0])(x))
+    for mode in MODES:
+        slopes = np.asarray(mode(function_of(length))(x))
         assert np.isnan(slopes[0, 0]).all()
         np.testing.assert_allclose(slopes[1, 1], np.array([1.0, -2.0, 2.0]) / 3.0, rtol=1e-6)
 
 
+@functools.cache
 def wider_kernels(F):
     """Kernels of one type of floats, by the scales of their arguments at which values are right in float32."""
     mat22, mat33, mat44 = (wp.types.matrix((n, n), F) for n in (2, 3, 4))
@@ -169,17 +178,15 @@ def test_derivatives_in_float32_are_those_in_float64(name):
     """The same kernel in float64, whose range is wide enough for everything."""
     rng = np.random.default_rng(1)
     with jax.enable_x64(True):
-        narrow, wide = (wp.jax_kernel(wider_kernels(F)[name][0]) for F in (wp.float32, wp.float64))
+        narrow, wide = (function_of(wider_kernels(F)[name][0]) for F in (wp.float32, wp.float64))
         _, shape, scales = wider_kernels(wp.float32)[name]
         square = len(shape) == 3 and shape[1] == shape[2]
         for scale in scales:
             a = rng.standard_normal(shape) + (2.0 * np.eye(shape[1]) if square else 0.0)
             a = (a * scale).astype(np.float32)
-            for f in (lambda f: f, jax.jacrev, jax.jacfwd):
-                found, expected = (
-                    np.asarray(f(lambda x, call=call: call(x)[0])(jnp.asarray(a, kind)), np.float64)
-                    for call, kind in ((narrow, np.float32), (wide, np.float64))
-                )
+            for f in (lambda f: f, *MODES):
+                found = np.asarray(f(narrow)(jnp.asarray(a, np.float32)), np.float64)
+                expected = np.asarray(f(wide)(jnp.asarray(a, np.float64)))
                 error = np.abs(found - expected).max()
                 assert error <= 2e-4 * np.abs(expected).max(), (scale, f, found, expected)
 
@@ -190,12 +197,12 @@ def test_second_derivatives_of_inverses():
         a = jnp.asarray(np.random.default_rng(2).standard_normal((1, 3, 3)) + 2.0 * np.eye(3))
         expected = jax.jit(jax.hessian(lambda a: jnp.sum(jnp.sin(jnp.linalg.inv(a)))))(a)
         for second in (jax.hessian, lambda f: jax.jacrev(jax.jacrev(f)), lambda f: jax.jacfwd(jax.jacfwd(f))):
-            found = jax.jit(second(lambda a: jnp.sum(jnp.sin(wp.jax_kernel(kernel)(a)[0]))))(a)
+            found = jax.jit(second(lambda a: jnp.sum(jnp.sin(function_of(kernel)(a)))))(a)
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_matrix_without_an_inverse_has_derivative_zero():
     kernel = wider_kernels(wp.float32)["inverse3"][0]
     a = jnp.ones((1, 3, 3), jnp.float32)
-    for mode in (jax.jacfwd, jax.jacrev):
-        assert not np.any(mode(lambda a: wp.jax_kernel(kernel)(a)[0])(a))
+    for mode in MODES:
+        assert not np.any(mode(function_of(kernel))(a))

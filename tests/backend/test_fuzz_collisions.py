@@ -22,7 +22,7 @@ import pytest
 from collision_sources import INPUTS, NAMES, TOLD, UNTOLD, Writer, arguments
 from compiled_variants import VARIANTS, Compiled
 from derived_launches import STEP, Launch, Values, gradients, moved, same_branches
-from fuzz_profiles import LONG, check_seeds
+from fuzz_profiles import ALL, LONG, check_seeds
 from kernel_sources import load
 
 from jwarp.autodiff.checkpoints import Storage
@@ -36,7 +36,7 @@ from jwarp.ir.attributes import Origin
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.verify import verify
 
-COUNT, GROUPS = 100, 1  # of the short profile
+COUNT, GROUPS = 100 if ALL else 50, 1  # of the short profile
 SMALL, COUNTING = 0.9, 0.4  # of kernels, how many are short, and how many have counters
 CODE_EVERY, SLOTS_EVERY, SECOND_EVERY = 50, 5, 10  # of how many one is compiled, and so on
 DIMS = {1: [(1,), (5,), (13,)], 2: [(1, 1), (2, 3), (4, 3)]}

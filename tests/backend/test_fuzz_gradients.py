@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from compiled_variants import VARIANTS, Compiled
 from derived_launches import Launch, Slopes, Values, dot, gradients, moved, same_branches, widened
-from fuzz_profiles import LONG, check_seeds, quick
+from fuzz_profiles import LONG, check_seeds, quick, some
 from gradient_sources import INPUTS, Writer, arguments
 from kernel_sources import load
 
@@ -170,7 +170,7 @@ def check_second(launch: Launch, reverse: Derived, w: Values, source: str) -> st
 
 
 @pytest.mark.skipif(LONG, reason="the long profile runs instead")
-@pytest.mark.parametrize("first", [*quick(0, 2000), 4000, 6000])
+@pytest.mark.parametrize("first", [*quick(0, 2000), *some((4000, 6000), of=2)])
 def test_random_kernels(first, tmp_path):
     reached = [check(first + k, tmp_path) for k in range(GROUP_SIZE)]
     assert "second order" in reached

@@ -9,7 +9,7 @@ import random
 import time
 
 import pytest
-from fuzz_profiles import LONG, SECONDS, first_seed, quick
+from fuzz_profiles import ALL, LONG, SECONDS, first_seed, quick
 from kernel_sources import Writer
 from random_kernel_checks import check
 
@@ -17,7 +17,7 @@ GROUPS, GROUP_SIZE = 6, 12
 
 
 @pytest.mark.skipif(LONG, reason="the long profile runs instead")
-@pytest.mark.parametrize("group", [*quick(0, 1, 2), *range(3, GROUPS)])
+@pytest.mark.parametrize("group", [*quick(0, 1, 2), *range(3, GROUPS if ALL else 3)])
 def test_random_kernels(tmp_path, group):
     for seed in range(group * GROUP_SIZE, (group + 1) * GROUP_SIZE):
         rng = random.Random(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from fuzz_profiles import ALL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_sources import Writer
@@ -11,7 +12,7 @@ from random_kernel_checks import check
 
 
 @settings(
-    max_examples=40,
+    max_examples=40 if ALL else 20,
     derandomize=True,  # a failure is the same for everyone
     database=None,
     deadline=None,

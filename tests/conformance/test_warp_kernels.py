@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fuzz_profiles
 import pytest
 from differences import DIFFERENCES
 from libraries import INSTALL, LIBRARIES
@@ -20,12 +21,8 @@ if importlib.util.find_spec("warp") is None:
     pytest.skip("warp-lang is not installed", allow_module_level=True)
 
 HERE = Path(__file__).parent
-SAMPLE = (
-    "tests.geometry.test_hash_grid",
-    "tests.test_composite_component_adjoint",
-    "tests.test_conditional",
-    "tests.test_lvalue",
-)
+SAMPLE = ("tests.test_composite_component_adjoint", "tests.test_conditional")
+SAMPLE += ("tests.geometry.test_hash_grid", "tests.test_lvalue") if fuzz_profiles.ALL else ()
 LIMIT = 6 * 3600 if os.environ.get("JWARP_CONFORMANCE") == "all" else 900  # by the clock
 
 NAMES = (HERE / "agreeing.txt").read_text().split()
@@ -46,8 +43,9 @@ ALL = os.environ.get("JWARP_CONFORMANCE") == "all"
 def tried(tmp_path_factory):
     """The verdict on each kernel that is tried, by its name."""
     options = ["--steps", "launch"]
-    for library in LIBRARIES:
-        options += ["--library", library.package] if library.installed else []
+    if ALL or fuzz_profiles.ALL:
+        for library in LIBRARIES:
+            options += ["--library", library.package] if library.installed else []
     if ALL:
         options += ["--library", "warp"]
     else:
@@ -80,6 +78,7 @@ def test_every_difference_is_known(tried):
     assert {n: r for n, r in different.items() if n not in DIFFERENCES} == {}
 
 
+@pytest.mark.skipif(not (ALL or fuzz_profiles.ALL), reason="JWARP_COMBINATIONS=all tries them")
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.name)
 def test_kernels_of_libraries_agree(library, tried):
     if not library.installed:
@@ -88,6 +87,7 @@ def test_kernels_of_libraries_agree(library, tried):
     assert sum(row["verdict"] == "agree" for row in own) >= 3
 
 
+@fuzz_profiles.needs_all
 def test_gradients_are_those_of_differences(tmp_path):
     rows = rows_of("gradients.py", [] if ALL else [f"warp.{name}" for name in GRADIENTS], tmp_path)
     assert [row for row in rows if row["verdict"] in ("wrong", "fault")] == []

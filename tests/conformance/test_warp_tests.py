@@ -7,13 +7,14 @@ import importlib.util
 import os
 import random
 
+import fuzz_profiles
 import pytest
 import warp_tests
 from one_suite import PACKAGE
 from warp_test_reasons import OF_WARP, OTHER, REASONS, reason_of
 from warp_tests import Outcome
 
-MODULES, TESTS = 10, 40  # of the sample
+MODULES, TESTS = (10, 40) if fuzz_profiles.ALL else (4, 20)  # of the sample
 SEED = int(os.environ.get("JWARP_FUZZ_SEED", "33"))
 ALL = os.environ.get("JWARP_CONFORMANCE") == "all"
 

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 from cuda_compiling import PLAIN, bodies, compiles, saxpy, stencil
-from fuzz_profiles import ALL
+from fuzz_profiles import ALL, each_value, some
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import casts_of, ops_of
@@ -33,7 +33,7 @@ def test_every_operation(number):
     compiles(casts_of(type_).kernel("conversions"), architecture, "fast")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", some(range(24), of=2))
 def test_random_kernels(seed, tmp_path):
     rng = random.Random(seed)
     generated = Writer(rng).kernel()
@@ -52,7 +52,7 @@ VARIANTS = (
 DERIVED = [k for kinds in KINDS.values() for k in kinds]
 
 
-@pytest.mark.parametrize("number", range(len(DERIVED)), ids=[k.name for k in DERIVED])
+@pytest.mark.parametrize("number", some(range(len(DERIVED)), of=2), ids=lambda k: DERIVED[k].name)
 def test_derivatives(number):
     """One of each kernel, in turns, as are the architectures; the long profile compiles all, and the kernels."""
     program = program_of(DERIVED[number], config.settings)
@@ -64,8 +64,11 @@ def test_derivatives(number):
             compiles(derive(program, variant).program.gpu_kernel, architecture)
 
 
-@pytest.mark.parametrize("architecture", DEFAULT_ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [saxpy, bodies, stencil], ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "architecture, kernel",
+    each_value(DEFAULT_ARCHITECTURES, [saxpy, bodies, stencil]),
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_benchmark_kernels_keep_all_in_registers(kernel, architecture):
     program = program_of(kernel, config.settings)
     floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)

@@ -87,8 +87,8 @@ PRODUCTS = tensor_products()
 
 
 def share(items, architecture: str):
-    """Half of the items, the other half for the architecture after it; all of them in the long profile."""
-    return items if ALL else items[DEFAULT_ARCHITECTURES.index(architecture) % 2 :: 2]
+    """A quarter of the items for each architecture; all of them for each with `ALL`."""
+    return items if ALL else items[DEFAULT_ARCHITECTURES.index(architecture) :: len(DEFAULT_ARCHITECTURES)]
 
 
 def compiled(products: dict[str, Product], architecture: str) -> tuple[dict[str, int], dict[str, Counter]]:

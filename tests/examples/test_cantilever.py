@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fuzz_profiles import needs_all
 
 warp = pytest.importorskip("warp")
 pytest.importorskip("matplotlib")
@@ -16,6 +17,7 @@ if warp.config.version != "1.19.0":
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "cantilever.py"
 
 
+@needs_all
 def test_the_beam_becomes_stiffer(tmp_path):
     """In a process of its own, as the example puts jwarp in Warp's place."""
     out = tmp_path / "beam.png"

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fuzz_profiles import needs_all
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("optax")
@@ -25,6 +26,7 @@ def collisions():
         sys.path.remove(str(EXAMPLES))
 
 
+@needs_all
 def test_the_loss_falls_and_a_picture_is_drawn(collisions, tmp_path):
     given, found = collisions.main(quick=True, out=tmp_path / "discs.png")
     assert given.start.shape == given.goal.shape == found.velocity.shape == (256, 2)

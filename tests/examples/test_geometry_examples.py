@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fuzz_profiles import needs_all
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("optax")
@@ -25,6 +26,7 @@ def examples():
         sys.path.remove(str(EXAMPLES))
 
 
+@needs_all
 def test_water_runs_through_the_tank(examples, tmp_path):
     dam_break = examples("dam_break")
     states = dam_break.main(quick=True, out=tmp_path / "dam.png")
@@ -62,6 +64,7 @@ def test_a_step_of_water_is_that_of_all_pairs_and_has_a_gradient(examples):
     np.testing.assert_allclose(slope, expected, rtol=1e-2, atol=1e-2 * float(jnp.abs(expected).max()))
 
 
+@needs_all
 def test_a_shape_is_found_from_its_picture(examples, tmp_path):
     found = examples("render_mesh").main(quick=True, out=tmp_path / "mesh.png")
     assert (tmp_path / "mesh.png").read_bytes().startswith(b"\x89PNG")

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fuzz_profiles import needs_all
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
@@ -27,6 +28,7 @@ def example():
         sys.path.remove(str(EXAMPLES))
 
 
+@needs_all
 def test_the_whole_example(example, tmp_path):
     errors, resources, found = example.main(quick=True, out=tmp_path / "picture.png")
     assert errors.loss < 1e-6 and errors.gradient < 1e-6

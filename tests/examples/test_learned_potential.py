@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fuzz_profiles import needs_all
 
 pytest.importorskip("equinox")
 pytest.importorskip("matplotlib")
@@ -40,6 +41,7 @@ def test_forces_are_those_of_the_energy_of_all_pairs(example):
     np.testing.assert_allclose(example.modelled(x, near, net), -jax.grad(energy)(x), rtol=1e-3, atol=1e-3)
 
 
+@needs_all
 def test_a_short_training_learns_and_draws(example, tmp_path):
     losses, alone, helped = example.main(quick=True, out=tmp_path / "learned.png")
     assert losses[-1] < 0.9 * losses[0]

@@ -35,6 +35,9 @@ def check_seeds(check: Callable[[int], object]) -> None:
     print(f"{count} kernels from seed {first}")
 
 
+needs_all = pytest.mark.skipif(not ALL, reason="JWARP_COMBINATIONS=all runs it, as CI does once")
+
+
 def quick(*seeds: int) -> list[Any]:
     """Parameters of a test that `-m quick` tries, too."""
     return [pytest.param(seed, marks=pytest.mark.quick) for seed in seeds]
@@ -43,6 +46,11 @@ def quick(*seeds: int) -> list[Any]:
 def in_turn(*numbers: int, of: int) -> bool:
     """True for one of so many combinations, those whose numbers add up to a multiple; for all with `ALL`."""
     return ALL or sum(numbers) % of == 0
+
+
+def some(values: Sequence[Any], of: int) -> list[Any]:
+    """Every `of`-th value, from the first one on; all with `ALL`."""
+    return list(values[:: 1 if ALL else of])
 
 
 def each_value(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:

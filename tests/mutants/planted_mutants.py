@@ -67,8 +67,8 @@ MUTANTS = (
     Mutant(
         "loads of an array that the loop writes leave it",
         "passes",
-        'node.row.effect == "read" and node.attr not in written',
-        'node.row.effect == "read"',
+        "node.row.only_reads and node.attr not in written",
+        "node.row.only_reads",
     ),
     Mutant(
         "a carried sum is added where the loop has no iteration",

@@ -15,7 +15,7 @@ import pytest
 from cuda_compiling import saxpy, stencil
 from cuda_on_host import pack
 from cuda_tiles import Scattered, in_blocks_of
-from fuzz_profiles import ALL, LONG, SECONDS, first_seed
+from fuzz_profiles import ALL, LONG, SECONDS, first_seed, some
 from gradient_kernels import KINDS
 from handwritten_kernels import grow_kernel, powers_adjoint_kernel, powers_kernel
 from kernel_sources import Writer, load
@@ -83,7 +83,7 @@ def check_random(seed, folder):
 
 
 @pytest.mark.skipif(LONG, reason="the long profile runs instead")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some(range(12), of=2))
 def test_random_kernels(seed, tmp_path):
     check_random(seed, tmp_path)
 
@@ -109,7 +109,7 @@ VARIANTS = (
 SELECTED = [k for kinds in KINDS.values() for k in kinds]
 
 
-@pytest.mark.parametrize("kernel", SELECTED if ALL else SELECTED[::4], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", some(SELECTED, of=8), ids=lambda k: k.name)
 def test_derivatives(kernel):
     rng = np.random.default_rng(3)
     for variant in VARIANTS if ALL else VARIANTS[1 + len(kernel.name) % 2 :][:1]:
@@ -377,7 +377,7 @@ def test_lines_are_printed_and_too_long_ones_refused():
 # ---- tiles
 
 
-@pytest.mark.parametrize("seed", range(60 if LONG else 5))
+@pytest.mark.parametrize("seed", range(60) if LONG else some(range(5), of=2))
 def test_random_tiles_with_exact_sums(seed):
     rng = random.Random(seed)
     case = Scattered(rng).case()

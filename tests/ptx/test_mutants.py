@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cuda_compiling import saxpy
+from fuzz_profiles import some
 from ptx_memory import Fault
 from ptx_running import PtxHandwritten, PtxKernel
 from tile_programs import product, softmax
@@ -128,7 +129,7 @@ MUTANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", some([*MUTANTS], of=2))
 def test_planted_faults(name):
     (kernel, version, dims, make), edits, kind = MUTANTS[name]
     args = [np.asarray(a, p.dtype.dtype) for a, p in zip(make(), kernel.params, strict=True)]

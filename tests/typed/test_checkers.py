@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fuzz_profiles import needs_all
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAMS = {name: (Path(__file__).parent / f"{name}.py").read_text() for name in ("kernels", "structures", "mistakes")}
@@ -65,7 +66,7 @@ def found_by_pyright(tmp_path_factory):
     ]
 
 
-@pytest.fixture(params=["mypy", "pyright"])
+@pytest.fixture(params=["mypy", pytest.param("pyright", marks=needs_all)])
 def found(request):
     return request.getfixturevalue(f"found_by_{request.param}")
 

@@ -118,7 +118,8 @@ def _holds_no_jax(values: Any) -> bool:
     )
 
 
-_SEQUENCES = {list, tuple, np.ndarray}
+_LISTS = {list, tuple}
+_SEQUENCES = {*_LISTS, np.ndarray}
 _PLAIN = {int, float, bool, type(None), np.ndarray, tuple, list}
 
 
@@ -186,7 +187,12 @@ def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]
     Raises:
         LaunchError: counts or names do not fit.
     """
-    given = arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
+    if outputs is None:
+        outputs = ()
+    if type(inputs) in _LISTS and type(outputs) in _LISTS and len(inputs) + len(outputs) == len(kernel.signature):
+        given = *inputs, *outputs
+    else:
+        given = arguments.match(kernel.name, kernel.signature, (), inputs, outputs).values
     if not any(type(value) in _SEQUENCES for value in given):
         return given
     return tuple(_by_rows(p.type, value) for p, value in zip(kernel.signature, given, strict=True))

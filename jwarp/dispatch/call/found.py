@@ -95,8 +95,9 @@ class Found:
         The launch has `read` parameters; `mixed` are those of all such launches.
         """
         now, params = Found(self._kernel, self._changed), self._kernel.params
-        used = params if read is None else [params[p] for p in {*read, *self._changed} if p < len(params)]
-        if any(param.is_heap and param.dtype.is_float and now.has_gradients(param.dtype) for param in used):
+        used = range(len(params)) if read is None else [p for p in {*read, *self._changed} if p < len(params)]
+        kinds = {params[p].dtype for p in used if self.is_found(p)}
+        if any(kind.is_float and now.has_gradients(kind) for kind in kinds):
             return False
         try:
             now.check_apart(mixed, ())

@@ -172,16 +172,18 @@ class ArrayBackward:
         Raises:
             LaunchError: one of them overlaps an array that a gradient function writes to.
         """
-        found = {p: a for p in backward_pass.changes if isinstance(a := values[p], array)}
-        for p, a in found.items():
-            for gradient in gradients:
-                if overlap(a, gradient):
-                    raise LaunchError(
-                        f"kernel '{self.kernel.name}': '{self.kernel.params[p].name}', which a gradient function"
-                        f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
-                        hint="pass another array",
-                    )
-        will_change([a.memory for a in (*gradients, *found.values())])
+        memories = [a.memory for a in gradients]
+        for p in backward_pass.changes:
+            if not isinstance(a := values[p], array):
+                continue
+            memories.append(a.memory)
+            if any(overlap(a, gradient) for gradient in gradients):
+                raise LaunchError(
+                    f"kernel '{self.kernel.name}': '{self.kernel.params[p].name}', which a gradient function"
+                    f" writes to, overlaps a gradient that the adjoint adds to: {a.memory.made_at}",
+                    hint="pass another array",
+                )
+        will_change(memories)
         backward_pass.run(arrays)
 
     def now(self, p: int, value: Any) -> Any:

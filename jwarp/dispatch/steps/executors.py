@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import functools
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
 from jwarp import _native
+from jwarp.arrays.allocation import announce_writes
 from jwarp.arrays.array import array
 from jwarp.arrays.cuda_arrays import borrow
 from jwarp.arrays.memory import HostMemory, Memory
@@ -55,7 +55,9 @@ class HostSteps:
 
     def __call__(self, arrays: Mapping[Slot, Any]) -> None:
         """Run the steps on the arrays of the slots."""
-        self.run(*[None if slot is None else arrays[slot] for slot in self.slots])
+        given = [None if slot is None else arrays[slot] for slot in self.slots]
+        for run in self.code:
+            run(given)
 
     def run(self, *given: Any) -> Arrays:
         """Run them on these arrays; all arrays, with those that the steps have allocated."""
@@ -156,44 +158,19 @@ def moving(source: np.ndarray, target: np.ndarray) -> Recorded:
 
 
 class Replay:
-    """A native graph as a call that announces what it writes.
+    """A native graph as a call that announces what it writes."""
 
-    It keeps the arrays of the graph until `end`, or until the first of the memories `ends_with` is no more.
-    """
+    def __init__(self, native: _native.HostGraph, written: Iterable[Memory]):
+        self._native, self._written = native, tuple(dict.fromkeys(written))
 
-    __slots__ = ("__weakref__", "_ends", "_native", "_written")
-
-    def __init__(self, native: _native.HostGraph, written: Iterable[Memory], ends_with: Iterable[Memory] = ()):
-        self._native: _native.HostGraph | None = native
-        self._written = [weakref.ref(memory) for memory in dict.fromkeys(written)]
-        end = functools.partial(_end, weakref.ref(self))
-        self._ends = [weakref.ref(memory, end) for memory in dict.fromkeys(ends_with)]
-
-    def __call__(self) -> bool:
-        """Run them; False where it has ended.
+    def __call__(self) -> None:
+        """Run it.
 
         Raises:
             ValueError: an array was resized or moved by force, and nothing has run.
         """
-        native = self._native
-        if native is None:
-            return False
-        for known in self._written:
-            memory = known()
-            if memory is not None and memory.is_watched:
-                memory.will_write()
-        native()
-        return True
-
-    def end(self) -> None:
-        """Let go of the arrays."""
-        self._native = None
-
-
-def _end(replay: Callable[[], Replay | None], _: Any) -> None:
-    found = replay()
-    if found is not None:
-        found.end()
+        announce_writes(self._written)
+        self._native()
 
 
 class Scratch:

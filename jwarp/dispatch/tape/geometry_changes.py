@@ -12,7 +12,8 @@ from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.rematerialised import Turn, remade
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.executors import Recorded, copying
-from jwarp.dispatch.tape.entries import Entry, LaunchEntry
+from jwarp.dispatch.tape.entries import Entry
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.dispatch.tape.native_steps import all_of, steps_of
 from jwarp.types import Geometry, Struct
 from jwarp.types.handles import owners_of

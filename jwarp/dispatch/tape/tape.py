@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from jwarp import _native
+from jwarp.arrays.allocation import announce_writes
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Call, Command
+from jwarp.arrays.memory import Memory
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.backward import ArrayAdjoint
-from jwarp.dispatch.steps.executors import Recorded, Replay, Scratch, native_steps
+from jwarp.dispatch.steps.executors import Recorded, Scratch, native_steps
 from jwarp.dispatch.tape.entries import (
     ComputationEntry,
     CopyEntry,
     Entry,
     FillEntry,
-    LaunchEntry,
     Retained,
     SecondOrderEntry,
     has_gradients,
 )
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.dispatch.tape.native_steps import steps_of
 from jwarp.errors import NO_SPAN, JwarpError, LaunchError
 
@@ -86,7 +90,7 @@ class Backward(Command):
             _REPLAYS.replace(key, False)
         else:
             written, met = [a.memory for a in self.written], [a.memory for a in self.met if a.layout.size]
-            _REPLAYS.replace(key, Replay(_native.HostGraph(steps), written, ends_with=[*written, *met]))
+            _REPLAYS.replace(key, _Replay(_native.HostGraph(steps), written, met))
 
     def _go_back(self) -> None:
         refuse_aliases(self.entries)
@@ -178,16 +182,45 @@ def refuse_aliases(entries: Iterable[Entry]) -> None:
                 )
 
 
-_REPLAYS: Cache[Hashable, Replay | bool] = Cache("backward passes of tapes", MAX_REPLAYS)
+class _Replay:
+    """The native steps of a backward pass. They end with the first of the memories that does."""
+
+    __slots__ = ("__weakref__", "_ends", "_native", "_written")
+
+    def __init__(self, native: _native.HostGraph, written: Sequence[Memory], met: Sequence[Memory]):
+        self._native: _native.HostGraph | None = native
+        self._written = [weakref.ref(memory) for memory in dict.fromkeys(written)]
+        end = functools.partial(_end, weakref.ref(self))
+        self._ends = [weakref.ref(memory, end) for memory in dict.fromkeys([*written, *met])]
+
+    def end(self) -> None:
+        """Let go of the arrays."""
+        self._native = None
+
+    def run(self) -> bool:
+        """Run it; False where it cannot, and then nothing has run."""
+        native = self._native
+        if native is None:
+            return False
+        announce_writes([memory for known in self._written if (memory := known()) is not None])
+        try:
+            native()
+        except ValueError:  # an array was resized by force
+            self.end()
+            return False
+        return True
+
+
+def _end(replay: Callable[[], _Replay | None], _: Any) -> None:
+    found = replay()
+    if found is not None:
+        found.end()
+
+
+_REPLAYS: Cache[Hashable, _Replay | bool] = Cache("backward passes of tapes", MAX_REPLAYS)
 
 
 def _repeated(key: Hashable) -> bool:
     """Repeat a backward pass, if its steps are known; False if nothing has run."""
     replay = _REPLAYS.get(key)
-    if type(replay) is not Replay:
-        return False
-    try:
-        return replay()
-    except ValueError:
-        replay.end()
-        return False
+    return type(replay) is _Replay and replay.run()

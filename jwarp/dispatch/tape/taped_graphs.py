@@ -16,8 +16,9 @@ from jwarp.collector import no_collection
 from jwarp.config import config
 from jwarp.dispatch.executables.array_launch import ArrayLaunch
 from jwarp.dispatch.steps.executors import Recorded, Replay, Scratch, copying, native_steps
-from jwarp.dispatch.tape.entries import Entry, LaunchEntry
+from jwarp.dispatch.tape.entries import Entry
 from jwarp.dispatch.tape.geometry_changes import Builds, GeometryChange, changed_by, owners_among
+from jwarp.dispatch.tape.launch_entry import LaunchEntry
 from jwarp.dispatch.tape.native_steps import (
     Several,
     all_of,

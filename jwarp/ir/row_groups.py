@@ -119,12 +119,14 @@ class Threads:
 class Derivative:
     """The operation in derivatives.
 
-    What one says that is `only` for derivatives is of them alone: otherwise it is its first operand, or nothing. One
-    that `has_replay` has another value where a derivative runs the kernel again.
+    What one says that is `only` for derivatives is of them alone: otherwise it is its first operand (its last one if
+    it `is_given`: what an atomic operation found), or nothing. One that `has_replay` has another value where a
+    derivative runs the kernel again.
     """
 
     only: bool = False
     has_replay: bool = False
+    is_given: bool = False
 
 
 @dataclass(frozen=True)

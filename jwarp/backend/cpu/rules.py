@@ -342,6 +342,7 @@ LLVM_RULES: dict[str, Rule] = {
     "symmetric": lambda out, node, x: x[0],
     "separation": lambda out, node, x: x[0],
     "replayed": lambda out, node, x: x[0],
+    "given": lambda out, node, x: x[-1],
     "lane_affinity": lambda out, node, x: x[0],
     "lane_divergence": lambda out, node, x: x[0],
     "any_lane": lambda out, node, x: x[0],

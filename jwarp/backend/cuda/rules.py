@@ -216,6 +216,7 @@ CUDA_RULES: dict[str, Rule] = {
     "symmetric": lambda node, x: x[0],
     "separation": lambda node, x: x[0],
     "replayed": lambda node, x: x[0],
+    "given": lambda node, x: x[-1],
     "lane_affinity": lambda node, x: x[0],
     "lane_divergence": lambda node, x: x[0],
     "any_lane": lambda node, x: x[0],

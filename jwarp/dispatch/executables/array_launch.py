@@ -308,9 +308,6 @@ class ArrayLaunch(Command):
 
     def replayer(self) -> Callable[[], None]:
         """A function that runs it as it was prepared, and has all at hand, as this is the cost of a record."""
-        return self.run if self.kernel.looks_up else self._replayer()
-
-    def _replayer(self) -> Callable[[], None]:
         native, memories, geometry = self.native, self.memories, self.geometry
 
         def replay() -> None:
@@ -373,7 +370,7 @@ class ArrayLaunch(Command):
 
     def _run(self) -> None:
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
-            return self._replayer()()
+            return self.replayer()()
         executable = self.own_executable()
         if executable is not None and is_not_tracing() and executable.call(self.values) is not None:
             return None

@@ -9,7 +9,7 @@ from typing import Any
 from jwarp.api.report import report
 from jwarp.config import config, surface
 from jwarp.devices import DeviceLike, get_device
-from jwarp.errors import LaunchError
+from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.func import Func
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.modules import Module, get_module, known_modules
@@ -27,17 +27,40 @@ def load_module(
     block_dim: int | None = None,
     max_workers: int | None = None,
 ) -> None:
-    """Has no effect: each kernel is compiled when it is first launched.
+    """Has no effect: each kernel is compiled when it is first launched. In programs, the kernels of a module are read.
+
+    Args:
+        module: A module, or its name. Default: that of the caller.
+        device: A device, or several. Default: the current one.
+        recursive: Whether modules inside of it count, too.
+        block_dim: The number of threads in a block.
+        max_workers: Has no effect.
 
     Raises:
         LaunchError: There is no such device, or no such module with kernels.
+        CompileError, KernelTypeError: In programs, a kernel is not written in the kernel language.
     """
     _check_devices(device)
+    if surface.is_warps:
+        own = sys._getframe(1).f_globals.get("__name__", "") if module is None else module
+        _load(own, device, recursive=recursive, block_dim=block_dim)
     name = module if isinstance(module, str) else getattr(module, "__name__", "")
     if name and not isinstance(module, Module) and not _has_content(name):
         raise LaunchError(
             f"wp.load_module: module {name!r} does not contain any Warp kernels, functions, or structs, and names none"
         )
+
+
+def _load(module: Any, device: Any, *, recursive: bool, block_dim: int | None) -> None:
+    """Load the modules of kernels that something names."""
+    name = module if isinstance(module, str) else getattr(module, "__name__", "")
+    found = [module] if isinstance(module, Module) else []
+    for known, each in known_modules().items() if name and not found else ():
+        if known == name or (recursive and known.startswith(f"{name}.")):
+            found.append(each)
+    for each in found:
+        for where in device if isinstance(device, (list, tuple)) else [device]:
+            each.load(where, block_dim)
 
 
 def _has_content(name: str) -> bool:
@@ -56,19 +79,30 @@ def force_load(
     block_dim: int | None = None,
     max_workers: int | None = None,
 ) -> None:
-    """Has no effect: each kernel is compiled when it is first launched.
+    """Has no effect: each kernel is compiled when it is first launched. In programs, kernels are read.
 
     Raises:
         LaunchError: There is no such device, or `block_dim` is invalid.
+        CompileError, KernelTypeError: In programs, a kernel is not written in the kernel language: the first one, once
+            all modules have been read.
     """
     _check_devices(device)
     if block_dim is not None and block_dim > MAX_BLOCK_DIM:
         raise LaunchError(f"wp.force_load: block_dim must be at most {MAX_BLOCK_DIM} on CPU and GPU, got {block_dim}")
     if surface.is_warps:
-        devices = device if isinstance(device, (list, tuple)) else [device]
-        for module in known_modules().values() if modules is None else modules:
-            for each in devices:
-                module.load(each, block_dim)
+        faults: list[JwarpError] = []
+        for module in _of_programs() if modules is None else modules:
+            try:
+                _load(module, device, recursive=False, block_dim=block_dim)
+            except JwarpError as error:
+                faults.append(error)
+        if faults:
+            raise faults[0]
+
+
+def _of_programs() -> list[Module]:
+    """The modules of kernels that are not jwarp's own."""
+    return [module for name, module in known_modules().items() if name.partition(".")[0] != "jwarp"]
 
 
 def _check_devices(devices: Any) -> None:

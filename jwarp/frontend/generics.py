@@ -140,6 +140,10 @@ class GenericKernel(Kernel, Defined):
         for instance in self._instances:
             instance.forget()
 
+    def check(self) -> None:
+        for instance in self._instances:
+            instance.check()
+
     @property
     def state(self) -> str:
         return " ".join([super().state, *sorted(instance.state for instance in self._instances)])

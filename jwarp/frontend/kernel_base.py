@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.caches import MAX_SHAPES, Cache, PerOwner
-from jwarp.config import Settings
+from jwarp.config import Settings, config
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.by_name import ByName, full_name
 from jwarp.frontend.modules import Module, get_module
@@ -94,6 +94,18 @@ class Kernel(ByName):
         """A text that differs where the kernel's code, its parameters or its options do."""
         return f"{self!r} {sorted(self.options.items(), key=str)} {self.enable_backward}"
 
+    def check(self) -> None:
+        """Read the kernel, or that it was read. What grids, trees, meshes and other memory it names may be unknown.
+
+        Raises:
+            CompileError, KernelTypeError: its source, as launches would find.
+        """
+        try:
+            self.values_ir(self.settled(config.settings))
+        except KernelTypeError as error:
+            if not (error.needs_memory or error.wanted_handle):
+                raise
+
     @property
     def enable_backward(self) -> bool:
         """True if the kernel has gradients, by its own option or that of its module."""
@@ -101,8 +113,8 @@ class Kernel(ByName):
             return self._enable_backward
         return bool(option("enable_backward", self.module_name, self.options))
 
-    def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
-        """The kernel for structs of these types in the place of some of the parameters `handles`."""
+    def with_handles(self, kinds: Mapping[int, StructType]) -> Kernel:
+        """The kernel for structs of these types in the place of some of the parameters `handles`, by parameter."""
         raise NotImplementedError(f"{self!r} takes no grids, trees and meshes")
 
     @property

@@ -66,6 +66,9 @@ class ReadMember(Member, Protocol):
     def state(self) -> str:
         """A text that differs where the kernel's code or its options do."""
 
+    def check(self) -> None:
+        """Read it, to find faults of its source."""
+
 
 class Module:
     """The kernels of a Python module, or of a module from `wp.get_module`.
@@ -117,13 +120,16 @@ class Module:
         set_module_options(options, self)
 
     def load(self, device: DeviceLike = None, block_dim: int | None = None, **others: Any) -> Self:
-        """Returns the module itself: each kernel is compiled when it is first launched.
+        """Returns the module itself: each kernel is compiled when it is first launched. In programs, they are read now.
 
         Raises:
             LaunchError: There is no such device.
+            CompileError, KernelTypeError: In programs, a kernel is not written in the kernel language.
         """
         where = get_device(device)
         if surface.is_warps:
+            for kernel in [*self.kernels.values()]:
+                kernel.check()
             self._note(where, block_dim)
         return self
 

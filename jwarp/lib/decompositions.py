@@ -79,7 +79,7 @@ def narrowed_vector(v: Any, kind: Any):
 
 @func
 def scale_of(m: Any):
-    """The power of two just below the greatest entry; NaN if an entry is NaN or infinite."""
+    """The power of two just below the greatest entry, 1 if all are zero; NaN if an entry is NaN or infinite."""
     bits = int64 if m.dtype.bits == 64 else int32
     most = bits(0)  # floats without a sign have the order of their bits, and NaN is above infinity
     for i in range(len(m)):
@@ -90,7 +90,14 @@ def scale_of(m: Any):
         power = cast(max(most & EXPONENT_64, SMALLEST_NORMAL_64), m.dtype)
     else:
         power = cast(max(most & EXPONENT_32, SMALLEST_NORMAL_32), m.dtype)
-    return power + (greatest - greatest)
+    return where(most == bits(0), m.dtype(1.0), power + (greatest - greatest))
+
+
+@func
+def by_scale(m: Any, of: Any):
+    """A matrix by the scale of another one, which has the same values, and that scale."""
+    scale = scale_of(of)
+    return m * (m.dtype(1.0) / scale), scale
 
 
 @func
@@ -142,12 +149,10 @@ def separated(p: Any, q: Any, v: Any, w: Any):
 
 @func
 def svd2_wide(A: Any):
-    """As svd2, in float32 or float64."""
+    """As svd2, in float32 or float64, of a matrix whose scale is one."""
     kind = A.dtype
-    scale = scale_of(A)
-    scaled = A * (A.dtype(1.0) / scale)
-    p = scaled[:, 0]
-    q = scaled[:, 1]
+    p = A[:, 0]
+    q = A[:, 1]
     v = vector(kind(1.0), kind(0.0))
     w = vector(kind(0.0), kind(1.0))
     for _ in range(SVD2_SWEEPS):
@@ -157,7 +162,7 @@ def svd2_wide(A: Any):
     side = where(second < kind(0.0), kind(-1.0), kind(1.0))
     U = matrix(c, -s * side, s, c * side, shape=(2, 2))
     sigma = vector(max(first, abs(second)), min(first, abs(second)))
-    return U, sigma * scale, matrix_from_cols(v, w)
+    return U, sigma, matrix_from_cols(v, w)
 
 
 @decomposition("svd2(A: mat22)", U="mat22", sigma="vec2", V="mat22")
@@ -166,15 +171,18 @@ def svd2(A: Matrix22):
 
     V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
     """
-    wide = widened(A)
+    whole = widened(A)
     if only_values():
-        U, sigma, V = svd2_wide(wide)
+        one, scale = by_scale(whole, whole)
+        U, sigma, V = svd2_wide(one)
+        sigma = sigma * scale
         return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
-    U, sigma, V = svd2_wide(fixed(wide))
-    U, sigma, V = followed_svd(wide, U, sigma, V)
-    double = doubled(A)
-    X, s, Y = svd2_wide(fixed(double))
-    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y, A.dtype))
+    one, scale = by_scale(whole, fixed(whole))
+    U, sigma, V = svd2_wide(fixed(one))
+    U, sigma, V = followed_svd(one, whole, scale, U, sigma, V)
+    double, by = doubled(whole), float64(scale)
+    X, s, Y = svd2_wide(fixed(double * (float64(1.0) / by)))
+    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s * by, Y, A.dtype))
 
 
 # -- three by three
@@ -203,13 +211,11 @@ def triangular(p: Any, q: Any, r: Any):
 
 @func
 def svd3_wide(A: Any):
-    """As svd3, in float32 or float64."""
+    """As svd3, in float32 or float64, of a matrix whose scale is one."""
     kind = A.dtype
-    scale = scale_of(A)
-    scaled = A * (A.dtype(1.0) / scale)
-    p = scaled[:, 0]
-    q = scaled[:, 1]
-    r = scaled[:, 2]
+    p = A[:, 0]
+    q = A[:, 1]
+    r = A[:, 2]
     one = kind(1.0)
     zero = kind(0.0)
     u = vector(one, zero, zero)
@@ -226,7 +232,7 @@ def svd3_wide(A: Any):
     last = abs(R[2, 2])
     least = min(low, last)
     sigma = vector(max(high, last), max(low, min(high, last)), where(R[2, 2] < zero, -least, least))
-    return U, sigma * scale, matrix_from_cols(u, v, w)
+    return U, sigma, matrix_from_cols(u, v, w)
 
 
 @decomposition("svd3(A: mat33)", U="mat33", sigma="vec3", V="mat33")
@@ -235,15 +241,18 @@ def svd3(A: Matrix33):
 
     sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
     """
-    wide = widened(A)
+    whole = widened(A)
     if only_values():
-        U, sigma, V = svd3_wide(wide)
+        one, scale = by_scale(whole, whole)
+        U, sigma, V = svd3_wide(one)
+        sigma = sigma * scale
         return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
-    U, sigma, V = svd3_wide(fixed(wide))
-    U, sigma, V = followed_svd(wide, U, sigma, V)
-    double = doubled(A)
-    X, s, Y = svd3_wide(fixed(double))
-    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y, A.dtype))
+    one, scale = by_scale(whole, fixed(whole))
+    U, sigma, V = svd3_wide(fixed(one))
+    U, sigma, V = followed_svd(one, whole, scale, U, sigma, V)
+    double, by = doubled(whole), float64(scale)
+    X, s, Y = svd3_wide(fixed(double * (float64(1.0) / by)))
+    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s * by, Y, A.dtype))
 
 
 # -- rotation and stretch
@@ -266,11 +275,8 @@ def polar(A: Any):
 
 @func
 def qr3_wide(A: Any):
-    """As qr3, in float32 or float64."""
-    scale = scale_of(A)
-    scaled = A * (A.dtype(1.0) / scale)
-    Q, R = triangular(scaled[:, 0], scaled[:, 1], scaled[:, 2])
-    return Q, R * scale
+    """As qr3, in float32 or float64, of a matrix whose scale is one."""
+    return triangular(A[:, 0], A[:, 1], A[:, 2])
 
 
 @decomposition("qr3(A: mat33)", Q="mat33", R="mat33")
@@ -279,21 +285,23 @@ def qr3(A: Matrix33):
 
     The first two entries on the diagonal of R are not negative.
     """
-    wide = widened(A)
+    whole = widened(A)
     if only_values():
-        Q, R = qr3_wide(wide)
+        one, scale = by_scale(whole, whole)
+        Q, R = qr3_wide(one)
+        R = R * scale
         return narrowed_matrix(Q, A.dtype), narrowed_matrix(R, A.dtype)
-    Q, R = qr3_wide(fixed(wide))
-    Q, R = followed_qr(wide, Q, R)
+    one, scale = by_scale(whole, fixed(whole))
+    Q, R = qr3_wide(fixed(one))
+    Q, R = followed_qr(one, whole, scale, Q, R)
     return narrowed_matrix(Q, A.dtype), narrowed_matrix(R, A.dtype)
 
 
 @func
 def eig3_wide(A: Any):
-    """As eig3, in float32 or float64."""
+    """As eig3, in float32 or float64, of a matrix whose scale is one."""
     kind = A.dtype
-    scale = scale_of(A)
-    half = A * (kind(0.5) / scale)
+    half = A * kind(0.5)
     a = half[0, 0] + half[0, 0]
     b = half[1, 1] + half[1, 1]
     c = half[2, 2] + half[2, 2]
@@ -321,7 +329,7 @@ def eig3_wide(A: Any):
         bc = zero
         ab, ac = turned(ab, ac, cosine, sine)
         v, w = turned(v, w, cosine, sine)
-    return matrix_from_cols(u, v, w), vector(a, b, c) * scale
+    return matrix_from_cols(u, v, w), vector(a, b, c)
 
 
 @decomposition("eig3(A: mat33)", Q="mat33", d="vec3")
@@ -330,14 +338,17 @@ def eig3(A: Matrix33):
 
     The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
     """
-    wide = widened(A)
+    whole = widened(A)
     if only_values():
-        Q, d = eig3_wide(wide)
+        one, scale = by_scale(whole, whole)
+        Q, d = eig3_wide(one)
+        d = d * scale
         return narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
-    Q, d = eig3_wide(fixed(wide))
-    Q, d = followed_eig(wide, Q, d)
-    double = doubled(A)
-    X, s = eig3_wide(fixed(double))
-    X, s = separated_eig(double, X, s, A.dtype)
+    one, scale = by_scale(whole, fixed(whole))
+    Q, d = eig3_wide(fixed(one))
+    Q, d = followed_eig(one, whole, scale, Q, d)
+    double, by = doubled(whole), float64(scale)
+    X, s = eig3_wide(fixed(double * (float64(1.0) / by)))
+    X, s = separated_eig(double, X, s * by, A.dtype)
     q, t = narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
     return symmetric(q, X, s, 0), symmetric(t, s, s, 1)

@@ -13,6 +13,10 @@ U @ transpose(V) does not see, nor any other vector than those of the equal valu
 As b may not keep S diagonal then, S is a matrix here, whose off-diagonal part counts to first order. So
 second derivatives are those of these equations. For them every factor is given twice: `first` moves as a decomposition
 moves to first order, and what is returned as these equations say, where the coefficients are made of `first`.
+
+The coefficients are those of a matrix by its scale, so that none is out of range, as the inverses of the values of a
+whole matrix may be. The derivative of the values is taken by the whole matrix: it is as large as that is, while the
+scale as a factor of a cotangent would be out of range, too.
 """
 
 from __future__ import annotations
@@ -93,6 +97,19 @@ def anticommuting(N: Any, S: Any, D: Any):
 
 
 @func
+def on_diagonal(U: Any, A: Any, V: Any):
+    """The diagonal of U^T A V."""
+    return get_diag(transpose(U) @ A @ V)
+
+
+@func
+def followed_values(values: Any, A: Any, U: Any, V: Any, U1: Any, V1: Any):
+    """The values of a whole matrix A with their derivative by it, for factors that move as U1 and V1 to first order."""
+    first = follow(values, on_diagonal(fixed(U), A, fixed(V)))
+    return replayed(follow(values, on_diagonal(fixed_once(U1), A, fixed_once(V1))), first)
+
+
+@func
 def turned_svd(A: Any, U: Any, sigma: Any, V: Any, S: Any):
     """Values with the derivative of U, sigma and V, which are constants; S is the part off the diagonal."""
     half = A.dtype(0.5)
@@ -103,14 +120,15 @@ def turned_svd(A: Any, U: Any, sigma: Any, V: Any, S: Any):
 
 
 @func
-def followed_svd(A: Any, U: Any, sigma: Any, V: Any):
-    """The decomposition with its derivative by A."""
+def followed_svd(A: Any, whole: Any, scale: Any, U: Any, sigma: Any, V: Any):
+    """The decomposition of the whole matrix, which is scale * A, with its derivative, by that of A."""
     S = fixed(off_diagonal(transpose(U) @ A @ V))
     U1, sigma1, V1 = turned_svd(A, fixed(U), fixed(sigma), fixed(V), S)
     U1, sigma1, V1 = follow(U, U1), follow(sigma, sigma1), follow(V, V1)
     S = fixed_once(off_diagonal(transpose(U1) @ A @ V1))
-    U2, sigma2, V2 = turned_svd(A, fixed_once(U1), fixed_once(sigma1), fixed_once(V1), S)
-    return replayed(follow(U, U2), U1), replayed(follow(sigma, sigma2), sigma1), replayed(follow(V, V2), V1)
+    U2, _, V2 = turned_svd(A, fixed_once(U1), fixed_once(sigma1), fixed_once(V1), S)
+    values = followed_values(sigma * scale, whole, U, V, U1, V1)
+    return replayed(follow(U, U2), U1), values, replayed(follow(V, V2), V1)
 
 
 @func
@@ -121,13 +139,21 @@ def turned_eig(A: Any, Q: Any, d: Any, S: Any):
 
 
 @func
-def followed_eig(A: Any, Q: Any, d: Any):
-    """The decomposition of the symmetric part of A, with its derivative by A."""
-    A = (A + transpose(A)) * A.dtype(0.5)
+def symmetric_part(A: Any):
+    """The symmetric part of a matrix, whose sums stay in range."""
+    half = A * A.dtype(0.5)
+    return half + transpose(half)
+
+
+@func
+def followed_eig(A: Any, whole: Any, scale: Any, Q: Any, d: Any):
+    """The decomposition of the symmetric part of the whole matrix, scale * A, with its derivative, by that of A."""
+    A = symmetric_part(A)
     Q1, d1 = turned_eig(A, fixed(Q), fixed(d), fixed(off_diagonal(transpose(Q) @ A @ Q)))
     Q1, d1 = follow(Q, Q1), follow(d, d1)
-    Q2, d2 = turned_eig(A, fixed_once(Q1), fixed_once(d1), fixed_once(off_diagonal(transpose(Q1) @ A @ Q1)))
-    return replayed(follow(Q, Q2), Q1), replayed(follow(d, d2), d1)
+    Q2, _ = turned_eig(A, fixed_once(Q1), fixed_once(d1), fixed_once(off_diagonal(transpose(Q1) @ A @ Q1)))
+    values = followed_values(d * scale, symmetric_part(whole), Q, Q, Q1, Q1)
+    return replayed(follow(Q, Q2), Q1), values
 
 
 # -- in float64 and of values that are apart, for what does not see how vectors of equal values turn
@@ -211,7 +237,7 @@ def apart_eig(A: Any, Q: Any, d: Any):
 @func
 def separated_eig(A: Any, Q: Any, d: Any, kind: Any):
     """As separated_svd."""
-    A = (A + transpose(A)) * A.dtype(0.5)
+    A = symmetric_part(A)
     d = fixed(spread_eig(d, kind))
     Q1, d1 = apart_eig(A, fixed(Q), d)
     Q1, d1 = follow(Q, Q1), follow(d, d1)
@@ -245,9 +271,13 @@ def turned_qr(A: Any, Q: Any, R: Any):
 
 
 @func
-def followed_qr(A: Any, Q: Any, R: Any):
-    """The decomposition with its derivative by A."""
+def followed_qr(A: Any, whole: Any, scale: Any, Q: Any, R: Any):
+    """The decomposition of the whole matrix, which is scale * A, with its derivative, by that of A."""
     Q1, R1 = turned_qr(A, fixed(Q), fixed(R))
     Q1, R1 = follow(Q, Q1), follow(R, R1)
-    Q2, R2 = turned_qr(A, fixed_once(Q1), fixed_once(R1))
-    return replayed(follow(Q, Q2), Q1), replayed(follow(R, R2), R1)
+    Q2, _ = turned_qr(A, fixed_once(Q1), fixed_once(R1))
+    # How R moves is linear in the matrix, with coefficients that know no scale.
+    _, first = turned_qr(whole, fixed(Q), fixed(R))
+    _, second = turned_qr(whole, fixed_once(Q1), fixed_once(R1))
+    values = R * scale
+    return replayed(follow(Q, Q2), Q1), replayed(follow(values, second), follow(values, first))

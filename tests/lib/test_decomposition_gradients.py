@@ -81,6 +81,29 @@ def test_float32_is_near_float64(name):
     assert error.max() < 1e-2  # where two singular values are near each other
 
 
+@pytest.mark.parametrize("exponent", [127, 126, 120, -100, -126])
+@pytest.mark.parametrize("name", WIDTHS)
+def test_derivatives_of_matrices_at_the_ends_of_the_range(name, exponent):
+    """Of a matrix times a power of two: those of the factors are by it, those of the values are the same."""
+    rng = np.random.default_rng(9)
+    a, t = rng.uniform(-0.5, 0.5, (2, 20, WIDTHS[name], WIDTHS[name])).astype(np.float32)
+    factor, room = np.float32(2.0**exponent), np.float32(2.0 ** (-10 if exponent > 0 else 10))
+
+    def derivatives(k, weights, factor, unit):
+        def result(a):
+            return results(name, wp.float32, a)[k]
+
+        gradient = jax.grad(lambda a: (weights * unit * result(a)).sum())(a * factor)
+        return np.asarray(gradient), np.asarray(jax.jvp(result, (a * factor,), (t * unit,))[1])
+
+    for k, value in enumerate(results(name, wp.float32, a)):
+        weights = rng.uniform(-50.0, 50.0, value.shape).astype(np.float32)
+        unit = np.float32(1.0) if k == 1 else factor * room
+        expected = derivatives(k, weights, np.float32(1.0), np.float32(1.0) if k == 1 else room)
+        for found, right in zip(derivatives(k, weights, factor, unit), expected, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5 * np.abs(right).max())
+
+
 @pytest.mark.parametrize("name", ["svd2", "svd3", "eig3"])
 def test_vectors_of_equal_values_do_not_turn_within_their_plane(name):
     """Vectors that are not shared have derivatives: that of a single one is finite, and so is the second."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -47,6 +49,55 @@ def test_modules_without_kernels_are_refused():
             wp.load_module(module)
     wp.load_module(__name__)
     wp.load_module()
+
+
+BROKEN = """
+import jwarp as wp
+
+@wp.kernel
+def good(x: wp.array[float]):
+    x[wp.tid()] = 1.0
+
+@wp.kernel
+def bad(x: wp.array[float]):
+    x[wp.tid()] = unknown_name
+
+@wp.kernel
+def near(grid: wp.uint64, x: wp.array[wp.vec3], y: wp.array[int]):
+    i = wp.tid()
+    for j in wp.hash_grid_query(grid, x[i], 0.5):
+        y[i] += 1
+"""
+
+
+def imported(tmp_path, monkeypatch, name, text):
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    return module
+
+
+def test_broken_kernels_are_found_when_a_module_is_loaded(program, tmp_path, monkeypatch):
+    broken = imported(tmp_path, monkeypatch, "broken_to_load", BROKEN)
+    whole = imported(tmp_path, monkeypatch, "whole_to_load", BROKEN.replace("unknown_name", "2.0"))
+    modules = [wp.get_module(module.__name__) for module in (broken, whole)]
+    for load in (
+        lambda: wp.load_module(broken),
+        lambda: wp.load_module("broken_to_load", device="cpu"),
+        lambda: wp.load_module("broken_to_load", device=["cpu"], recursive=True),
+        lambda: modules[0].load("cpu"),
+        lambda: eval("load()", {"load": wp.load_module, "__name__": "broken_to_load"}),
+        lambda: wp.force_load("cpu", modules=modules),
+    ):
+        with pytest.raises(wp.CompileError, match="unknown_name"):
+            load()
+    assert list(modules[1].execs) == [(None, 1)] and not modules[0].execs  # the other one has been loaded
+    x = wp.zeros(2)
+    wp.launch(broken.good, 2, [x])
+    np.testing.assert_array_equal(x.numpy(), 1.0)
+    monkeypatch.setattr(surface, "is_warps", False)
+    wp.load_module(broken)
 
 
 def test_inline_is_a_bool():

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jwarp as wp
+from jwarp.bind import known_values
 
 
 @wp.kernel
@@ -146,3 +147,36 @@ def test_arrays_that_a_program_keeps_are_constants_after_the_trace():
 def doubled(x: wp.array[int], y: wp.array[int]):
     i = wp.tid()
     y[i] = 2 * x[i]
+
+
+@wp.kernel
+def one_more(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] + 1.0
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_values_in_between_are_freed(in_place, monkeypatch):
+    """So that a chain of launches on large arrays takes as much memory as a few of these."""
+    size, most = known_values.SMALL // 4 + 1, 0
+    run = known_values._Run.now
+
+    def measured(self, found):
+        nonlocal most
+        made = run(self, found)
+        most = max(most, sum(x.nbytes > known_values.SMALL for x in jax.live_arrays()))
+        return made
+
+    def function(x: wp.array[float]):
+        a = wp.zeros(size)
+        for _ in range(20):
+            b = a if in_place else wp.empty(size)
+            wp.launch(one_more, size, inputs=[a], outputs=[b])
+            a = b
+        assert a.numpy()[5] == 20.0
+        return wp.to_jax(x) * 2.0
+
+    before = sum(x.nbytes > known_values.SMALL for x in jax.live_arrays())
+    monkeypatch.setattr(known_values._Run, "now", measured)
+    assert wp.functionalize(function)(np.ones(2, np.float32))[0].tolist() == [2.0, 2.0]
+    assert 0 < most - before <= 5

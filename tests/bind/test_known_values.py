@@ -180,3 +180,29 @@ def test_values_in_between_are_freed(in_place, monkeypatch):
     monkeypatch.setattr(known_values._Run, "now", measured)
     assert wp.functionalize(function)(np.ones(2, np.float32))[0].tolist() == [2.0, 2.0]
     assert 0 < most - before <= 5
+
+
+def test_arrays_that_are_constants_cannot_be_written_and_copies_can():
+    kept = {}
+
+    def function(x: wp.array[float]):
+        if not kept:
+            kept["a"] = wp.zeros(3)
+            wp.launch(one_more, 3, inputs=[kept["a"]], outputs=[kept["a"]])
+        return wp.to_jax(x) + wp.to_jax(kept["a"])
+
+    f = wp.functionalize(function)
+    assert f(np.zeros(3, np.float32))[0].tolist() == [1.0] * 3
+    for write in (
+        lambda: kept["a"].fill_(2.0),
+        lambda: wp.launch(one_more, 3, inputs=[kept["a"]], outputs=[kept["a"]]),
+        lambda: kept["a"].assign(np.ones(3, np.float32)),
+    ):
+        with pytest.raises(
+            wp.LaunchError, match=r"is a constant since that has ended, and is written at .*\.py:\d+"
+        ) as e:
+            write()
+        assert "wp.clone(a)" in str(e.value)
+    copied = wp.clone(kept["a"])
+    wp.launch(one_more, 3, inputs=[copied], outputs=[copied])
+    assert copied.numpy().tolist() == [2.0] * 3 and kept["a"].numpy().tolist() == [1.0] * 3

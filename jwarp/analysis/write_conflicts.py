@@ -119,16 +119,20 @@ def _stored_in_loops(kernel: Kernel) -> frozenset[int]:
 
 
 def _counts(kernel: Kernel) -> Mapping[Value, Op]:
-    """The results of atomic additions that count up, by value, where nothing else changes the counters."""
+    """The results of atomic additions that count up, by value, where nothing else changes the counters.
+
+    They may be given.
+    """
     changes: dict[int, list[Op]] = {}
     for node in contents_of(kernel.body).accesses:
         if node.row.is_write and kernel.local(node.array) is None:
             changes.setdefault(node.array, []).append(node)
-    nodes = (n for found in changes.values() if all(map(_counts_up, found)) for n in found)
+    nodes = [n for found in changes.values() if all(map(counts_up, found)) for n in found]
+    nodes += (n for n in contents_of(kernel.body).ops if n.row.derivative.is_given)
     return {n.result: n for n in nodes if n.result is not None}
 
 
-def _counts_up(node: Op) -> bool:
+def counts_up(node: Op) -> bool:
     """True if an access adds one to a counter that no launch has threads enough to wrap round."""
     amount = node.values[0]
     return node.row.is_addition and amount in (Const(int32, 1), Const(int64, 1))
@@ -209,4 +213,4 @@ def replays(kernel: Kernel) -> bool:
     return any(n.row.derivative.has_replay or (n.row.is_native and n.attr_as(NativeCall).replay) for n in ops)
 
 
-__all__ = ["Slot", "WriteConflicts", "ambiguity", "conflicting_stores", "is_plain_store"]
+__all__ = ["Slot", "WriteConflicts", "ambiguity", "conflicting_stores", "counts_up", "is_plain_store"]

@@ -31,7 +31,7 @@ class _Plain(Cloner):
         if node.row.uses.reads_final:  # which nothing needs that is left
             self.known[_result(node)] = zero(_result(node).type)
         elif node.result is not None:
-            self.known[node.result] = self.operand(node.args[0])
+            self.known[node.result] = self.operand(node.values[0] if node.row.derivative.is_given else node.args[0])
         return []
 
 

@@ -177,6 +177,8 @@ class _Forward(Rebuilder):
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
         if node.row.derivative.has_replay:
             return dataclasses.replace(node, name="cast", args=node.args[1:])
+        if node.row.derivative.is_given:
+            return dataclasses.replace(node, name="cast", args=node.values, attr=None)
         if node.row.is_native:
             return renumbered(node, self.origin)  # type: ignore[arg-type]
         in_memory = node.row.attribute in (ArrayNumber, ParamNumber)

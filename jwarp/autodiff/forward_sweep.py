@@ -142,6 +142,9 @@ class ForwardSweep(Rebuilder):
         elif node.row.derivative.has_replay:
             assert result is not None
             self.known[result] = args[1]
+        elif node.row.derivative.is_given:
+            assert result is not None
+            self.known[result] = args[-1]
         elif row.attribute is ArrayNumber:  # a load or a clear
             made = self.fresh(result) if result is not None else None
             self.builder.append(Op(node.name, args, self.origin(node.array), made, span))

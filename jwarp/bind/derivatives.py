@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.bind import compat
+from jwarp.bind.counting import counted, given_launch
 from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import LAUNCHES, Shapes, bind, core_extents, launch_primitive, note_ahead
 from jwarp.bind.step_executor import StepExecutor
 from jwarp.collector import no_collection
+from jwarp.compiler.counting import CountedLaunch
 from jwarp.compiler.derivative_steps import derivative_steps, variant_of
 from jwarp.compiler.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
 from jwarp.compiler.derived import DerivedLaunch, Source, Variant
@@ -162,7 +164,11 @@ def _launch_jvp(
         "tangent", program, launch.geometry, extents, floats, moving,
         integers=integers, fresh=fresh, for_gpu=may_have_gpu(),
     )  # fmt: skip
-    launch = dataclasses.replace(launch, program=in_known_order(program, _faces(variant)))
+    ordered = in_known_order(program, _faces(variant))
+    found = counted(launch, extents, batch) if ordered is not program or program.kernel.order else None
+    if found is not None:
+        return _given_jvp(found, primals, tangents, launch, params)
+    launch = dataclasses.replace(launch, program=ordered)
     rounding = _rounding_as(launch, _read(launch.program, variant))
     results = launch_primitive(launch).bind(*primals, launch=rounding, **params)
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
@@ -170,6 +176,24 @@ def _launch_jvp(
     made = dict(zip(floats, outs, strict=True))
     pairs = zip(launch.results, results, strict=True)
     return results, [made[p] if p in made else compat.zero_tangent(result) for p, result in pairs]
+
+
+def _given_jvp(
+    found: CountedLaunch, primals: Sequence[Any], tangents: Sequence[Any], launch: Launch, params: Mapping[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    """The results and tangents of a launch whose threads count, in any order of theirs."""
+    zeros, batch = params["zeros"], params["batch"]
+    operands, given, zeros, wider, finals = given_launch(found, primals, launch, zeros, batch)
+    moving = dict(zip(launch.operands, tangents, strict=True))
+    directions = [
+        moving[p] if p in moving else compat.zero_tangent(x) for p, x in zip(given.operands, operands, strict=True)
+    ]
+    changed = {**params, "zeros": zeros, "batch": wider}
+    results, made = _launch_jvp(operands, directions, launch=given, **changed)
+    values, slopes = (dict(zip(given.results, xs, strict=True)) for xs in (results, made))
+    values |= finals
+    slopes |= {p: compat.zero_tangent(x) for p, x in finals.items()}
+    return [values[p] for p in launch.results], [slopes[p] for p in launch.results]
 
 
 for _primitive in LAUNCHES:

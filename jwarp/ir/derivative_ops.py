@@ -186,6 +186,17 @@ DERIVATIVE_TABLE: list[Operation] = [
         derivative=Derivative(has_replay=True, only=True),
     ),
     Operation(
+        "given",
+        None,
+        INT,
+        lambda args: args[-1],
+        "args (indices…, x): x, which an atomic addition of one found in the array at the indices; nothing but such"
+        " additions changes the array",
+        attribute=ArrayNumber,
+        indices=slice(-1),
+        derivative=Derivative(is_given=True, only=True),
+    ),
+    Operation(
         "slope",
         3,
         FLOAT,

@@ -104,12 +104,14 @@ class Threads:
     """The results that the threads get.
 
     One that `differ`s gives each thread its own, and one that `is_common` the same to all that run in lockstep; one
-    that `is_affinity` says that adjacent threads have about the same. One that `is_target` depends on the device.
+    that `is_affinity` says that adjacent threads have about the same, and one that `is_divergence`, of the condition of
+    a loop, that they leave it apart. One that `is_target` depends on the device.
     """
 
     differ: bool = False
     is_common: bool = False
     is_affinity: bool = False
+    is_divergence: bool = False
     is_target: bool = False
 
 
@@ -117,12 +119,14 @@ class Threads:
 class Derivative:
     """The operation in derivatives.
 
-    What one says that is `only` for derivatives is of them alone: otherwise it is its first operand, or nothing. One
-    that `has_replay` has another value where a derivative runs the kernel again.
+    What one says that is `only` for derivatives is of them alone: otherwise it is its first operand (its last one if
+    it `is_given`: what an atomic operation found), or nothing. One that `has_replay` has another value where a
+    derivative runs the kernel again.
     """
 
     only: bool = False
     has_replay: bool = False
+    is_given: bool = False
 
 
 @dataclass(frozen=True)

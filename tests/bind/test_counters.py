@@ -4,7 +4,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from counter_kernels import CELLS, KERNELS, F, M, N, in_python, in_turn, point
+from counter_kernels import (
+    CELLS,
+    KERNELS,
+    F,
+    M,
+    N,
+    compacted,
+    counted_by_cell,
+    first_wins,
+    free_list,
+    in_python,
+    in_turn,
+    point,
+    several_places,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
@@ -58,8 +72,17 @@ def test_threads_take_places_in_their_order(kernel):
             assert_allclose(array, wanted, rtol=1e-12)
 
 
-@each_kernel
-def test_gradients(kernel):
+# Those whose derivatives a scan tells what operations find: in the order of the threads, whatever the settings say.
+SCANNED = [compacted, several_places, counted_by_cell, free_list, first_wins]
+each_order = pytest.mark.parametrize(
+    "kernel, deterministic",
+    [(kernel, True) for kernel in KERNELS] + [(kernel, False) for kernel in SCANNED],
+    ids=lambda x: getattr(x, "name", str(x)),
+)
+
+
+@each_order
+def test_gradients(kernel, deterministic):
     """In both modes, eagerly and compiled, and for a batch."""
     at = point(2)
     x, *rest = map(jnp.asarray, at)
@@ -68,7 +91,7 @@ def test_gradients(kernel):
     def value(x):
         return loss(kernel, x, *rest)
 
-    with wp.config(deterministic=True):
+    with wp.config(deterministic=deterministic):
         assert_allclose(jax.grad(value)(x), expected, rtol=1e-6, atol=1e-7)
         found, by_x = jax.jit(jax.value_and_grad(value))(x)
         assert_allclose(found, loss_in_python(kernel, *at), rtol=1e-12)

@@ -149,6 +149,7 @@ class Counts:
     threads: int = 0
     instructions: Counter[str] = field(default_factory=Counter)  # by opcode, of threads
     warp_instructions: int = 0
+    busiest: int = 0  # instructions of the thread that runs the most
     sectors: Counter[str] = field(default_factory=Counter)  # of 32 bytes, by "load", "store" and "atomic"
     accesses: Counter[str] = field(default_factory=Counter)  # of threads to global memory
     bytes: Counter[str] = field(default_factory=Counter)  # that threads asked for

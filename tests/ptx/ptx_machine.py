@@ -336,6 +336,7 @@ class Run:
             else None
         )
         self._special: dict[str, Array] = {}
+        self.steps = np.zeros(self.size if counts is not None else 0, np.int64)  # instructions of each thread
         if counts is not None:
             counts.threads += int(self.exists.sum())
 
@@ -346,6 +347,8 @@ class Run:
             if at == END:
                 if self.blocked.any():
                     raise self._stuck()
+                if self.counts is not None:
+                    self.counts.busiest = max(self.counts.busiest, int(self.steps.max()))
                 return
             if at >= len(stretches):
                 self.pc[self.pc == at] = END
@@ -364,7 +367,9 @@ class Run:
             if self.counts is not None:
                 for opcode, count in stretch.opcodes.items():
                     self.counts.instructions[opcode] += count * len(threads)
-                self.counts.warp_instructions += sum(stretch.opcodes.values()) * len(np.unique(threads >> 5))
+                together = sum(stretch.opcodes.values())
+                self.counts.warp_instructions += together * len(np.unique(threads >> 5))
+                self.steps[threads] += together
             for step in stretch.steps:
                 step(self, g)
             self.pc[threads] = at + 1

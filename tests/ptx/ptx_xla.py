@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from fake_xla import EXECUTE, INSTANTIATE, STAGES, Error, Frame, Handler, Metadata, MetadataExtension, Xla, XlaError
 from mock_driver import driver
+from ptx_checks import Counts
 from ptx_machine import Machine
 from ptx_memory import GlobalMemory
 from ptx_running import ARCHITECTURE, ptx_of
@@ -41,6 +42,7 @@ class Device:
         self.pieces: list[tuple[int, int, str, bool]] = []
         self.fault: Exception | None = None
         self.launches: list[str] = []
+        self.counts: list[Counts] = []  # of each launch
         self.lock = threading.Lock()
 
     def memory(self) -> GlobalMemory:
@@ -92,9 +94,10 @@ def _registered(made: Any, unit: Any, architecture: str = ARCHITECTURE) -> Any:
         try:
             params = np.ctypeslib.as_array(words, (machine.code.param_size // 8,)).tobytes()
             DEVICE.launches.append(made.entry)
+            DEVICE.counts.append(counts := Counts())
             grid, block, shared = tuple(shape[:3]), tuple(shape[3:6]), shape[6]
             # Threads of XLA take subnormal numbers for zeros, which parts of functions are.
-            _worker().submit(machine.launch, DEVICE.memory(), params, grid, block, shared).result()
+            _worker().submit(machine.launch, DEVICE.memory(), params, grid, block, shared, 0, counts).result()
         except Exception as error:  # which cannot pass through the driver
             DEVICE.fault = error
 

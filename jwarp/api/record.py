@@ -397,7 +397,10 @@ class Launch(Record):
                     raise
             if LISTENING:
                 return submit(command if listeners.here.capture is None else copy.copy(command))
-            self._replay = command.replayer() if isinstance(command, ArrayLaunch) else command.run
+            if isinstance(command, ArrayLaunch) and not command.kernel.looks_up:
+                self._replay = command.replayer()
+            else:
+                self._replay = command.run
             return self._replay()
         if self._handles:
             self._follow()
@@ -407,7 +410,9 @@ class Launch(Record):
             except JwarpError as error:
                 shorten(error)
                 raise
-        return self._ready() if stream is None else self._ready.on_stream(stream)
+        if stream is not None:
+            route.check_stream(self._ready.call, stream)
+        return self._ready(stream)
 
     def _prepare_in_place(self) -> Command:
         self._require_all()

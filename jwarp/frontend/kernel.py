@@ -96,8 +96,9 @@ class PythonKernel(Kernel, Defined):
     def id_lists(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(u for u, p in enumerate(self.signature) if _is_of_ids(p.type))
 
-    def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
-        return _SPECIALISED.of(self).made(kinds, lambda: HandleSpecialised(self, kinds))
+    def with_handles(self, kinds: Mapping[int, StructType]) -> Kernel:
+        ordered = tuple([(u, kinds[u]) for u in sorted(kinds)])
+        return _SPECIALISED.of(self).made(ordered, lambda: HandleSpecialised(self, ordered))
 
     def with_memory(self) -> Kernel:
         """The kernel with one more parameter, all memory, so that it looks numbers up when it runs."""
@@ -384,7 +385,7 @@ class HandleSpecialised(PythonKernel):
         self._variables = plain._variables
 
     def __reduce__(self) -> Any:
-        return PythonKernel.with_handles, (self.plain, self.kinds)
+        return PythonKernel.with_handles, (self.plain, dict(self.kinds))
 
 
 class WithMemory(PythonKernel):

@@ -113,8 +113,8 @@ class Kernel(ByName):
             return self._enable_backward
         return bool(option("enable_backward", self.module_name, self.options))
 
-    def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
-        """The kernel for structs of these types in the place of some of the parameters `handles`."""
+    def with_handles(self, kinds: Mapping[int, StructType]) -> Kernel:
+        """The kernel for structs of these types in the place of some of the parameters `handles`, by parameter."""
         raise NotImplementedError(f"{self!r} takes no grids, trees and meshes")
 
     @property

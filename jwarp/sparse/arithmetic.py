@@ -14,6 +14,7 @@ from jwarp.sparse.copies import bsr_assign
 from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
 from jwarp.sparse.scaling import bsr_scale, is_zero
+from jwarp.sparse.sorted_rows import add_sorted
 from jwarp.sparse.storage import bsr_zeros, check_devices, topology_of
 from jwarp.sparse.structure import (
     drop_columns_outside,
@@ -87,6 +88,8 @@ def bsr_axpy(
         else:
             bsr_scale(y, beta)
         scatter_entries(y, x.uncompress_rows(), x.columns, x.scalar_values, alpha)
+        return y
+    if topology == "compact" and add_sorted(y, x, alpha, beta):
         return y
     old, count = y.nnz, x.nnz + y.nnz
     rows, columns = (empty(count, dtype=int32, device=y.device) for _ in range(2))

@@ -16,6 +16,7 @@ from jwarp.sparse.jax_values import scalar_of
 from jwarp.sparse.matrix import BsrMatrix, matrix_and_scale, scalars_of
 from jwarp.sparse.rows import bsr_block_index, bsr_row_index
 from jwarp.sparse.scaling import bsr_scale
+from jwarp.sparse.sorted_rows import copy_sorted, transpose_sorted
 from jwarp.sparse.storage import (
     block_type_of,
     bsr_zeros,
@@ -99,9 +100,11 @@ def bsr_assign(dest: BsrMatrix, src: Any, structure_only: bool = False, topology
             bsr_scale(dest, scale)
         return
     if topology == "compact" and parts == (1, 1, 1, 1):
+        resize(dest, nrow, ncol)
+        if copy_sorted(dest, source, scale, structure_only):
+            return
         rows, columns = source.uncompress_rows(), clone(source.columns[: source.nnz])
         drop_columns_outside(source.ncol, rows, columns)
-        resize(dest, nrow, ncol)
         made = make_compact(dest, rows, columns)
         if not structure_only and source.nnz:
             sum_entries(dest, made, source.scalar_values, scale)
@@ -162,6 +165,10 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
             f"not {dest.nrow} and {dest.ncol}"
         )
     nrow, ncol, count = source.ncol, source.nrow, source.nnz
+    if topology == "compact" and dest is not source and count:
+        resize(dest, nrow, ncol)
+        if transpose_sorted(dest, source, scale):
+            return
     rows = empty(count, dtype=int32, device=dest.device)
     inside = [source.ncol, source.columns, source.uncompress_rows(), rows]
     columns = inside[2]

@@ -188,7 +188,7 @@ def with_kinds(kernel: Any, kinds: tuple) -> Any:
             found[place] = kind if place in lists else _typed(kernel.signature[place].type, kind)
     if left := [place for place in lists if place not in found]:
         found |= kinds_of_nothing(kernel, left, found)
-    return kernel.with_handles(tuple(sorted(found.items(), key=lambda pair: pair[0]))) if found else kernel
+    return kernel.with_handles(found) if found else kernel
 
 
 def _typed(kind: Any, found: Any) -> Any:

@@ -95,7 +95,7 @@ def kinds_of_nothing(kernel: Kernel, places: Sequence[int], before: Mapping[int,
     def wanted() -> tuple[Any, Any] | None:
         made = {**before, **found}
         try:
-            (kernel.with_handles(tuple(sorted(made.items(), key=lambda pair: pair[0]))) if made else kernel).ir()
+            (kernel.with_handles(made) if made else kernel).ir()
         except KernelTypeError as error:
             return error.wanted_handle, str(error)
         except JwarpError:

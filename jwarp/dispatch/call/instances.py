@@ -152,16 +152,8 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
     inputs = _replaced(inputs, given, {places[u]: made for u, made in found.items()})
     if kernel.is_generic:
         return kernel, inputs  # whose instance is one for them
-    return _specialised(kernel, {u: type(made) for u, made in found.items()}), inputs
-
-
-def _specialised(kernel: Kernel, kinds: Mapping[int, Any]) -> Kernel:
-    """The kernel for such structs, by parameter."""
-    return kernel.with_handles(_in_order(kinds))
-
-
-def _in_order(kinds: Mapping[int, Any]) -> tuple[tuple[int, Any], ...]:
-    return tuple(sorted(kinds.items(), key=lambda pair: pair[0]))
+    kinds: dict[int, Any] = {u: type(made) for u, made in found.items()}
+    return kernel.with_handles(kinds), inputs
 
 
 def _with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tuple[Kernel, Any]:
@@ -185,12 +177,14 @@ def _with_tables(kernel: Kernel, inputs: Any, outputs: Any, why_not: str) -> tup
     kinds = {**dict(specialised), **{u: type(table) for u, table in tables.items()}}
     empty = tuple(u for u, name in asked.items() if u not in tables and names_nothing(given[name]))
     if empty:
-        of_nothing = _NOTHING.of(plain).made((empty, _in_order(kinds)), lambda: kinds_of_nothing(plain, empty, kinds))
+        of_nothing = _NOTHING.of(plain).made(
+            (empty, frozenset(kinds.items())), lambda: kinds_of_nothing(plain, empty, kinds)
+        )
         kinds |= of_nothing
         tables |= {u: table_of_nothing(asked[u], given[asked[u]], kind, why_not) for u, kind in of_nothing.items()}
     if not tables:
         return kernel, inputs
-    return _specialised(plain, kinds), _replaced(inputs, given, {asked[u]: table for u, table in tables.items()})
+    return plain.with_handles(kinds), _replaced(inputs, given, {asked[u]: table for u, table in tables.items()})
 
 
 def _asks_what_ids_name(kernel: Kernel) -> bool:

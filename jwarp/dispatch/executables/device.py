@@ -31,9 +31,6 @@ class Forward(Ready):
         super().__init__(call)
         self.known = Prepared(call, 0) if call.is_shared else None
 
-    def __call__(self) -> Any:
-        return self.on_stream(0 if self.call.is_shared else None)
-
     @property
     def repeated(self) -> Callable[[int], None] | None:
         """A function that puts it on a stream once more; None before it has run, or where it copies or waits."""
@@ -43,8 +40,10 @@ class Forward(Ready):
         settled, device, kept = known.settled, known.device, known.kept
         return lambda stream: settled.run(stream, device, kept)
 
-    def on_stream(self, stream: Any) -> Any:
+    def __call__(self, stream: Any = None) -> Any:
         call = self.call
+        if stream is None and call.is_shared:
+            stream = 0
         made = self.known or Prepared(call, cuda_arrays.read_stream(call.program.name, stream))
         if not made.stays:
             self.known = None

@@ -24,6 +24,8 @@ from jwarp.launching.arguments import Argument
 class Forward(Ready):
     """A launch: its results are in order of the parameters."""
 
+    _has_run = False
+
     def __init__(self, call: Call):
         super().__init__(call)
         program, threads = call.program.arranged(call.dims, call.block_dim)
@@ -62,13 +64,10 @@ class Forward(Ready):
         """The results as JAX traces them, or as it runs a launch by itself."""
         return [] if self.is_empty else bind(self.operands, self.launch, self.zeros, **self._options)
 
-    def once(self, stream: Any) -> Any:
-        return self._results(self.traced()) if stream is None else self.on_stream(stream)
-
-    def __call__(self) -> Any:
-        return self._results(self.traced() if self._is_traced else self.compiled(*self.operands))
-
-    def _results(self, found: Sequence[Any]) -> Any:
+    def __call__(self, stream: Any = None) -> Any:
+        # The first time the primitive compiles itself, which is a look-up less for what runs once.
+        is_again, self._has_run = self._has_run, True
+        found = self.compiled(*self.operands) if is_again and not self._is_traced else self.traced()
         return self.call.results(dict(zip(self.order, found, strict=True)))
 
     def change(self, given: Mapping[int, Any]) -> bool:
@@ -117,6 +116,8 @@ class Adjoint(Forward):
     Its operands are the launch's own, then the cotangents, then what gradients are added to.
     """
 
+    _has_run = True  # it is compiled as a whole from the first time on
+
     def __init__(self, call: Call):
         super().__init__(call)
         request = call.gradients
@@ -136,9 +137,6 @@ class Adjoint(Forward):
     def traced(self) -> Sequence[Any]:
         run = adjoint.function(self.launch, self.zeros, self._variant, differentiable=self.call.differentiable)
         return run(*self.operands)
-
-    def once(self, stream: Any) -> Any:
-        return self() if stream is None else self.on_stream(stream)
 
     def _read(self, *gradients: Mapping[int, Any]) -> list[Any]:
         """The arrays that are given as gradients of parameters.

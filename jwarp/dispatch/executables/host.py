@@ -332,7 +332,7 @@ class Forward(Ready):
         self._values = dict(enumerate(call.matched.values))
         self._results = call.results(self._values)
 
-    def __call__(self) -> Any:
+    def __call__(self, stream: Any = None) -> Any:
         self.run()
         return self._results
 

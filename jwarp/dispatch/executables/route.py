@@ -7,7 +7,7 @@ from typing import Any
 
 from jwarp.dispatch.call.call import Call, Kind
 from jwarp.dispatch.executables import device, functional, host
-from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot, stream_refusal
+from jwarp.dispatch.executables.table import NO_SLOT, Ready, Slot
 from jwarp.dispatch.steps import adjoint
 from jwarp.errors import LaunchError
 from jwarp.types import StructArrayType, StructType
@@ -34,13 +34,21 @@ def run(call: Call, stream: Any = None, slot: Slot = NO_SLOT) -> Any:
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
         NotDifferentiableError: a gradient is asked for that has no exact rule.
     """
-    if stream is not None and call.kind is not Kind.DEVICE:
-        raise stream_refusal(call.kernel.name, stream)
+    check_stream(call, stream)
     made = ready(call)
-    results = made.once(stream)
+    results = made(stream)
     if slot.key is not None and stream is None and _are_parts(call, slot.leaves):
         slot.keep(made.executable(slot.leaves))
     return results
+
+
+def check_stream(call: Call, stream: Any) -> None:
+    """Raise LaunchError for a `stream` that means nothing, as that of a launch on JAX values or in host memory."""
+    if stream is not None and call.kind is not Kind.DEVICE:
+        raise LaunchError(
+            f"kernel '{call.kernel.name}': stream must be None for JAX values, got {type(stream).__name__}",
+            hint="leave it out: XLA chooses the stream",
+        )
 
 
 def _are_parts(call: Call, leaves: Sequence[Any]) -> bool:

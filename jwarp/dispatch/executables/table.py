@@ -249,16 +249,8 @@ class Ready(abc.ABC):
         self.call = call
 
     @abc.abstractmethod
-    def __call__(self) -> Any:
-        """Run it; the results as the call returns them."""
-
-    def once(self, stream: Any) -> Any:
-        """Run it for the only time."""
-        return self() if stream is None else self.on_stream(stream)
-
-    def on_stream(self, stream: Any) -> Any:
-        """Run it on a CUDA stream, where it may be chosen."""
-        raise stream_refusal(self.call.kernel.name, stream)
+    def __call__(self, stream: Any = None) -> Any:
+        """Run it, on a CUDA stream where there is one to choose; the results as the call returns them."""
 
     def change(self, given: Mapping[int, Any]) -> bool:
         """Take other values of the same kind and shape for parameters of the IR; False where all is to be made anew.
@@ -281,14 +273,6 @@ def outdated(name: str, error: ValueError) -> LaunchError:
     if isinstance(error, LaunchError):
         return error
     return LaunchError(f"kernel '{name}': {error}", hint="make the record anew")
-
-
-def stream_refusal(name: str, stream: Any) -> LaunchError:
-    """The error for a `stream` that means nothing here."""
-    return LaunchError(
-        f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
-        hint="leave it out: XLA chooses the stream",
-    )
 
 
 _native.set_call_classes(

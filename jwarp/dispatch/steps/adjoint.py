@@ -99,10 +99,7 @@ class _Adjoint:
 class DeviceAdjoint(Ready):
     """The adjoint of a launch on arrays of a GPU. Its arguments are read each time, as those of a launch."""
 
-    def __call__(self) -> Any:
-        return self.on_stream(None)
-
-    def on_stream(self, stream: Any) -> Any:
+    def __call__(self, stream: Any = None) -> Any:
         program = generated(self.call.program)
         handle = read_stream(program.name, stream)
         made = _Adjoint(self.call, program, DeviceReader(handle))
@@ -139,7 +136,7 @@ class HostAdjoint(Ready):
         self._has_run = False
         self._turn = threading.Lock()
 
-    def __call__(self) -> Any:
+    def __call__(self, stream: Any = None) -> Any:
         made = self.made
         for p, start in made.starts.items():
             made.wanted[p].array[...] = start

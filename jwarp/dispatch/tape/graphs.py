@@ -161,11 +161,8 @@ def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
 def _place(pair: tuple[Command, Any]) -> Any:
     """Where a command with its steps is done without Python: "here", or on a GPU; None for one that Python runs."""
     command, steps = pair
-    return gpu_of(command) if steps is None else "here"
-
-
-def gpu_of(command: Command) -> Device | None:
-    """The GPU whose arrays a command works on, where it may become part of a CUDA graph."""
+    if steps is not None:
+        return "here"
     if isinstance(command, ArrayLaunch):
         return command.device if command.device.is_cuda and not command.geometry else None
     return None if command.on_stream() is None else command.written[0].device

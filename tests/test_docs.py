@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from fuzz_profiles import needs_all
 
 import jwarp
 from jwarp.frontend.builtins.planned import PLANNED
@@ -73,7 +74,11 @@ PAGES = {
 } - OTHERS
 
 
-@pytest.mark.parametrize("page", sorted(PAGES))
+# Programs of the cookbook are whole, as examples are.
+RUN = [pytest.param(page, marks=[needs_all] if page.startswith("cookbook/") else []) for page in sorted(PAGES)]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_the_code_of_a_page_runs(page, tmp_path, capsys):
     """The blocks of a page run, and print what its blocks of plain text show, if it has any."""
     run_code_of(DOCS / f"{page}.md", tmp_path, header=HEADERS.get(page, ""))

@@ -31,10 +31,21 @@ from jwarp.ir.visit import Rewriter
 
 
 def lane_serialised_loops(kernel: Kernel) -> frozenset[For | While]:
-    """The outermost loops with lanes in them that change nothing; none in kernels of blocks."""
-    if kernel.block_dim or not has_lanes(kernel):
+    """The outermost loops with lanes in them that change nothing, and those that are marked; none in kernels of blocks.
+
+    Marked loops stand for the last iterations of others, once these are apart (`backend/cpu/loops/tails.py`).
+    """
+    if kernel.block_dim:
         return frozenset()
     return frozenset(_outermost(kernel, kernel.body))
+
+
+def is_marked(loop: Node) -> bool:
+    """True if lanes go ways of their own in a loop, as the operation says that its condition ends with."""
+    if not isinstance(loop, While) or not loop.cond.nodes:
+        return False
+    last = loop.cond.nodes[-1]
+    return isinstance(last, Op) and last.row.threads.is_divergence and loop.cond.yields == (last.result,)
 
 
 def has_lanes(kernel: Kernel) -> bool:
@@ -44,9 +55,10 @@ def has_lanes(kernel: Kernel) -> bool:
 
 def _outermost(kernel: Kernel, block: Block) -> Iterator[For | While]:
     for node in block.nodes:
-        if not _may_have_lanes(node):
-            continue
-        if isinstance(node, (For, While)) and _may_be_serialised(kernel, node):
+        if is_marked(node):
+            assert isinstance(node, While)
+            yield node
+        elif isinstance(node, (For, While)) and _may_have_lanes(node) and _may_be_serialised(kernel, node):
             yield node
         else:
             for inner in blocks(node):
@@ -54,7 +66,7 @@ def _outermost(kernel: Kernel, block: Block) -> Iterator[For | While]:
 
 
 def _may_have_lanes(node: Node) -> bool:
-    return not isinstance(node, Op) and any(isinstance(n, For) and n.lanes is not None for n in walk_node(node))
+    return any(isinstance(n, For) and n.lanes is not None for n in walk_node(node))
 
 
 def _may_be_serialised(kernel: Kernel, loop: For | While) -> bool:

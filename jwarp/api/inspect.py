@@ -52,7 +52,8 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
         kernel: A `@wp.kernel`, or a `wp.Launch`, which defines itself whether it is an adjoint.
         stage: The stage.
         adjoint: True for the adjoint with respect to all floating-point arguments, or the names of parameters; False or
-            None for the kernel itself. In the adjoint, outputs start from zeros.
+            None for the kernel itself. In the adjoint, outputs start from zeros. That of a launch is the one that is
+            run for its sizes.
 
     Raises:
         KernelTypeError: `kernel` is neither a `@wp.kernel` nor a `wp.Launch`.
@@ -62,7 +63,9 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
     sizes = None
     if isinstance(kernel, Record):
         if adjoint is None and kernel.adjoint:
-            adjoint, sizes = list(kernel.wanted) or False, kernel.sizes()
+            adjoint = list(kernel.wanted) or False
+        # The adjoint depends on the sizes of the launch: gradients are gathered where neighbours are within reach.
+        sizes = kernel.sizes() if adjoint else None
         kernel = kernel.kernel
     kernel = as_kernel(kernel)
     if not isinstance(kernel, Kernel):

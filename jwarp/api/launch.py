@@ -229,11 +229,11 @@ def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> 
             return launch_adjoint(request, asked_gradients(request))
         return launch_arrays(request, slot, _again(asked) if reads_ids else None)
     except JwarpError as error:
-        is_of_kernel = isinstance(error, (KernelTypeError, CompileError)) and asked.kernel.handles
-        has_ids = is_of_kernel and looks_up and as_numbers(asked.inputs) is not asked.inputs
-        if has_ids and not computes_with_ids(asked.kernel):
-            return _with_numbers(asked, unknown, error)
-        if not (looks_up and isinstance(error, KernelTypeError) and error.needs_memory):
+        is_of_kernel = looks_up and isinstance(error, (KernelTypeError, CompileError))
+        if not (is_of_kernel and getattr(error, "needs_memory", False)):
+            has_ids = is_of_kernel and asked.kernel.handles and as_numbers(asked.inputs) is not asked.inputs
+            if has_ids and not computes_with_ids(asked.kernel):
+                return _with_numbers(asked, unknown, error)
             raise
         note_look_ups(kernel)
     return _with_memory(request, unknown)

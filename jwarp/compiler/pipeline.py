@@ -10,6 +10,7 @@ from jwarp.analysis.lane_serialised import in_turn, lane_serialised_loops
 from jwarp.autodiff.custom_gradients import plain
 from jwarp.backend.cpu.loops.lockstep import with_loops_in_lockstep
 from jwarp.backend.cpu.loops.prefetch import with_prefetches
+from jwarp.backend.cpu.loops.tails import with_serial_tails
 from jwarp.backend.cpu.loops.unrolled import with_unrolled_runs
 from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.tiles import UNIT_RULES
@@ -107,6 +108,7 @@ CPU = (
     Pass("simplify loops of tiles", step(simplify), gives=SIMPLE, when=has_tiles),
     Pass("expand operations", step(expand, expansion=expansion), needs=SCALARS, gives=NATIVE, loses=SIMPLE),
     Pass("flatten branches", step(simplify, flatten=is_cheap), needs=NATIVE, gives=SIMPLE),
+    Pass("let the last lanes run alone", step(with_serial_tails), needs=SIMPLE),
     Pass("serialise lanes", lambda k, c: in_turn(k, lane_serialised_loops(k)), needs=SCALARS, gives=LANES),
     Pass("loops in lockstep", step(with_loops_in_lockstep), needs=SIMPLE | LANES),
     Pass("unroll loads along rows", step(with_unrolled_runs), needs=SIMPLE | LANES),

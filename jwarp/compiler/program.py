@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.analysis.addressed import addressed
 from jwarp.analysis.thread_order import counters
 from jwarp.backend.cuda.version import Version
 from jwarp.caches import PerOwner
@@ -96,6 +97,11 @@ class GeneratedProgram(Program):
         """The parameters of integers in which what a thread finds depends on the threads before it."""
         made = self.cache.value("counters", lambda: counters(self.kernel), sorted, frozenset)
         return frozenset(p for p in made if not self.kernel.params[p].dtype.is_float)
+
+    @functools.cached_property
+    def addressed(self) -> tuple[int, ...]:
+        """The parameters whose addresses the kernel takes, as it looks addresses up."""
+        return self.cache.value("addressed", lambda: addressed(self.simplified), list, tuple)
 
     @functools.cached_property
     def looked_at(self) -> frozenset[int] | None:

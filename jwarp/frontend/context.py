@@ -374,6 +374,10 @@ class Context:
         """The array that an element of an array of structs holds."""
         return lookups.described(self, array, indices, kind, span)
 
+    def words_of(self, array: ArrayRef, span: Span) -> Composite:
+        """The descriptor of an array."""
+        return lookups.words_of(self, array, span)
+
     def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:
         """Build `each` for every option of an array that a condition selects, and select among the results."""
 

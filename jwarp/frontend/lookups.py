@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.func import func
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, StructValue, describe
-from jwarp.frontend.values.located import Located
+from jwarp.frontend.values.axes import Chosen, Located, Part
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    OneOf,
+    PythonRef,
+    StructValue,
+    describe,
+)
 from jwarp.ir.builder import Builder
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import (
@@ -27,7 +35,7 @@ from jwarp.types import (
     uint64,
     user_type,
 )
-from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, kind_number
+from jwarp.types.all_memory import BASE, DESCRIPTOR, DESCRIPTOR_WORDS, kind_number
 from jwarp.types.handles import SLOTS
 
 
@@ -42,6 +50,7 @@ class Emitter(Protocol):
     def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding: ...
     def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand: ...
+    def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding: ...
     def apply(self, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding: ...
 
 
@@ -170,6 +179,75 @@ def described(e: Emitter, array: ArrayRef, indices: tuple[Operand, ...], kind: A
     return located_at(e, words.items[0], kind, sizes, strides, span, array.name)
 
 
+def words_of(e: Emitter, array: ArrayRef, span: Span) -> Composite:
+    """The descriptor of an array, as an element of an array of structs holds it.
+
+    Raises:
+        KernelTypeError: it is a local array, or shows elements that indices name.
+    """
+    if isinstance(array, OneOf):
+        found = e.of_options(array, lambda one: words_of(e, one, span), span)
+        assert isinstance(found, Composite)
+        return found
+    if array.is_missing:
+        return Composite(DESCRIPTOR, (Const(uint64, 0),) * DESCRIPTOR_WORDS)
+    memory = _memory(e, span, f"the address of `{array.name}`")
+    if array.is_local or any(isinstance(axis, Chosen) for axis in array.axes):
+        what = "a local array, which ends with its thread" if array.is_local else "an indexed array"
+        raise KernelTypeError(f"`{array.name}` is {what}, and has no address", span, "pass an array as a parameter")
+    place, sizes, strides = _place_of(e, memory, array, span)
+    word = e.emit("bitcast", place, span=span, type=uint64)
+    extents, steps = (_halves(e, values, span) for values in (sizes, strides))
+    return Composite(DESCRIPTOR, (word, Const(uint64, 0), *extents, *steps, Const(uint64, len(sizes))))
+
+
+def _place_of(
+    e: Emitter, memory: StructValue, array: ArrayRef, span: Span
+) -> tuple[Operand, list[Operand], list[Operand]]:
+    """The address (int64), extents (int32) and strides in bytes (int64) of an array in memory."""
+
+    def do(name: str, *args: Operand) -> Operand:
+        return e.emit(name, *args, span=span)
+
+    if array.located is not None:
+        width = Const(int64, array.type.dtype.dtype.itemsize)
+        start = do("add", do("mul", array.located.start, width), Const(int64, BASE))
+        return start, list(array.located.sizes), [do("mul", x, width) for x in array.located.steps]
+    row = Const(int32, array.index)
+    base: list[Operand] = []
+    for k in range(DESCRIPTOR_WORDS):
+        base.append(e.scalar(e.load(_field(memory, "arguments"), (row, Const(int32, k)), span), span))
+    axes = [*array.axes, *(None,) * (array.type.dims - sum(not isinstance(x, Operand) for x in array.axes))]
+    sizes, strides = _extents(e, base, len(axes), span)
+    start, shown, steps = _signed(e, base[0], span), list[Operand](), list[Operand]()
+    for axis, size, stride in zip(axes, sizes, strides, strict=True):
+        if isinstance(axis, Operand):
+            negative = do("lt", axis, Const(axis.type, 0))
+            counted = do("add", _wide(e, axis, span), do("select", negative, _wide(e, size, span), Const(int64, 0)))
+            start = do("add", start, do("mul", counted, stride))
+            continue
+        step = stride
+        if isinstance(axis, Part):
+            start = do("add", start, do("mul", _wide(e, axis.start, span), stride))
+            step = do("mul", stride, _wide(e, axis.step, span))
+        shown.append(axis.count if isinstance(axis, Part) else size)
+        steps.append(step)
+    return start, shown, steps
+
+
+def _halves(e: Emitter, values: Sequence[Operand], span: Span) -> tuple[Operand, Operand]:
+    """Up to four numbers as two words, two in a word."""
+    made: list[Operand] = []
+    for value in [*values, *(Const(int32, 0),) * (4 - len(values))]:
+        narrow = value if value.type is int32 else e.emit("cast", value, span=span, type=int32)
+        made.append(e.emit("cast", e.emit("bitcast", narrow, span=span, type=uint32), span=span, type=uint64))
+    first, second = (
+        e.emit("or", low, e.emit("shl", high, Const(uint64, 32), span=span), span=span)
+        for low, high in zip(made[::2], made[1::2], strict=True)
+    )
+    return first, second
+
+
 def object_of(e: Emitter, id: Operand, kinds: Sequence[StructType], span: Span) -> StructValue:
     """The grid, tree, mesh or volume that an id names, an empty one where it names none; an error then in debug mode.
 
@@ -253,6 +331,11 @@ def _from_bits(e: Emitter, word: Operand, kind: ScalarType, span: Span) -> Opera
         return e.emit("bitcast", word, span=span, type=kind)
     narrow = e.emit("cast", word, span=span, type={32: uint32, 16: uint16}[kind.bits])
     return e.emit("bitcast", narrow, span=span, type=kind)
+
+
+def _wide(e: Emitter, x: Operand, span: Span) -> Operand:
+    """An integer as int64."""
+    return x if x.type is int64 else e.emit("cast", x, span=span, type=int64)
 
 
 def _signed(e: Emitter, word: Operand, span: Span) -> Operand:

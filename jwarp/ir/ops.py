@@ -158,6 +158,13 @@ _TABLE: list[Operation] = [
     *_rows(1, BITS, same, not_="bitwise complement"),
     *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
     *_rows(1, BOOL, same, Threads(is_common=True), any_lane="x, or true if it is for another thread in lockstep"),
+    *_rows(
+        1,
+        BOOL,
+        same,
+        Threads(is_common=True),
+        many_lanes="x, or false if it is false for most threads in lockstep",
+    ),
     *_rows(1, INT, same, Threads(is_common=True), one_of="x of this thread, or of another one in lockstep"),
     *_rows(
         1,
@@ -165,6 +172,13 @@ _TABLE: list[Operation] = [
         same,
         Threads(is_affinity=True),
         lane_affinity="x, where a loop begins in about the same place for adjacent threads",
+    ),
+    *_rows(
+        1,
+        BOOL,
+        same,
+        Threads(is_divergence=True),
+        lane_divergence="x, where a loop goes on that adjacent threads leave apart",
     ),
     *_rows(
         2,

@@ -104,12 +104,14 @@ class Threads:
     """The results that the threads get.
 
     One that `differ`s gives each thread its own, and one that `is_common` the same to all that run in lockstep; one
-    that `is_affinity` says that adjacent threads have about the same. One that `is_target` depends on the device.
+    that `is_affinity` says that adjacent threads have about the same, and one that `is_divergence`, of the condition of
+    a loop, that they leave it apart. One that `is_target` depends on the device.
     """
 
     differ: bool = False
     is_common: bool = False
     is_affinity: bool = False
+    is_divergence: bool = False
     is_target: bool = False
 
 

@@ -30,6 +30,7 @@ _words = {
     "words": ArrayType(uint64, 1),
     "slots": ArrayType(uint64, 2),
     "moves": ArrayType(uint64, 1),
+    "arguments": ArrayType(uint64, 2),
     "table": ArrayType(uint64, 1),
 }
 _fields = {**_words, **{name: ArrayType(kind, 1) for name, kind in SCALARS.items()}}

@@ -114,5 +114,9 @@ def test_the_adjoint_of_a_record_is_shown_as_it_runs(kind):
         asked = {"adj_inputs": [True], "adj_outputs": [y]}
     record = wp.launch(averaged, 16, [x], [y], adjoint=True, record_cmd=True, **asked)
     assert "atomic_add" not in wp.inspect(record, "ir")
+    # The adjoint of a launch that is recorded is shown for its sizes, too.
+    forward = wp.launch(averaged, 16, [x], [y], record_cmd=True)
+    assert "atomic_add" not in wp.inspect(forward, "ir", adjoint=True)
+    assert wp.inspect(forward, "ir", adjoint=False) == wp.inspect(averaged, "ir")
     assert "atomic_add" in wp.inspect(averaged, "ir", adjoint=True)
     assert "atomic_add" in wp.inspect(wp.Launch(averaged, adjoint=True), "ir")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from cuda_on_host import BACKWARD, FORWARD
-from fuzz_profiles import each_value, in_turn
+from fuzz_profiles import ALL, each_value, in_turn
 from tile_routines import BLOCKS, C_TYPES, FLOATS, INTEGERS, Family, Product, TileKernel, bfloat16, numbers
 
 ORDERS = (FORWARD, BACKWARD, 3)
@@ -70,10 +70,10 @@ SHAPES = [
 
 
 def products() -> list[Product]:
-    """Every type and every shape with every block, in a random choice of their combinations."""
+    """Every type, every shape and every block, in a random choice of their combinations; with `ALL` of more of them."""
     random = np.random.default_rng(7)
     found = []
-    for number, (types, _) in enumerate(itertools.product(TYPES, range(6))):
+    for number, (types, _) in enumerate(itertools.product(TYPES, range(6 if ALL else 2))):
         shape, block = SHAPES[number % len(SHAPES)], BLOCKS[random.integers(len(BLOCKS))]
         transposed = (bool(random.integers(2)), bool(random.integers(2)))
         found.append(Product(*types, shape, transposed, bool(random.integers(2)), block, padding=number % 4 // 3 * 3))

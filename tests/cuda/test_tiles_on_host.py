@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cuda_on_host import BACKWARD, FORWARD, SHIM, HostCompiled, compile_host, run_host
 from cuda_tiles import Scattered, in_blocks_of
+from fuzz_profiles import some
 from op_kernels import agree
 from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import Tiles, product
@@ -46,7 +47,7 @@ def launched(made, host, dims, args, order):
     return run_host(host, made.kernel, dims, args, order, blocks=1, failures=made.failures, shared=made.needs.shared)
 
 
-@pytest.mark.parametrize("group", range(3))
+@pytest.mark.parametrize("group", some(range(3), of=3))
 def test_random_kernels_with_exact_sums(group):
     seeds = range(group * GROUP, (group + 1) * GROUP)
     rngs = [random.Random(seed) for seed in seeds]
@@ -62,7 +63,7 @@ def test_random_kernels_with_exact_sums(group):
                 assert np.all(agree(x, y)), message
 
 
-@pytest.mark.parametrize("group", range(3))
+@pytest.mark.parametrize("group", some(range(3), of=3))
 def test_random_kernels(group):
     """Every operation on tiles, sums as they come."""
     seeds = range(group * GROUP, (group + 1) * GROUP)
@@ -89,7 +90,7 @@ def derivatives(seed):
     return [vjp(kernel, NAMES, [2, 3]), *([jvp(kernel, NAMES)] if seed % 4 == 0 else [])]
 
 
-@pytest.mark.parametrize("group", range(3))
+@pytest.mark.parametrize("group", some(range(3), of=3))
 def test_derivatives_of_random_kernels(group):
     """Records of an adjoint belong to one thread: in local memory, or on the heap."""
     rng = random.Random(group)

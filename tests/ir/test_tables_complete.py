@@ -28,7 +28,7 @@ from jwarp.ir.evaluate import EVAL_RULES
 from jwarp.ir.evaluate_tiles import TILE_RULES
 from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.row_groups import Memory, Stage
-from jwarp.ir.verify import ATTR_RULES
+from jwarp.ir.verify_operations import ATTR_RULES
 from jwarp.lib.expansions import EXPANSIONS, PAIRED
 from jwarp.passes.expand import COMPOSED
 from jwarp.tiling import schedule

@@ -66,7 +66,7 @@ def found_by_pyright(tmp_path_factory):
     ]
 
 
-@pytest.fixture(params=["mypy", pytest.param("pyright", marks=needs_all)])
+@pytest.fixture(params=[pytest.param(name, marks=needs_all) for name in ("mypy", "pyright")])
 def found(request):
     return request.getfixturevalue(f"found_by_{request.param}")
 

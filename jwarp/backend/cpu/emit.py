@@ -37,6 +37,8 @@ from jwarp.types import ScalarType, bool_
 MAX_UNTESTED_OPS = 6
 # A block of at most so many is written a second time for vectors with all lanes active: in all, and for an access.
 MAX_IN_FULL, MAX_IN_FULL_OF_ONE = 200, 16
+# Lanes that go ways of their own run in lockstep if more than this share of a vector's does: their loads are gathers.
+MANY = 0.5
 # A vector of which no lane is looked at.
 ANYTHING = "zeroinitializer"
 
@@ -267,6 +269,14 @@ class BodyEmitter(Body):
         """The condition that x holds for an active lane."""
         return self.any_lane(x if self.mask is None else self.mask_and(self.mask, x))
 
+    def many_active(self, x: str, type: ScalarType) -> str:
+        """The condition that x holds for so many active lanes that they had better not run one after the other."""
+        code, bits = self.code, f"i{self.code.width}"
+        code.declare(bits, f"llvm.ctpop.{bits}", [bits])
+        packed = code.define(f"bitcast {code.vector('i1')} {self.mask_and(self.mask, x)} to {bits}")
+        count = code.define(f"call {bits} @llvm.ctpop.{bits}({bits} {packed})")
+        return code.define(f"icmp ugt {bits} {count}, {int(self.code.width * MANY)}")
+
     def one_of(self, x: str, type: ScalarType) -> str:
         """The x of the first active lane, or of the last one where none is."""
         code, bits, lane = self.code, f"i{self.code.width}", "0"
@@ -495,7 +505,11 @@ TAPE_RULES = {
     "lane_max": BodyEmitter.lane_max,
 }
 # The common values of lanes where they diverge.
-COMMON = {"any_lane": BodyEmitter.any_active, "one_of": BodyEmitter.one_of}
+COMMON = {
+    "any_lane": BodyEmitter.any_active,
+    "many_lanes": BodyEmitter.many_active,
+    "one_of": BodyEmitter.one_of,
+}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,

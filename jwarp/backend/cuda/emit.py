@@ -1,145 +1,50 @@
-"""Writes the body of a kernel as CUDA C++: what one thread does, statement by statement."""
+"""Writes the body of a kernel as CUDA C++: what one thread does for each operation."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
-from jwarp.backend.cuda.common_sums import Addition, Together
-from jwarp.backend.cuda.names import array_names
+from jwarp.backend.cuda.common_sums import Addition
 from jwarp.backend.cuda.native import (
     array_argument,
     c_type,
     function_of,
     made,
-    native_functions,
 )
 from jwarp.backend.cuda.native import parts as native_parts
-from jwarp.backend.cuda.quads import quads_of
-from jwarp.backend.cuda.records import FULL, Log, Notes, Tape, grows, logs_of, notes_of, tapes_of
-from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
+from jwarp.backend.cuda.records import FULL
+from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare
+from jwarp.backend.cuda.statements import Statements
 from jwarp.backend.cuda.texts import (
-    cannot_overflow,
-    certain,
     constant_place,
-    file,
-    inlinable_values,
     is_atom,
     quoted,
     zero,
 )
-from jwarp.backend.cuda.unroll_and_jam import jams_of, write_jammed
-from jwarp.errors import NO_SPAN, CompileError
+from jwarp.errors import CompileError
 from jwarp.ir.attributes import Extent, NativeCall, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
-from jwarp.ir.contents import definitions_of
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.native import BY_SCALARS, element_of
 from jwarp.ir.nodes import (
-    Block,
-    Const,
-    For,
-    If,
-    Kernel,
-    Node,
     Op,
     Operand,
     Value,
-    While,
-    used_values,
-    written_params,
 )
 from jwarp.ir.ops import OPS
-from jwarp.ir.visit import Visitor
 from jwarp.passes.reciprocal_roots import inverse_root
-from jwarp.types import bool_, uint64
+from jwarp.types import bool_
 
-# Where a failed check leaves to: past everything that the thread would still do.
-DONE = "done"
 # The last check for which the runtime has bits; failures of further checks are noted without a text.
 MAX_SITE = 4095
 # Values that `printf` of CUDA takes.
 MOST_PRINTED = 32
 # Longer expressions get a name, so that lines stay readable.
 MAX_INLINE = 72
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-class BodyEmitter(Visitor):
-    """Writes statements to `lines`, each with `depth` levels of indentation in front."""
-
-    place_type = "long long"  # of the numbers of elements
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        trusted: Container[Node],
-        failures: Sequence[str],
-        sums: Sequence[tuple] = (),
-        thread: str = "place.thread",
-        item: str = "",
-    ):
-        """`trusted` holds the accesses that need no test to stay inside their arrays.
-
-        `failures` are the texts of checks, in the order in which the runtime numbers them. `sums` are elements,
-        as (array, *indices), that each thread sums up before it adds to them. `thread` is the number of the thread,
-        `item` that of its batch element, if there are several.
-        """
-        self.kernel, self.trusted, self.thread_number = kernel, trusted, thread
-        self.sites = {text: site for site, text in enumerate(failures, 1)}
-        self.sums = {element: f"sum{k}" for k, element in enumerate(sums)}
-        self.written = frozenset(written_params(kernel))
-        self.names = array_names(kernel)
-        self.taken = frozenset(self.names.values())
-        self.tapes: dict[int, Tape] = tapes_of(kernel)
-        self.logs: dict[int, Log] = logs_of(kernel)
-        self.notes: dict[int, Notes] = notes_of(kernel)
-        self.grows = grows(kernel)
-        self.used = used_values(kernel.body)
-        self.together = Together(kernel, lambda node: constant_place(node) in self.sums, self.place_type, item)
-        self.quads = quads_of(kernel, trusted)
-        self.jams = jams_of(kernel, self.together.groups.values())
-        self.inlinable, self.definitions = inlinable_values(kernel.body), definitions_of(kernel.body)
-        self.values: dict[Value, str] = {}
-        self.natives = native_functions(kernel)
-        self.native_results: dict[Value, list[str]] = {}
-        self.lines: list[str] = []
-        self.depth = 1
-        self.span = NO_SPAN
-        self.count = 0
-        self.end = "end"  # how labels end
-
-    # -- text
-
-    def line(self, text: str) -> None:
-        """Write a statement, and before it which line of the user's source it comes from."""
-        if self.span.line:
-            self.lines.append(f'#line {self.span.line} "{file(self.span.file)}"')
-        self.lines.append("  " * self.depth + text)
-
-    def name(self, value: Value | None = None) -> str:
-        """A new name, like that of the value in the user's source where it has one."""
-        stem = re.sub(r"\W", "", value.name, flags=re.ASCII).strip("_") if value is not None else ""
-        while True:
-            self.count += 1
-            name = f"{stem or 'v'}_{self.count}"
-            if name not in self.taken:
-                return name
-
-    def text(self, x: Operand) -> str:
-        """The operand as it may stand next to any operator."""
-        return literal(x) if isinstance(x, Const) else self.values[x]
-
-    def define(self, value: Value, text: str) -> None:
-        name = self.name(value)
-        self.line(f"const {C_TYPES[value.type]} {name} = {bare(text)};")
-        self.values[value] = name
-
-    # -- nodes
-
-    def node(self, node: Node) -> None:
-        self.span = node.span
-        super().node(node)
+class BodyEmitter(Statements):
+    """Writes the statements of operations."""
 
     def op(self, node: Op) -> None:
         special = SPECIAL_RULES.get(node.name)
@@ -156,92 +61,6 @@ class BodyEmitter(Visitor):
             self.values[node.result] = text if is_atom(text) else f"({text})"
         else:
             self.define(node.result, text)
-
-    def branch(self, node: If) -> None:
-        cond = bare(self.text(node.cond))
-        names = [self.declare(value) for value in node.results]
-        self.line(f"if ({cond}) {{")
-        self.arm(node.then, names)
-        if node.orelse.nodes or names:
-            self.line("} else {")
-            self.arm(node.orelse, names)
-        self.line("}")
-
-    def declare(self, value: Value, start: str | None = None) -> str:
-        """A variable, which `value` is the final content of."""
-        name = self.name(value)
-        self.line(f"{C_TYPES[value.type]} {name}{'' if start is None else f' = {bare(start)}'};")
-        self.values[value] = name
-        return name
-
-    def arm(self, block: Block, names: Sequence[str]) -> None:
-        self.depth += 1
-        self.block(block)
-        for name, value in zip(names, block.yields, strict=True):
-            self.line(f"{name} = {bare(self.text(value))};")
-        self.depth -= 1
-
-    def carry(self, params: Sequence[Value], init: Sequence[Operand]) -> list[str]:
-        """Variables for what a loop carries."""
-        starts = [self.text(x) for x in init]
-        return [self.declare(p, start) for p, start in zip(params, starts, strict=True)]
-
-    def hand_on(self, names: Sequence[str], yields: Sequence[Operand]) -> None:
-        """Set what is carried to its next values, all at once."""
-        changes = [(n, self.text(y), y.type) for n, y in zip(names, yields, strict=True)]
-        changes = [(n, text, type) for n, text, type in changes if n != text]
-        for k, (name, text, type) in enumerate(changes):
-            later = {word for _, t, _ in changes[k + 1 :] for word in _WORD.findall(t)}
-            if name in later:
-                # Later code reads the old content.
-                old = self.name()
-                self.line(f"const {C_TYPES[type]} {old} = {name};")
-                changes[k + 1 :] = [(n, re.sub(rf"\b{name}\b", old, t), ty) for n, t, ty in changes[k + 1 :]]
-            self.line(f"{name} = {bare(text)};")
-
-    def counted(self, node: For) -> None:
-        lo, hi = self.text(node.lo), self.text(node.hi)
-        names = self.carry(node.params, node.init)
-        index, type = self.name(node.index), C_TYPES[node.index.type]
-        self.values[node.index] = index
-        sign = "<" if node.step > 0 else ">"
-        if cannot_overflow(node):
-            step = f"{'++' if node.step > 0 else '--'}{index}" if abs(node.step) == 1 else f"{index} += {node.step}"
-            start = f"{type} {index} = {bare(lo)}"
-            if node in self.jams:
-                start = write_jammed(self, node, self.jams[node], start, index, names)
-            self.line(f"for ({start}; {index} {sign} {hi}; {step}) {{")
-            self.iteration(node, names)
-            self.line("}")
-        else:
-            # The index ends where the next one would not fit its type.
-            left = f"jw_sub({hi}, {index})" if node.step > 0 else f"jw_sub({index}, {hi})"
-            self.line(f"if ({lo} {sign} {hi}) for ({type} {index} = {bare(lo)};; {index} += {node.step}) {{")
-            self.iteration(node, names)
-            self.line(f"  if ((jw_unsigned<{type}>){left} <= {abs(node.step)}) break;")
-            self.line("}")
-        self.bind_results(node, names)
-
-    def iteration(self, node: For, names: Sequence[str]) -> None:
-        self.depth += 1
-        self.block(node.body)
-        self.hand_on(names, node.body.yields)
-        self.depth -= 1
-
-    def conditional(self, node: While) -> None:
-        names = self.carry(node.params, node.init)
-        self.line("while (true) {")
-        self.depth += 1
-        self.block(node.cond)
-        self.line(f"if (!{self.text(node.cond.yields[0])}) break;")
-        self.block(node.body)
-        self.hand_on(names, node.body.yields)
-        self.depth -= 1
-        self.line("}")
-        self.bind_results(node, names)
-
-    def bind_results(self, node: For | While, names: Sequence[str]) -> None:
-        self.values.update(zip(node.results, names, strict=True))
 
     # -- where a thread is, and what it is given
 
@@ -262,48 +81,7 @@ class BodyEmitter(Visitor):
         extent = node.attr_as(Extent)
         self.values[node.result] = self.extent(extent.array, extent.axis)
 
-    def extent(self, array: int, axis: int) -> str:
-        local = self.kernel.local(array)
-        return str(local.shape[axis]) if local is not None else f"{self.names[array]}_n{axis}"
-
     # -- memory
-
-    def offset(self, array: int, indices: Sequence[str]) -> str:
-        """Row-major element number."""
-        total = indices[0]
-        for axis, index in enumerate(indices[1:], 1):
-            total = f"({total}) * {self.extent(array, axis)} + {index}" if axis > 1 else (
-                f"{total} * {self.extent(array, axis)} + {index}"
-            )  # fmt: skip
-        return total
-
-    def element(self, node: Op) -> tuple[str, str | None]:
-        """The element that an access is to, as C++ names it, and the condition that it is there."""
-        indices = node.indices
-        name = self.names[node.number]
-        local = self.kernel.local(node.array)
-        if node in self.trusted or (local is not None and certain(indices, local.shape)):
-            return f"{name}[{bare(self.placed(node.array, self.known_place(node)))}]", None
-        places, tests = [], []
-        for axis, index in enumerate(indices):
-            place = self.name()
-            text = bare(self.text(index))
-            self.line(f"long long {place} = {f'jw_index({text})' if index.type is uint64 else text};")
-            places.append(place)
-            tests.append(f"jw_inside({place}, {self.extent(node.array, axis)})")
-        inside = self.name()
-        self.line(f"const bool {inside} = {' & '.join(tests)};")
-        return f"{name}[{self.placed(node.array, self.offset(node.array, places))}]", inside
-
-    def known_place(self, node: Op) -> str:
-        """The number of an element that is there, in 64 bits from the first product on."""
-        texts = [self.text(i) for i in node.indices]
-        wide = texts[0] if len(texts) == 1 or self.kernel.local(node.array) is not None else f"(long long){texts[0]}"
-        return self.offset(node.array, [wide, *texts[1:]])
-
-    def placed(self, array: int, offset: str) -> str:
-        """The place of a numbered element in the memory of an array."""
-        return offset
 
     def load(self, node: Op) -> None:
         assert node.result is not None
@@ -331,10 +109,6 @@ class BodyEmitter(Visitor):
         element, inside = self.element(node)
         value = bare(self.text(node.args[-1]))
         self.line(f"{self.guard(node.array, inside)}{element} = {value};")
-
-    def guard(self, array: int | None, inside: str | None) -> str:
-        """The condition under which a thread changes the array, or writes a line, as C++ begins a statement."""
-        return "" if inside is None else f"if ({inside}) "
 
     def clear(self, node: Op) -> None:
         local = self.kernel.local(node.array)
@@ -371,16 +145,6 @@ class BodyEmitter(Visitor):
         statement = self.together.after(node, addition if inside is None else None, self.text)
         if statement is not None:
             self.line(statement)
-
-    def parted(self, node: Op, element: str) -> tuple[str, str]:
-        """The array of an element, and its number in there."""
-        name = self.names[node.number]
-        return name, element[len(name) + 1 : -1]
-
-    def found(self, node: Op, text: str) -> None:
-        """Define the result of a load or an atomic operation."""
-        assert node.result is not None
-        self.define(node.result, text)
 
     def is_inside(self, node: Op) -> None:
         assert node.result is not None
@@ -526,10 +290,6 @@ class BodyEmitter(Visitor):
         if node.args[0] != TRUE:
             site = self.sites[node.text] if self.sites[node.text] <= MAX_SITE else 0  # one that has no text
             self.line(f"if (!{self.text(node.args[0])}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
-
-    def leaving(self) -> str:
-        """The label at which a thread goes on whose check has failed."""
-        return f"goto {DONE};"
 
     def print_line(self, node: Op) -> None:
         given = iter(node.args)

@@ -12,7 +12,7 @@ from jwarp.analysis.sums import sums_of
 from jwarp.backend.cuda import narrow, staged
 from jwarp.backend.cuda.accumulators import Accumulators, find_accumulators
 from jwarp.backend.cuda.copies import find_copies
-from jwarp.backend.cuda.emit import DONE, BodyEmitter
+from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.narrow import NarrowEmitter
 from jwarp.backend.cuda.native import NATIVE_HEADER, definitions
@@ -20,6 +20,7 @@ from jwarp.backend.cuda.records import declarations, grows, texts_on_gpu
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.backend.cuda.shared import LEAST_ROOM, Shared, lay_out
 from jwarp.backend.cuda.staged import Staged
+from jwarp.backend.cuda.statements import DONE
 from jwarp.backend.cuda.texts import constant_place
 from jwarp.backend.cuda.tiles import TileEmitter
 from jwarp.backend.cuda.version import Access, Version

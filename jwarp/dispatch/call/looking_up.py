@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.living import AllMemory, UnkeptMemory, table
+from jwarp.arrays.living import AllMemory, UnkeptMemory, descriptor, table
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.view import View
 from jwarp.bind.compat import Tracer
 from jwarp.caches import cached
 from jwarp.dispatch.call.cached_geometry import cached_content, leaves_of
+from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import ScalarType, uint64, unchecked
-from jwarp.types.all_memory import BASE, MEMORY, MEMORY_TYPE, TOP
+from jwarp.types.all_memory import BASE, DESCRIPTOR_WORDS, MEMORY, MEMORY_TYPE, TOP
 from jwarp.types.handles import all_named
 from jwarp.types.scalars import SCALARS
 
@@ -27,9 +28,41 @@ from jwarp.types.scalars import SCALARS
 def argument() -> Any:
     """The value of the parameter that is all memory."""
     tables = {"words": _table(table.words), "slots": _table(table.slots), "moves": _table(table.moves)}
+    tables["arguments"] = _table(np.zeros((1, DESCRIPTOR_WORDS), np.uint64))  # of no parameters
     return unchecked(
         MEMORY_TYPE, {**tables, "table": _heap(uint64), **{name: _heap(kind) for name, kind in SCALARS.items()}}
     )
+
+
+class Addresses:
+    """The descriptors of the arrays that a kernel is given and takes addresses of, for one launch.
+
+    Attributes:
+        place: The parameter of the IR that has them.
+        words: The array that is given for it.
+    """
+
+    def __init__(self, kernel: Kernel, rows: Sequence[int]):
+        self._kernel, self._rows = kernel, rows
+        self.place = next(p for p, param in enumerate(kernel.params) if param.name == f"{MEMORY}.arguments")
+        self._words = np.zeros((len(kernel.params), DESCRIPTOR_WORDS), np.uint64)
+        self.words = _table(self._words)
+
+    def fill(self, values: Sequence[Any]) -> None:
+        """Let kernels find the arrays among the values of the launch, and no others of its arrays.
+
+        Raises:
+            LaunchError: something else was given for one of them, which has no address.
+        """
+        for p in self._rows:
+            value = values[p]
+            if value is not None and not isinstance(value, array):
+                raise LaunchError(
+                    f"kernel '{self._kernel.name}' takes the address of its parameter '{self._kernel.params[p].name}',"
+                    f" for which {type(value).__name__} is given",
+                    hint="pass a wp.array",
+                )
+            self._words[p] = descriptor(value)
 
 
 def _table(words: np.ndarray) -> array:

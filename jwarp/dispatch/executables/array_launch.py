@@ -21,7 +21,7 @@ from jwarp.bind import compat
 from jwarp.bind.compat import is_not_tracing, outermost
 from jwarp.bind.custom_vjp import is_stopped
 from jwarp.bind.traced_memory import TracedMemory, value_of
-from jwarp.compiler.program import program_of
+from jwarp.compiler.program import GeneratedProgram, program_of
 from jwarp.compiler.program_base import Program
 from jwarp.config import config
 from jwarp.devices import CPU, Device, get_device
@@ -38,7 +38,7 @@ from jwarp.dispatch.call.array_arguments import (
 )
 from jwarp.dispatch.call.cached_geometry import reader
 from jwarp.dispatch.call.call import Call, Kind, LaunchRequest
-from jwarp.dispatch.call.looking_up import looking_up
+from jwarp.dispatch.call.looking_up import Addresses, looking_up
 from jwarp.dispatch.executables.device import DeviceExecutable
 from jwarp.dispatch.executables.device import Forward as DeviceForward
 from jwarp.dispatch.executables.functional import Forward as JaxForward
@@ -126,6 +126,7 @@ class ArrayLaunch(Command):
     executable: ArrayExecutable | DeviceExecutable | None = None
     backward: Any = None
     device = CPU  # where its arrays are
+    addresses: Addresses | None = None  # of its arrays, where the kernel takes some
     _made_of: Program | None = None
 
     def __init__(
@@ -146,6 +147,9 @@ class ArrayLaunch(Command):
             for parameter, value in zip(kernel.signature, self.given, strict=True)
             for leaf in grouping.flatten(kernel.name, parameter.name, parameter.type, value)
         )
+        if kernel.looks_up and isinstance(self.program, GeneratedProgram) and self.program.addressed:
+            self.addresses = Addresses(kernel, self.program.addressed)
+            self._note_addresses()
         self.has_mutable = any(isinstance(value, MUTABLE) for value in self.values)
         for param, value in zip(kernel.params, self.values, strict=True):
             if type(value) is array:
@@ -235,6 +239,7 @@ class ArrayLaunch(Command):
         """Check and compile it now, and keep that for `run`."""
         if self.is_functional:
             return
+        self._note_addresses()
         self.values = self.own_numbers()
         CHANGES.note()
         made = self.ready()
@@ -362,9 +367,17 @@ class ArrayLaunch(Command):
         self.values = self.own_numbers()  # as `prepared` has them now
         return True
 
+    def _note_addresses(self) -> None:
+        """Give the kernel the addresses of its arrays that it takes."""
+        if self.addresses is not None:
+            place = self.addresses.place
+            self.values = (*self.values[:place], self.addresses.words, *self.values[place + 1 :])
+            self.addresses.fill(self.values)
+
     def run(self) -> None:
         if not self.kernel.looks_up:
             return self._run()
+        self._note_addresses()
         with looking_up():
             return self._run()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins import vector
 from jwarp.frontend.builtins.bits import reinterpreted
-from jwarp.frontend.builtins.table import Builtin, check_count, check_same, define
+from jwarp.frontend.builtins.table import Builtin, Lower, check_count, check_same, define
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
 from jwarp.frontend.values.bindings import (
@@ -545,22 +545,19 @@ def _lower_together(ctx: Context, args: list[Binding], spans: list[Span], span: 
     return args[0]
 
 
-def _lower_coherent(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
-    return args[0] if _is_computed_at_once(ctx) else ctx.emit("lane_affinity", ctx.scalar(args[0], span), span=span)
+def _of_lanes(operation: str) -> Lower:
+    """The rule of a function that asks or tells something of the lanes, where code has such."""
+
+    def lower(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+        return args[0] if _is_computed_at_once(ctx) else ctx.emit(operation, ctx.scalar(args[0], span), span=span)
+
+    return lower
 
 
 def _lower_in_step(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     if _is_computed_at_once(ctx) or ctx.block_dim:
         return FALSE
     return ctx.emit("not", ctx.emit("on_gpu", span=span), span=span)
-
-
-def _lower_any_lane(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
-    return args[0] if _is_computed_at_once(ctx) else ctx.emit("any_lane", ctx.condition(args[0], span), span=span)
-
-
-def _lower_one_of(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
-    return args[0] if _is_computed_at_once(ctx) else ctx.emit("one_of", ctx.scalar(args[0], span), span=span)
 
 
 def _lower_on_gpu(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
@@ -575,7 +572,12 @@ together = Builtin(
 coherent = Builtin(
     "coherent(x: int) -> int",
     "x, where a loop begins: adjacent lanes begin in about the same place, so that they may run in lockstep.",
-    _lower_coherent,
+    _of_lanes("lane_affinity"),
+)
+divergent = Builtin(
+    "divergent(x: bool) -> bool",
+    "x, the condition of a loop that lanes leave apart: the last few lanes may run it one after the other.",
+    _of_lanes("lane_divergence"),
 )
 in_step = Builtin(
     "in_step() -> bool", "True if lanes may run in lockstep, with `any_lane` and `one_of`.", _lower_in_step
@@ -584,8 +586,8 @@ any_lane = Builtin(
     "any_lane(x: bool) -> bool",
     "The disjunction of x over the lanes that run in lockstep, one value for all of them. Results must not depend on"
     " which lanes these are.",
-    _lower_any_lane,
+    _of_lanes("any_lane"),
 )
-one_of = Builtin("one_of(x: int) -> int", "x of one of the lanes that run in lockstep.", _lower_one_of)
+one_of = Builtin("one_of(x: int) -> int", "x of one of the lanes that run in lockstep.", _of_lanes("one_of"))
 on_gpu = Builtin("on_gpu() -> bool", "True if the code runs on a GPU.", _lower_on_gpu)
 rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

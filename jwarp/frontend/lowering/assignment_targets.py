@@ -48,6 +48,7 @@ class Place:
     root: StructValue | None = None  # the variable, where what is changed is a field of it
     path: tuple[str, ...] = ()  # the field
     variable: str = ""  # the variable's name
+    holder: Place | None = None  # of an array that is a field of an element: the place of its descriptor
 
     def element(self, indices: tuple[Operand, ...]) -> Place:
         """The element at `indices` of a place that is an array."""
@@ -60,7 +61,10 @@ class Place:
             found = structs.field(self.array, name, span)
             if self.indices is not None and has_arrays(self.array.type.struct.fields[name]):
                 shown = structs.field(array_views.element(ctx, self.array, self.indices, span), name, span)
-                if isinstance(shown, (ArrayRef, StructArray)):
+                if isinstance(shown, ArrayRef):
+                    holder = Place(f"{self.name}.{name}", found, None, self.indices)  # type: ignore[arg-type]
+                    return Place(f"{self.name}.{name}", shown, None, holder=holder)
+                if isinstance(shown, StructArray):
                     return Place(f"{self.name}.{name}", shown, None)
             return Place(f"{self.name}.{name}", found, None, self.indices)  # type: ignore[arg-type]
         assert isinstance(self.value, StructValue)
@@ -95,6 +99,8 @@ def place_of(ctx: Context, target: ast.expr) -> Place:
     """The place that an assignment changes, which is no whole array and in no tile."""
     place = _place(ctx, target)
     if place.array is not None and place.indices is None and not place.path:
+        if place.holder is not None and not place.holder.array.is_local:  # type: ignore[union-attr]
+            return place
         raise _row_error(place, ctx.span(target))
     return place
 
@@ -204,6 +210,8 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
         return _change_field(ctx, place, binding, span)
     if isinstance(place.array, StructArray):
         return _store_struct(ctx, place, operation, binding, span)
+    if place.holder is not None and place.indices is None:
+        return _store_array(ctx, place.holder, place.array, operation, binding, span)  # type: ignore[arg-type]
     wanted = place.kind
     if layout(binding, span) is not wanted:
         text = f"`{place.name}` holds {wanted}, the value is {describe(binding)}"
@@ -253,6 +261,13 @@ def _change_field(ctx: Context, place: Place, binding: Binding, span: Span) -> N
     ctx.frame.env[place.variable] = place.root.with_field(place.path, binding)
 
 
+def _store_array(ctx: Context, holder: Place, shown: ArrayRef, operation: str, binding: Binding, span: Span) -> None:
+    """Let an element of an array of structs hold an array: its descriptor."""
+    if not isinstance(binding, ArrayRef) or binding.type != shown.type or operation != "store":
+        raise KernelTypeError(f"`{holder.name}` holds {shown.type!r}, the value is {describe(binding)}", span)
+    change(ctx, holder, "store", ctx.words_of(binding, span), span)
+
+
 def _store_struct(ctx: Context, place: Place, operation: str, binding: Binding, span: Span) -> None:
     """Store a struct to an element of an array of structs."""
     assert isinstance(place.array, StructArray) and place.indices is not None
@@ -260,9 +275,11 @@ def _store_struct(ctx: Context, place: Place, operation: str, binding: Binding, 
     if not isinstance(binding, StructValue) or binding.type is not kind or operation != "store":
         hint = "an element holds numbers: store the other fields one by one" if _holds_ids(binding) else ""
         raise KernelTypeError(f"`{place.name}` holds {kind!r}, the value is {describe(binding)}", span, hint)
-    structs.refuse_array_fields(kind, span)
+    if place.array.first.is_local:
+        structs.refuse_array_fields(kind, span)
     for array, part in structs.leaves(place.array, binding):
-        change(ctx, Place(array.name, array, None, place.indices), operation, part, span)
+        held = ctx.words_of(part, span) if isinstance(part, ArrayRef) else part
+        change(ctx, Place(array.name, array, None, place.indices), operation, held, span)
 
 
 def _holds_ids(binding: Binding) -> bool:

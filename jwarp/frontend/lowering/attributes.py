@@ -78,7 +78,7 @@ def _of_array(ctx: Context, owner: ArrayRef, node: ast.Attribute, span: Span) ->
     if node.attr == "ndim":
         return Number(owner.type.dims)
     if node.attr == "ptr":
-        return addresses.address(owner, span)
+        return addresses.address(owner, span) if owner.is_local else ctx.words_of(owner, span).items[0]
     raise no_attribute(node.attr, "arrays in kernels", span, "there are `shape`, `ndim` and `dtype`")
 
 

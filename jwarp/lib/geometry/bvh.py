@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import max, min, where
+from jwarp.frontend.builtins.scalar import divergent, max, min, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.hash_grid import first_not_below
@@ -176,7 +176,7 @@ def advanced(tree: BvhArrays, query: Reference(Any), intersects: Any, holds: Any
     """Go on to the next slot that is asked for; -1 if there is none."""
     leaves = tree.nodes.shape[0]
     found = -1
-    while found < 0 and (query.slot < query.stop or query.node > 0):
+    while divergent(found < 0 and (query.slot < query.stop or query.node > 0)):
         while query.slot >= query.stop and query.node > 0:
             if query.node >= leaves:
                 query.slot = max((query.node - leaves) * tree.size, query.low)

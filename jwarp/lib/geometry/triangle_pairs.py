@@ -95,21 +95,27 @@ def intersect_in_plane(normal: Any, ax: Any, ay: Any, bx: Any, by: Any):
 
 
 @func
-def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
-    """1 where two triangles meet, else 0."""
-    n = cross(v1 - v0, v2 - v0)
-    m = cross(u1 - u0, u2 - u0)
-    hu = v0
-    hv = v0
-    hu[0] = height(n, v0, u0)
-    hu[1] = height(n, v0, u1)
-    hu[2] = height(n, v0, u2)
-    hv[0] = height(m, u0, v0)
-    hv[1] = height(m, u0, v1)
-    hv[2] = height(m, u0, v2)
+def heights(normal: Any, origin: Any, p: Any, q: Any, r: Any):
+    """The heights of the corners of a triangle above a plane."""
+    h = p
+    h[0] = height(normal, origin, p)
+    h[1] = height(normal, origin, q)
+    h[2] = height(normal, origin, r)
+    return h
+
+
+@func
+def are_on_one_side(h: Any):
+    """True if the corners of a triangle with these heights are all above a plane, or all below it."""
+    zero = type(h[0])(0.0)
+    return h[0] * h[1] > zero and h[0] * h[2] > zero
+
+
+@func
+def meet_in_line(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any, n: Any, m: Any, hv: Any, hu: Any):
+    """True if two triangles, each of which the other's plane intersects, meet where the planes do, or in both."""
     zero = type(n[0])(0.0)
-    found = 0
-    apart = (hu[0] * hu[1] > zero and hu[0] * hu[2] > zero) or (hv[0] * hv[1] > zero and hv[0] * hv[2] > zero)
+    met = False
     flat = (hu[0] == zero and hu[1] == zero and hu[2] == zero) or (hv[0] == zero and hv[1] == zero and hv[2] == zero)
     along = where(flat, n, cross(n, m))
     axis = 0
@@ -122,7 +128,7 @@ def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
         axis = where(a > b, where(a > c, 0, 2), where(c > b, 2, 1))
     x = where(axis == 0, 1, 0)
     y = where(axis == 2, 1, 2)
-    if not apart and flat:
+    if flat:
         ax = v0
         ay = v0
         bx = v0
@@ -131,8 +137,8 @@ def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
         ay[0], ay[1], ay[2] = v0[y], v1[y], v2[y]
         bx[0], bx[1], bx[2] = u0[x], u1[x], u2[x]
         by[0], by[1], by[2] = u0[y], u1[y], u2[y]
-        found = where(intersect_in_plane(n, ax, ay, bx, by), 1, 0)
-    elif not apart:
+        met = intersect_in_plane(n, ax, ay, bx, by)
+    else:
         p = v0
         q = v0
         p[0], p[1], p[2] = v0[axis], v1[axis], v2[axis]
@@ -146,8 +152,21 @@ def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
         p_to = p_tip * both + p_b * p_x * of_q
         q_from = q_tip * both + q_a * of_p * q_y
         q_to = q_tip * both + q_b * of_p * q_x
-        apart = max(p_from, p_to) < min(q_from, q_to) or max(q_from, q_to) < min(p_from, p_to)
-        found = where(apart, 0, 1)
+        met = not (max(p_from, p_to) < min(q_from, q_to) or max(q_from, q_to) < min(p_from, p_to))
+    return met
+
+
+@func
+def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
+    """1 where two triangles meet, else 0."""
+    n = cross(v1 - v0, v2 - v0)
+    hu = heights(n, v0, u0, u1, u2)
+    found = 0
+    if not are_on_one_side(hu):  # most pairs are done here
+        m = cross(u1 - u0, u2 - u0)
+        hv = heights(m, u0, v0, v1, v2)
+        if not are_on_one_side(hv):
+            found = where(meet_in_line(v0, v1, v2, u0, u1, u2, n, m, hv, hu), 1, 0)
     return found
 
 

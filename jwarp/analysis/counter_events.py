@@ -102,7 +102,7 @@ def _counter(kernel: Kernel, array: int) -> Counter | None:
         return None
     if expected is not None and not all(isinstance(n.values[0], Const) and n.values[0] == expected for n in sites):
         return None
-    if not (first.row.combines or first.row.is_exchange or expected is not None) or first.row.combines == "mul":
+    if not (first.row.combines or first.row.is_exchange or expected is not None):
         return None
     events: list[Event] = []
     for node, loop in _sites(kernel.body, array):
@@ -159,7 +159,7 @@ class _Places:
         if isinstance(x, Const) or x not in inside:
             return x
         node = self.definitions.get(x)
-        if node is None or not (node.row.is_pure or node.row.effect == "read"):
+        if node is None or not (node.row.is_pure or node.row.only_reads):
             return None
         if not changed.isdisjoint((*arrays_read(node), *arrays_changed(node))):
             return None

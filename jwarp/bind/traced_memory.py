@@ -146,6 +146,12 @@ class TracedMemory(Memory):
             scope.written.setdefault(self)
         else:
             file, line = place_of_caller()
+            if not isinstance(self._value, compat.Tracer):
+                raise LaunchError(
+                    f"{self.made_at} was made in a function that JAX traced, is a constant since that has ended, and is"
+                    f" written at {file}:{line}",
+                    hint="write to a copy: wp.clone(a); or make the array before the function is called",
+                )
             raise LaunchError(
                 f"{self.made_at} is written at {file}:{line} while JAX traces another function than the one that it"
                 " belongs to",

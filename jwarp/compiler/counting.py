@@ -51,6 +51,8 @@ def _without_order(program: GeneratedProgram) -> CountedLaunch | None:
     kernel = program.simplified
     if awaited(kernel) is not None or locked(kernel) is not None:
         return None
+    if program.addressed:  # by the numbers of parameters, of which the slice has others
+        return None
     if program.settings.deterministic and _stores_meet(kernel):
         return None
     found = taken_apart(kernel)

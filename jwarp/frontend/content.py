@@ -10,23 +10,20 @@ a property in a kernel, a module's `__getattr__`, a metaclass, and functions tha
 from __future__ import annotations
 
 import dataclasses
-import dis
 import enum
 import hashlib
-import importlib.util
-import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, get_args, get_origin
 
 import numpy as np
 
-from jwarp.caches import Cache
 from jwarp.config import surface
 from jwarp.errors import JwarpError, Span
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.canonicalise import canonical
+from jwarp.frontend.code_objects import Unknown, digest_of_code, digest_of_text, imported, is_plain, names_of
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.native import NativeFunc
@@ -58,9 +55,6 @@ _PURE_OF_JWARP = (
     "jwarp.types.",
 )
 _LIBRARIES = frozenset(("jwarp", "numpy", "warp"))
-_IMPORT, _MATCH = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]
-# Steps that change an outer name.
-_IMPURE_STEPS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
 _PURE_BUILTINS = frozenset(
     (
         *("abs", "all", "any", "bool", "complex", "dict", "divmod", "enumerate", "float", "frozenset", "int"),
@@ -70,10 +64,6 @@ _PURE_BUILTINS = frozenset(
 )
 _OF_STATIC = "jwarp.frontend.builtins.control"  # where `wp.static` is
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
-
-
-class _Unknown(Exception):
-    """Something whose content is unknown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +84,7 @@ def content_of(function: Callable, definition: Definition, *about: Any) -> Conte
     try:
         digest = content.digest(function, definition, (surface.is_warps, *about))
         return Content(digest, tuple(content.modules.values()), content.files)
-    except (_Unknown, JwarpError, RecursionError, AttributeError):  # the last for what jwarp has no counterpart of
+    except (Unknown, JwarpError, RecursionError, AttributeError):  # the last for what jwarp has no counterpart of
         return None
 
 
@@ -130,7 +120,7 @@ class _Content:
 
     def callee(self, func: Func, evaluates: bool) -> None:
         if isinstance(func, Lambda):
-            raise _Unknown
+            raise Unknown
         self.function(func.python, func.first_read, evaluates)
         self.value((func.outputs.names, func.outputs.changed, func.annotations))
         self.value((func.python.__defaults__, func.python.__kwdefaults__))
@@ -145,13 +135,13 @@ class _Content:
         lines = file_lines(function) if definition is None else definition.lines
         tree = None if definition is None else definition.tree
         if not lines or not isinstance(tree, Transformed | None):
-            raise _Unknown
+            raise Unknown
         place = Span(file_of(function), 0) if definition is None else definition.span
         self.files[short_file(place)] = place.file
         self.names = names = names_of(code) if tree is None else names_of(code) | tree.names
         self.evaluates = evaluates or "static" in names
         where = f"{short_file(place)} {code.co_firstlineno}"
-        self.texts.append(f"{function.__qualname__} {where} {_text_of(lines)} {_steps(code)}")
+        self.texts.append(f"{function.__qualname__} {where} {digest_of_text(lines)} {digest_of_code(code)}")
         if tree is not None:
             self.texts.append(tree.text)
             _sequence(self, tree.values)
@@ -165,9 +155,9 @@ class _Content:
         """Add the values of the current function's outer names to the content."""
         self.inside, self.has_static = {}, "static" in self.names
         if self.evaluates:
-            if not _is_plain(function.__code__):
-                raise _Unknown
-            for module in _imported(function.__code__, function.__globals__):
+            if not is_plain(function.__code__):
+                raise Unknown
+            for module in imported(function.__code__, function.__globals__):
                 self.value(module)
         self.values_of(self.names, function, captured)
         if self.has_static and surface.is_warps:  # which takes outer names that variables are spelled like
@@ -184,7 +174,7 @@ class _Content:
                 self.texts.append(name)
                 self.value(captured[name] if name in captured else function.__globals__[name])
             elif self.evaluates and name in _BUILTINS and name not in _PURE_BUILTINS:
-                raise _Unknown
+                raise Unknown
 
     def value(self, thing: Any) -> None:
         """Add the value of a name or attribute to the content."""
@@ -214,82 +204,8 @@ class _Content:
         return known
 
 
-def names_of(code: types.CodeType) -> frozenset[str]:
-    """The outer names, and those of attributes, that code has, also in functions inside it."""
-    names = {*code.co_names, *code.co_freevars}
-    matches = _MATCH in code.co_code[::2]
-    for constant in code.co_consts:
-        if matches and isinstance(constant, tuple):  # the keywords of a pattern: attributes
-            names.update(name for name in constant if isinstance(name, str))
-        if isinstance(constant, types.CodeType):
-            names |= names_of(constant)
-    return frozenset(names)
-
-
-def _is_plain(code: types.CodeType) -> bool:
-    """True if code reaches nothing but the values of its names, as far as these tell, and assigns no outer name."""
-    names = (*code.co_names, *code.co_freevars)
-    if any((name.startswith("__") and name.endswith("__")) or name in ("format", "format_map") for name in names):
-        return False  # `"{0.x}".format(a)` reads an attribute
-    if any(op == _MATCH and count for op, count in zip(code.co_code[::2], code.co_code[1::2], strict=True)):
-        return False  # the class says which attributes a pattern without keywords looks at
-    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return _IMPURE_STEPS.isdisjoint(code.co_code[::2]) and all(_is_plain(part) for part in inner)
-
-
-def _imported(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[types.ModuleType]:
-    """The modules that code imports when it runs, where all of them have been imported before.
-
-    `names` are the global ones of its module.
-    """
-    before: tuple[Any, Any] = (0, None)  # what was loaded last: how many packages up, and the names in the module
-    for step in dis.get_instructions(code) if _IMPORT in code.co_code[::2] else ():
-        if step.opname == "IMPORT_NAME":
-            up = before[0] if isinstance(before[0], int) else 0
-            try:
-                full = importlib.util.resolve_name("." * up + step.argval, names.get("__package__") or None)
-            except ImportError:
-                raise _Unknown from None
-            for name in (full.partition(".")[0], full):
-                if not isinstance(found := sys.modules.get(name), types.ModuleType):
-                    raise _Unknown
-                yield found
-            if not all(hasattr(found, name) for name in before[1] or ()):
-                raise _Unknown
-        before = (before[1], step.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _imported(constant, names)
-
-
 _BUILTINS = frozenset(vars(__import__("builtins")))
 _OVERLOADS = sorted(set(OVERLOADS.values()))
-
-
-def _steps(code: types.CodeType) -> str:
-    """A hash of the bytecode: a file may have been edited since its functions were defined."""
-    inner = [_steps(c) if isinstance(c, types.CodeType) else _shown(c) for c in code.co_consts]
-    return hashlib.sha256(code.co_code + repr((code.co_names, code.co_varnames, *inner)).encode()).hexdigest()[:32]
-
-
-def _shown(constant: Any) -> str:
-    """A constant of bytecode as text, the same in each process: sets have an order of their own there."""
-    if isinstance(constant, frozenset):
-        return f"set {sorted(map(_shown, constant))}"
-    return f"({','.join(map(_shown, constant))})" if isinstance(constant, tuple) else repr(constant)
-
-
-_texts: Cache[int, tuple[list[str], str]] = Cache("files whose functions are kernels", 1024)
-
-
-def _text_of(lines: list[str]) -> str:
-    """A digest of the lines of a file."""
-    found = _texts.get(id(lines))
-    if found is None or found[0] is not lines:
-        digest = hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        found = lines, digest
-        _texts.replace(id(lines), found)
-    return found[1]
 
 
 # -- what is said of each kind of thing
@@ -308,14 +224,14 @@ def _mapping(content: _Content, things: Mapping[Any, Any]) -> None:
 
 def _set(content: _Content, things: Iterable[Any]) -> None:
     if not all(type(thing) in _PLAIN for thing in things):
-        raise _Unknown
+        raise Unknown
     content.texts.append(f"set {sorted(map(repr, things))}")
 
 
 def _array(content: _Content, array: Any) -> None:
     plain = type(array) is np.ndarray or isinstance(array, (np.generic, CompositeValue))
     if array.dtype.hasobject or array.size > MAX_ELEMENTS or (content.evaluates and not plain):
-        raise _Unknown
+        raise Unknown
     kind = getattr(array.own_kind, "name", "") if isinstance(array, CompositeValue) else type(array).__name__
     about = f"{array.dtype!r} {array.shape} {array.strides}"
     content.texts.append(f"array {kind} {about} {array.tobytes().hex()}")
@@ -344,7 +260,7 @@ def _native(content: _Content, func: NativeFunc) -> None:
 
 def _traced(content: _Content, func: JaxFunction) -> None:
     """Refuse a digest: the IR of the function is known only once JAX has traced it for the types of a call."""
-    raise _Unknown
+    raise Unknown
 
 
 def _named(content: _Content, thing: Any) -> None:
@@ -367,7 +283,7 @@ def _module(content: _Content, module: types.ModuleType) -> None:
             _set_from_outside(content, members, found)
         return
     if "__getattr__" in members or type(module) is not types.ModuleType:
-        raise _Unknown
+        raise Unknown
     if found:
         content.modules[id(module)] = module
     for name in found:
@@ -378,9 +294,9 @@ def _module(content: _Content, module: types.ModuleType) -> None:
 def _library(content: _Content, root: str, module: types.ModuleType, names: Iterable[str]) -> None:
     """A module of jwarp, NumPy or Warp, of which Python may call what has one of `names`."""
     if root == "numpy" and module.__name__ not in _MODULES_OF_NUMPY:
-        raise _Unknown
+        raise Unknown
     if any(hasattr(module, name) for name in content.names - vars(module).keys()):
-        raise _Unknown  # its class computes attributes: settings
+        raise Unknown  # its class computes attributes: settings
     for name in names:
         found = canonical(vars(module)[name])
         if not (isinstance(found, ByName) and found.__module__.partition(".")[0] == "jwarp"):
@@ -420,10 +336,10 @@ def _class(content: _Content, kind: type) -> None:
         content.texts.append(kind.name)
     elif root == "numpy":
         if content.evaluates and not (issubclass(kind, (np.generic, np.dtype)) or kind in _TYPES_OF_NUMPY):
-            raise _Unknown
+            raise Unknown
     elif root not in ("abc", "builtins", "enum", "jwarp", "typing") and not content.is_entered(kind):
         if type(kind).__module__.partition(".")[0] not in ("abc", "builtins", "enum", "jwarp", "typing"):
-            raise _Unknown  # attributes of the class may be computed
+            raise Unknown  # attributes of the class may be computed
         own: Mapping[str, Any] = {}
         if isinstance(kind, StructType):
             own = kind.fields
@@ -449,7 +365,7 @@ _OF_EVERY_CLASS = frozenset(
 def _class_member(content: _Content, kind: type, name: str, member: Any) -> None:
     """Add the member that a class has under a name to the content, where the current function may use it."""
     if name in ("__getattr__", "__getattribute__"):
-        raise _Unknown
+        raise Unknown
     if isinstance(member, (staticmethod, classmethod)):
         member = member.__func__
     if issubclass(kind, enum.Enum):
@@ -463,7 +379,7 @@ def _class_member(content: _Content, kind: type, name: str, member: Any) -> None
             content.value(("property", member.fget, member.fset))
             return
         if computed:
-            raise _Unknown
+            raise Unknown
         content.value(member)
 
 
@@ -485,7 +401,7 @@ def _python_function(content: _Content, function: Any) -> None:
     root = module.partition(".")[0]
     if root in _LIBRARIES:
         if not (module.startswith(_PURE_OF_JWARP) or _is_of_numpy(function)):
-            raise _Unknown
+            raise Unknown
     elif content.is_new(function):
         content.waiting.append((function, True))
 
@@ -499,7 +415,7 @@ def _compiled_function(content: _Content, function: Any) -> None:
         return
     pure = name in _PURE_BUILTINS if module == "builtins" else module.lstrip("_") in _PURE
     if not (pure or _is_of_numpy(function)):
-        raise _Unknown
+        raise Unknown
 
 
 def _is_of_numpy(function: Any) -> bool:
@@ -526,7 +442,7 @@ class _Bare:
 def _annotation(content: _Content, thing: Written) -> None:
     """An array that annotates is its type; Python may look at what else was set on it."""
     if thing.array_type is None:
-        raise _Unknown
+        raise Unknown
     content.texts.append(type(thing).__name__)
     content.value(thing.array_type)
     if content.evaluates:
@@ -561,7 +477,7 @@ def _object(content: _Content, thing: Any) -> None:
         return
     hidden = kind.__basicsize__ != _Bare.__basicsize__ or kind.__itemsize__
     if hidden or isinstance(thing, Mapping) or any("__slots__" in vars(base) for base in kind.__mro__[:-1]):
-        raise _Unknown
+        raise Unknown
     content.value(kind)
     if not content.is_entered(thing):
         _mapping(content, vars(thing))

@@ -200,3 +200,14 @@ def test_what_is_equal_to_an_int_is_refused_after_the_int_was_launched_often(dim
     with pytest.raises(wp.LaunchError):
         wp.launch(one, dim, [x], block_dim=block_dim)
     assert x.numpy() == 12
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_the_device_of_a_launch_and_of_its_adjoint_is_one_that_there_is(adjoint):
+    x, y = (wp.full(4, k, dtype=float, requires_grad=True) for k in (2.0, 3.0))
+    y.grad.fill_(1.0)
+    with pytest.raises(wp.LaunchError, match="cuda:99"):
+        wp.launch(scaled, 4, [x, 2.0], [y], adjoint=adjoint, device="cuda:99")
+    assert (y.numpy() == 3.0).all() and (x.grad.numpy() == 0.0).all()
+    wp.launch(scaled, 4, [x, 2.0], [y], adjoint=adjoint, device="cpu")
+    assert (x.grad.numpy() == (2.0 if adjoint else 0.0)).all() and (y.numpy() == (3.0 if adjoint else 4.0)).all()

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jwarp as wp
+from jwarp.bind import known_values
 
 
 @wp.kernel
@@ -146,3 +147,62 @@ def test_arrays_that_a_program_keeps_are_constants_after_the_trace():
 def doubled(x: wp.array[int], y: wp.array[int]):
     i = wp.tid()
     y[i] = 2 * x[i]
+
+
+@wp.kernel
+def one_more(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] + 1.0
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_values_in_between_are_freed(in_place, monkeypatch):
+    """So that a chain of launches on large arrays takes as much memory as a few of these."""
+    size, most = known_values.SMALL // 4 + 1, 0
+    run = known_values._Run.now
+
+    def measured(self, found):
+        nonlocal most
+        made = run(self, found)
+        most = max(most, sum(x.nbytes > known_values.SMALL for x in jax.live_arrays()))
+        return made
+
+    def function(x: wp.array[float]):
+        a = wp.zeros(size)
+        for _ in range(20):
+            b = a if in_place else wp.empty(size)
+            wp.launch(one_more, size, inputs=[a], outputs=[b])
+            a = b
+        assert a.numpy()[5] == 20.0
+        return wp.to_jax(x) * 2.0
+
+    before = sum(x.nbytes > known_values.SMALL for x in jax.live_arrays())
+    monkeypatch.setattr(known_values._Run, "now", measured)
+    assert wp.functionalize(function)(np.ones(2, np.float32))[0].tolist() == [2.0, 2.0]
+    assert 0 < most - before <= 5
+
+
+def test_arrays_that_are_constants_cannot_be_written_and_copies_can():
+    kept = {}
+
+    def function(x: wp.array[float]):
+        if not kept:
+            kept["a"] = wp.zeros(3)
+            wp.launch(one_more, 3, inputs=[kept["a"]], outputs=[kept["a"]])
+        return wp.to_jax(x) + wp.to_jax(kept["a"])
+
+    f = wp.functionalize(function)
+    assert f(np.zeros(3, np.float32))[0].tolist() == [1.0] * 3
+    for write in (
+        lambda: kept["a"].fill_(2.0),
+        lambda: wp.launch(one_more, 3, inputs=[kept["a"]], outputs=[kept["a"]]),
+        lambda: kept["a"].assign(np.ones(3, np.float32)),
+    ):
+        with pytest.raises(
+            wp.LaunchError, match=r"is a constant since that has ended, and is written at .*\.py:\d+"
+        ) as e:
+            write()
+        assert "wp.clone(a)" in str(e.value)
+    copied = wp.clone(kept["a"])
+    wp.launch(one_more, 3, inputs=[copied], outputs=[copied])
+    assert copied.numpy().tolist() == [2.0] * 3 and kept["a"].numpy().tolist() == [1.0] * 3

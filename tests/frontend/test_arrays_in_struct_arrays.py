@@ -116,8 +116,8 @@ def test_nested():
 
 
 ERRORS = {
-    "whole element": ("c[0] = «c[1]»", wp.KernelTypeError, "field `points` of Curve is an array"),
-    "whole array": ("«c[0].points» = c[1].points", wp.CompileError, "a slice or a whole row"),
+    "whole element": ("c[0] = «c[1]»", wp.KernelTypeError, "the address of `c.points` is looked up"),
+    "whole array": ("c[0].points = «c[1].points»", wp.KernelTypeError, "the address of `c.points` is looked up"),
     "tile": ("t = wp.tile_load(«c», shape=4)", wp.KernelTypeError, "Curve has arrays, which elements of tiles"),
     "local": ("q = wp.zeros(shape=2, dtype=Curve)", wp.KernelTypeError, "field `points` of .*Curve.* is an array"),
 }

@@ -91,7 +91,7 @@ void WorkerPool::serve() {
   }
 }
 
-// Waits a little while for the next task, without sleeping.
+// Waits a little while for the next task, without sleeping; other processes that want the core get it at once.
 void WorkerPool::look_out() const {
   const auto end = std::chrono::steady_clock::now() + kLookOut;
   while (queued_.load(std::memory_order_relaxed) == 0 && std::chrono::steady_clock::now() < end) {
@@ -100,6 +100,7 @@ void WorkerPool::look_out() const {
       __builtin_ia32_pause();
 #endif
     }
+    std::this_thread::yield();
   }
 }
 

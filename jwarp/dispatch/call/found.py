@@ -92,9 +92,14 @@ class Found:
     def is_apart(self, read: Collection[int] | None, mixed: Iterable[array], written: Container[Memory]) -> bool:
         """True if steps of the derivative miss nothing that it may find now, where others write to `written`.
 
+        It finds what this keeps, and no memory that came later.
+
         The launch has `read` parameters; `mixed` are those of all such launches.
         """
         now, params = Found(self._kernel, self._changed), self._kernel.params
+        memories = {known() for known, _ in self._versions}
+        if any(known() not in memories for known, _ in now._versions):
+            return False
         used = range(len(params)) if read is None else [p for p in {*read, *self._changed} if p < len(params)]
         kinds = {params[p].dtype for p in used if self.is_found(p)}
         if any(kind.is_float and now.has_gradients(kind) for kind in kinds):
@@ -106,6 +111,11 @@ class Found:
         return not any(memory in written for known, _ in now._versions if (memory := known()) is not None)
 
     # -- content
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """The content that is kept."""
+        return self._kept or ()
 
     def keep(self) -> None:
         """Keep what the arrays hold now, which is what the launch finds.

@@ -165,9 +165,13 @@ class LaunchEntry(Entry):
         assert backward is not None and backward_pass is not None
         if backward.on_gpu or not all(is_here(self._gradient(p)) for p in self.moving):
             return None
-        if self.found is not None and any(self._is_found(slot.param) for slot in backward_pass.slots):
-            return None
-        return [Recorded(backward_pass.steps, self._given(backward, backward_pass, remakes=False))]
+        given = self._given(backward, backward_pass, remakes=False)
+        if self.found is not None:
+            if backward_pass.writes_found or any(kind == "given" and self._is_found(p) for kind, p in given):
+                return None
+            # What it finds is there still: `Found.is_apart` is asked before each run.
+            given.update({slot: table.moves for slot in given if self.found.is_moves(slot)})
+        return [Recorded(backward_pass.steps, given)]
 
     def _refuse(self) -> None:
         if self.refusal is not None and self.is_asked:
@@ -186,7 +190,7 @@ class LaunchEntry(Entry):
 
     @property
     def keeps(self) -> Iterable[Kept]:
-        return self.kept.values()
+        return self.kept.values() if self.found is None else [*self.kept.values(), *self.found.kept]
 
     def key(self) -> Hashable | None:
         backward, backward_pass, values = self.backward, self.backward_pass, self.values

@@ -109,6 +109,7 @@ class CompileError(JwarpError, SyntaxError):
 class KernelTypeError(JwarpError, TypeError):
     """A type that does not match, in kernel source or in the arguments of a launch."""
 
+    refuses_id = False  # of a function that is given the id of an object of another kind than it takes
     needs_memory = False  # of a kernel that looks numbers up, if it is read without all memory
     wanted_handle: Any = None  # of a function that is given a number: the struct of what that would be the id of
 

@@ -231,6 +231,7 @@ def _checked(request: LaunchRequest, slot: Slot, unknown: Mapping[str, Any]) -> 
     except JwarpError as error:
         is_of_kernel = looks_up and isinstance(error, (KernelTypeError, CompileError))
         if not (is_of_kernel and getattr(error, "needs_memory", False)):
+            is_of_kernel = is_of_kernel and not getattr(error, "refuses_id", False)
             has_ids = is_of_kernel and asked.kernel.handles and as_numbers(asked.inputs) is not asked.inputs
             if has_ids and not computes_with_ids(asked.kernel):
                 return _with_numbers(asked, unknown, error)

@@ -165,3 +165,16 @@ def test_other_mistakes_of_kernels_that_take_ids_are_those_of_before():
     for _ in range(2):
         with pytest.raises(wp.KernelTypeError, match="y. holds float32, the value is vec3"):
             wp.launch(wrong, 1, [one.id, y])
+
+
+@wp.kernel
+def of_grids(id: wp.uint64, y: wp.array[float]):
+    for _ in wp.hash_grid_query(id, wp.vec3(0.0, 0.0, 0.0), 1.0):
+        y[0] += 1.0
+
+
+@pytest.mark.parametrize("given", ["object", "id"])
+def test_an_object_of_another_kind_is_refused(given):
+    one, y = mesh(), wp.zeros(1)
+    with pytest.raises(wp.KernelTypeError, match=r"hash_grid_query.*the id of a wp.Mesh"):
+        wp.launch(of_grids, 1, [one if given == "object" else one.id, y])

@@ -30,6 +30,7 @@ from jwarp.frontend.values.bindings import (
     bind_python,
     describe,
     flatten,
+    is_id,
     layout,
     rebuild,
     type_of,
@@ -313,7 +314,9 @@ def overload_of(function: Func, given: Arguments, *, may_look_up: bool = True, s
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(asked + f.heading.removeprefix(f.name) for f in overloads)
     why = no_overload(asked, [types])
-    raise KernelTypeError(f"no overload of `{asked}` takes ({types}): {why}", given.span, f"there are {known}")
+    error = KernelTypeError(f"no overload of `{asked}` takes ({types}): {why}", given.span, f"there are {known}")
+    error.refuses_id = any(map(is_id, given.values)) and any(map(_wanted_handle, overloads))
+    raise error
 
 
 def _public_name(function: Func, stack: Sequence[Func]) -> str:
@@ -324,10 +327,9 @@ def _public_name(function: Func, stack: Sequence[Func]) -> str:
 
 def _refuse_unnamed(function: Func, name: str, given: Arguments) -> None:
     """Say what to do where a function of a grid, tree, mesh or volume is given a number that names none."""
-    first = next(iter(function.wanted), None)
-    if not getattr(first, "is_handle", False) or not given.values or type_of(given.values[0], given.span) is not uint64:
+    first = _wanted_handle(function)
+    if first is None or not given.values or type_of(given.values[0], given.span) is not uint64:
         return
-    assert isinstance(first, StructType)
     error = KernelTypeError(
         f"`{name}` is given a number, uint64, that is not known to be the id of a wp.{first.named}",
         given.span,
@@ -338,6 +340,12 @@ def _refuse_unnamed(function: Func, name: str, given: Arguments) -> None:
     )
     error.wanted_handle, error.needs_memory = first, True
     raise error
+
+
+def _wanted_handle(function: Func) -> StructType | None:
+    """The struct of the object whose id a function takes; None if it takes none."""
+    first = next(iter(function.wanted), None)
+    return first if isinstance(first, StructType) and first.is_handle else None
 
 
 def takes(function: Func, given: Arguments) -> bool:
@@ -370,4 +378,5 @@ def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
     made: Any = type(error)(d.message, place, hint)
     if isinstance(error, KernelTypeError):
         made.wanted_handle, made.needs_memory = error.wanted_handle, error.needs_memory
+        made.refuses_id = error.refuses_id
     return made

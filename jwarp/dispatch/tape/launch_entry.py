@@ -169,7 +169,7 @@ class LaunchEntry(Entry):
         if self.found is not None:
             if backward_pass.writes_found or any(kind == "given" and self._is_found(p) for kind, p in given):
                 return None
-            # What it finds is there still: `Found.is_apart` is asked before each run.
+            # All that it finds is there still: `Found.is_apart` is asked before each run.
             given.update({slot: table.moves for slot in given if self.found.is_moves(slot)})
         return [Recorded(backward_pass.steps, given)]
 

@@ -56,7 +56,7 @@ def _load(module: Any, device: Any, *, recursive: bool, block_dim: int | None) -
     name = module if isinstance(module, str) else getattr(module, "__name__", "")
     found = [module] if isinstance(module, Module) else []
     for known, each in known_modules().items() if name and not found else ():
-        if known == name or (recursive and known.startswith(f"{name}.")):
+        if known == name or (recursive and known and known.startswith(f"{name}.")):
             found.append(each)
     for each in found:
         for where in device if isinstance(device, (list, tuple)) else [device]:

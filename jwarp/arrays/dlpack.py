@@ -15,10 +15,11 @@ CPU = 1  # DLPack's number of host memory
 UINT16, BFLOAT16 = 1, 4  # its numbers of kinds of elements: unsigned integers, and floats of bfloat16
 VERSION = (1, 0)  # the first in which an exporter says whether its memory may be written
 
-_capsule_name = ctypes.pythonapi.PyCapsule_GetName
-_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_size_t, [ctypes.py_object, ctypes.c_char_p]
+# Prototypes of our own: the functions of `ctypes.pythonapi` are shared by all libraries that set their types.
+_capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 def is_exporter(value: Any) -> bool:

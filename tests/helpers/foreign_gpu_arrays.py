@@ -34,8 +34,9 @@ class _Versioned(ctypes.Structure):
     )  # fmt: skip
 
 
-_new = ctypes.pythonapi.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+# Another prototype than that of `ctypes.pythonapi`, whose functions are shared by all that set their types.
+_Made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_new = _Made(("PyCapsule_New", ctypes.pythonapi))
 
 
 # Those that have lent something: nobody else may hold them, and what is lent has to last.

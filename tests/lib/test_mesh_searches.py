@@ -132,9 +132,10 @@ def test_places_near_edges_and_corners_are_on_their_side():
     corners = np.array(list(np.ndindex(2, 2, 2)), np.float64) - 0.5
     sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     faces = np.array([[a, b, c, a, c, d] for a, b, c, d in sides], np.int32).ravel()
-    place = RNG.choice([-0.5, 0.5], (3000, 3)) + RNG.uniform(-2e-3, 2e-3, (3000, 3))
-    along = RNG.integers(0, 3, 2000)
-    place[np.arange(2000), along] = RNG.uniform(-0.5, 0.5, 2000)
+    rng = np.random.default_rng(0)
+    place = rng.choice([-0.5, 0.5], (3000, 3)) + rng.uniform(-2e-3, 2e-3, (3000, 3))
+    along = rng.integers(0, 3, 2000)
+    place[np.arange(2000), along] = rng.uniform(-0.5, 0.5, 2000)
     for middle in (0.0, 30.0):
         x = (place + middle).astype(np.float32)
         outside = np.abs(x - np.float64(middle)).max(1) - 0.5
@@ -142,6 +143,8 @@ def test_places_near_edges_and_corners_are_on_their_side():
         for epsilon in (1e-3, 0.0, 3e-2):
             (found,) = wp.launch(signs_within, len(x), [mesh, x, epsilon], [len(x)])
             is_clear = np.abs(outside) > 1e-5
+            if epsilon == 0.0:  # just inside the plane of a second face, both are equally close after rounding
+                is_clear &= (np.abs(np.abs(x - np.float64(middle)) - 0.5) > 1e-5).all(1)
             np.testing.assert_array_equal(found[is_clear], np.sign(outside)[is_clear])
 
 

@@ -115,6 +115,10 @@ def test_no_thread_does_more_where_there_are_more():
     import jax.numpy as jnp
     from ptx_xla import DEVICE, on_cuda
 
+    if jax.__version_info__ > (0, 10, 2):
+        # XLA for processors ends the process at a cumsum that these versions have lowered for CUDA; it is not counted.
+        jnp.cumsum = lambda x, dtype: jax.lax.associative_scan(jnp.add, x.astype(dtype))
+
     def steps(name, n):
         """The instructions of the busiest thread of each launch, in all; the values are those of a processor."""
         x = np.random.default_rng(1).uniform(-1, 1, n).astype(np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,16 +96,13 @@ class Kernel(ByName):
         return f"{self!r} {sorted(self.options.items(), key=str)} {self.enable_backward}"
 
     def check(self) -> None:
-        """Read the kernel, or that it was read. What grids, trees, meshes and other memory it names may be unknown.
+        """Read the kernel, or that it was read. Types may not match yet: what its arguments name may be unknown.
 
         Raises:
-            CompileError, KernelTypeError: its source, as launches would find.
+            CompileError: its source, as launches would find. A kernel whose types do not match may never be launched.
         """
-        try:
+        with contextlib.suppress(KernelTypeError):
             self.values_ir(self.settled(config.settings))
-        except KernelTypeError as error:
-            if not (error.needs_memory or error.wanted_handle):
-                raise
 
     @property
     def enable_backward(self) -> bool:

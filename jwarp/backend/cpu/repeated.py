@@ -37,7 +37,14 @@ def repeats_of(emitter: Body) -> dict[Block, Repeat]:
 
     def looked_at(node: Op) -> object:
         row = node.row
-        if row.threads.differ or row.derivative.only or row.uses_tape or row.uses_log or row.is_native:
+        if (
+            row.threads.differ
+            or row.threads.is_divergence
+            or row.derivative.only
+            or row.uses_tape
+            or row.uses_log
+            or row.is_native
+        ):
             return None
         if not (row.is_pure or row.is_access or row.is_outlined or row.uses.adds is Memory.LINES):
             return None

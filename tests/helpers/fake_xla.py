@@ -121,8 +121,9 @@ class XlaError(Exception):
 
 
 Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(Frame))
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = c_void_p, [ctypes.py_object, c_char_p]
+# Prototypes of our own: the functions of `ctypes.pythonapi` are shared by all that set their types.
+_pointer = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, c_char_p, c_void_p)(("PyCapsule_New", ctypes.pythonapi))
 
 
 def _function(argument: Any) -> Any:

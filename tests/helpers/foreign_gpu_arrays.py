@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from fake_xla import new_capsule
 
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6, "c": 5, "V": 4}
 
@@ -32,11 +33,6 @@ class _Versioned(ctypes.Structure):
         ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("owner", ctypes.c_void_p), ("deleter", _Deleter),
         ("flags", ctypes.c_uint64), ("tensor", _Tensor),
     )  # fmt: skip
-
-
-# Another prototype than that of `ctypes.pythonapi`, whose functions are shared by all that set their types.
-_Made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_new = _Made(("PyCapsule_New", ctypes.pythonapi))
 
 
 # Those that have lent something: nobody else may hold them, and what is lent has to last.
@@ -81,7 +77,7 @@ class Lender:
         self.lent[number] = (managed, deleter, array)
         _lending.add(self)
         name = b"dltensor" if self.version is None else b"dltensor_versioned"
-        return _new(ctypes.addressof(managed), name, None)
+        return new_capsule(ctypes.addressof(managed), name, None)
 
     def _take_back(self, number: int) -> None:
         del self.lent[number]

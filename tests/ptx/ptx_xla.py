@@ -16,7 +16,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from fake_xla import EXECUTE, INSTANTIATE, STAGES, Error, Frame, Handler, Metadata, MetadataExtension, Xla, XlaError
+from fake_xla import (
+    EXECUTE,
+    INSTANTIATE,
+    STAGES,
+    Error,
+    Frame,
+    Handler,
+    Metadata,
+    MetadataExtension,
+    Xla,
+    XlaError,
+    new_capsule,
+)
 from mock_driver import driver
 from ptx_checks import Counts
 from ptx_machine import Machine
@@ -115,9 +127,8 @@ def register_on_cpu() -> None:
         handler = Handler(functools.partial(_handle, xla))
         _kept.append(handler)
         _registries.append(xla)
-        capsule = ctypes.pythonapi.PyCapsule_New
-        capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        jax.ffi.register_ffi_target(target, capsule(ctypes.cast(handler, ctypes.c_void_p), None, None), platform="cpu")
+        capsule = new_capsule(ctypes.cast(handler, ctypes.c_void_p), None, None)
+        jax.ffi.register_ffi_target(target, capsule, platform="cpu")
 
 
 _kept: list[Any] = []

@@ -186,7 +186,7 @@ class Found:
             if runs_again:
                 self.check_contents()
             self.keep()
-            held = [(_start(k), k.array()) for k in self._kept or ()] + self._contents
+            held = [(_start(k), k.array()) for k in self.kept] + self._contents
             held = [(start, _aligned(start, content, copied=copied)) for start, content in held]
         made = Moves(held)
         for kind, dtype in found:

@@ -166,11 +166,9 @@ class LaunchEntry(Entry):
         if backward.on_gpu or not all(is_here(self._gradient(p)) for p in self.moving):
             return None
         given = self._given(backward, backward_pass, remakes=False)
-        if self.found is not None:
-            if backward_pass.writes_found or any(kind == "given" and self._is_found(p) for kind, p in given):
-                return None
-            # All that it finds is there still: `Found.is_apart` is asked before each run.
-            given.update({slot: table.moves for slot in given if self.found.is_moves(slot)})
+        # It finds content in place, by the launch's own `moves`: `Found.is_apart` is asked before each run.
+        if backward_pass.writes_found or any(kind == "given" and self._is_found(p) for kind, p in given):
+            return None
         return [Recorded(backward_pass.steps, given)]
 
     def _refuse(self) -> None:
